@@ -1,0 +1,67 @@
+//! The core decides without I/O: its modules import nothing that could do any.
+
+use std::path::Path;
+
+const CORE: &[&str] = &[
+    "error.rs",
+    "name.rs",
+    "api",
+    "karmada",
+    "config.rs",
+    "manifest",
+    "lint",
+    "plan",
+    "intent",
+    "profile",
+    "report",
+];
+
+const FORBIDDEN: &[&str] = &[
+    "kube::Client",
+    "kube::client",
+    "kube::runtime",
+    "git2::",
+    "tokio::",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "crate::repo",
+    "crate::cluster",
+    "crate::reconcile",
+    "crate::cli",
+    "crate::sandbox",
+    "Timestamp::now",
+    "SystemTime::now",
+    "Instant::now",
+];
+
+#[test]
+fn core_modules_import_no_shell() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut offences = Vec::new();
+    for room in CORE {
+        visit(&src.join(room), &mut |path, text| {
+            for (number, line) in text.lines().enumerate() {
+                let code = line.split("//").next().unwrap_or_default();
+                for forbidden in FORBIDDEN.iter().filter(|forbidden| code.contains(**forbidden)) {
+                    offences.push(format!("{}:{}: {forbidden}", path.display(), number + 1));
+                }
+            }
+        });
+    }
+    assert!(
+        offences.is_empty(),
+        "core modules reach into the shell:\n{}",
+        offences.join("\n")
+    );
+}
+
+fn visit(path: &Path, look: &mut impl FnMut(&Path, &str)) {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            visit(&entry.unwrap().path(), look);
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") {
+        look(path, &std::fs::read_to_string(path).unwrap());
+    }
+}

@@ -1,0 +1,17 @@
+//! One test binary: linking is what costs. A file a room; `support` holds what several of them share.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+mod architecture;
+mod cli;
+mod cluster;
+mod crash;
+mod member;
+mod migration;
+mod publish;
+mod races;
+mod repo;
+mod sandbox_api;
+mod sandbox_karmada;
+mod sync;
