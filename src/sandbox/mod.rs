@@ -1,1 +1,4 @@
-//! Placeholder.
+//! An in-process Karmada: what `demo`, `sandbox` and every test of behaviour run against.
+
+/// A Kubernetes API server in this process: values in, values out; HTTP is a layer on top.
+pub mod api;

@@ -1,0 +1,1 @@
+//! Server-side apply: merging, ownership, conflicts. Decides; stores nothing.

@@ -1,0 +1,1 @@
+//! The built-in kinds: names, verbs' facts, schemas and defaults.

@@ -1,0 +1,1 @@
+//! Sets of fields, as managedFields records them (FieldsV1).

@@ -1,0 +1,1 @@
+//! Patches other than apply: JSON patch, merge patch, strategic merge patch.

@@ -1,0 +1,1 @@
+//! Structural schemas of CRDs and built-in kinds.

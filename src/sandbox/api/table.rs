@@ -1,0 +1,1 @@
+//! Lists as meta.k8s.io Tables, which is how kubectl prints them.
