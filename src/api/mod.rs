@@ -1,1 +1,42 @@
-//! Placeholder.
+//! The `cutover.dev/v1alpha1` types, one file a kind; CRDs and JSON Schemas are generated from them.
+
+mod claim;
+mod common;
+mod migration;
+mod profile;
+
+pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
+pub use common::{
+    Approval, ApprovalGate, Assumption, Condition, ConditionStatus, Fact, Finding, PatchOp, StepRecord,
+    WaitingFor, WorkloadRef,
+};
+pub use migration::{
+    Barrier, BindingId, Capture, Changes, Fence, HeldBack, Journal, LeaseSeen, Migration, MigrationSpec,
+    MigrationStatus, OnFailure, Phase, RollBack, Strategy, TemplateChange, Verify,
+};
+pub use profile::{AppliesTo, CaptureRule, Pods, WorkloadProfile, WorkloadProfileSpec};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+
+/// The API group of every kind of cutover.
+pub const GROUP: &str = "cutover.dev";
+pub const VERSION: &str = "v1alpha1";
+pub const API_VERSION: &str = "cutover.dev/v1alpha1";
+
+/// The field manager of what sync applies from Git.
+pub const SYNC_MANAGER: &str = "cutover";
+/// The field manager of what intents write: suspension, pins, claims, status.
+pub const INTENT_MANAGER: &str = "cutover-intent";
+
+/// On an intent: keeps it until a running operation has been aborted or finished.
+pub const INTENT_FINALIZER: &str = "cutover.dev/settle";
+/// On a pin: keeps it effective until its intent has taken it off.
+pub const PIN_FINALIZER: &str = "cutover.dev/pin";
+/// On everything a pin reaches: `<intent uid>.<attempt>.<sequence>`.
+pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
+
+/// Returns the CRDs of every kind, in the order in which they are listed in documentation.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![Migration::crd(), Claim::crd(), WorkloadProfile::crd()]
+}

@@ -1,0 +1,164 @@
+//! What the specs and statuses of all intents share.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::name::{ClusterName, Gvk, ObjectKey};
+
+/// Names a workload template in the namespace of the intent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// For instance `flink.apache.org/v1beta1`.
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+}
+
+impl WorkloadRef {
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(&self.api_version, &self.kind)
+    }
+
+    pub fn key(&self, namespace: &str) -> ObjectKey {
+        ObjectKey {
+            group: self.gvk().group,
+            kind: self.kind.clone(),
+            namespace: Some(namespace.to_owned()),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// One operation of a JSON patch, as Karmada's plaintext overrider takes it (`add`, `replace`, `remove`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchOp {
+    pub op: String,
+    /// A JSON pointer.
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "anything")]
+    pub value: Option<serde_json::Value>,
+}
+
+impl PatchOp {
+    pub fn add(path: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+        Self {
+            op: "add".to_owned(),
+            path: path.into(),
+            value: Some(value.into()),
+        }
+    }
+}
+
+/// A person's leave to pass a gate; valid for one attempt and used once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// The phase that may begin.
+    pub phase: super::Phase,
+    pub attempt: u32,
+    /// Who approved; free text, usually from the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The phases that wait for an [`Approval`] before they begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalGate {
+    pub before: Vec<super::Phase>,
+}
+
+/// A fact that a person vouches for because the tool cannot see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Fact {
+    /// No copy of the workload can write in that cluster any more.
+    Stopped,
+}
+
+/// A person's word for a [`Fact`]; bound to cluster, attempt and phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Assumption {
+    pub fact: Fact,
+    pub cluster: ClusterName,
+    pub attempt: u32,
+    pub phase: super::Phase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    True,
+    False,
+    Unknown,
+}
+
+/// A condition as `kubectl wait --for=condition=…` reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub status: ConditionStatus,
+    /// One CamelCase word.
+    pub reason: String,
+    pub message: String,
+    pub last_transition_time: Timestamp,
+}
+
+/// Why an intent does not go on at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingFor {
+    pub reason: String,
+    pub since: Timestamp,
+    /// When the wait ends by itself; what happens then stands in `then`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
+}
+
+/// One phase as it went: the story of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepRecord {
+    pub name: String,
+    pub started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    /// What was observed that allowed the step to end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+}
+
+/// Something about an intent that a person should know or mend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// For instance `TargetNotReady`.
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    pub fn new(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+}
+
+/// A schema that takes any JSON value and keeps it.
+pub(super) fn anything(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A schema that takes any JSON object and keeps it.
+pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true })
+}

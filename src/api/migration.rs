@@ -1,0 +1,369 @@
+//! `Migration`: move one workload, with its state, to another cluster. Its status is the write-ahead journal.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{any_object, anything};
+use super::profile::WorkloadProfileSpec;
+use super::{
+    Approval, ApprovalGate, Assumption, Condition, Finding, PatchOp, StepRecord, WaitingFor, WorkloadRef,
+};
+use crate::name::ClusterName;
+
+/// Asks for a workload to run in another cluster.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "Migration",
+    plural = "migrations",
+    shortname = "mig",
+    category = "cutover",
+    namespaced,
+    status = "MigrationStatus",
+    doc = "Moves one workload, with its state, to another cluster",
+    printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload.name"}"#,
+    printcolumn = r#"{"name":"From","type":"string","jsonPath":".status.source"}"#,
+    printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationSpec {
+    pub workload: WorkloadRef,
+    /// The cluster that the workload leaves. Optional; when given it must be where the workload runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ClusterName>,
+    /// The cluster that the workload goes to.
+    pub to: ClusterName,
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// The name of a WorkloadProfile; found by kind when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default)]
+    pub changes: Changes,
+    #[serde(default)]
+    pub verify: Verify,
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// Phases that wait for an approval before they begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalGate>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approval>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assume: Vec<Assumption>,
+    /// Stops before the next step, and goes on when taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Rolls back; ignored after the commit point.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
+    /// After this time a migration that is not committed rolls back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Strategy {
+    /// Stops the source with its state before the target may run. For stateful workloads.
+    #[default]
+    StopFirst,
+}
+
+/// What changes together with the move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    /// Whether a template change in Git is taken along: the target runs the new template, the source the old one.
+    #[serde(default = "yes")]
+    pub template: bool,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self { template: true }
+    }
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// When the target counts as good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verify {
+    /// How long the target must be healthy without a break, for instance `60s`.
+    #[serde(default = "default_healthy_for")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub healthy_for: String,
+    /// How long the target may take to become healthy, for instance `10m`.
+    #[serde(default = "default_timeout")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub timeout: String,
+}
+
+impl Default for Verify {
+    fn default() -> Self {
+        Self {
+            healthy_for: default_healthy_for(),
+            timeout: default_timeout(),
+        }
+    }
+}
+
+fn default_healthy_for() -> String {
+    "60s".to_owned()
+}
+
+fn default_timeout() -> String {
+    "10m".to_owned()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnFailure {
+    /// The source runs again, from the newest state.
+    #[default]
+    RollBack,
+    /// Everything stays as it is, held, until a person says `abort`.
+    Hold,
+}
+
+/// Where a migration stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Preflight,
+    Hold,
+    Expand,
+    Capture,
+    Handoff,
+    Verify,
+    Cleanup,
+    RollingBack,
+    Completed,
+    RolledBack,
+    Failed,
+    Aborted,
+}
+
+impl Phase {
+    /// Returns whether nothing more will be done in this attempt.
+    pub const fn is_terminal(self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted
+        )
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// What was observed and decided; written before every effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MigrationStatus {
+    pub phase: Phase,
+    pub observed_generation: i64,
+    /// Counts from 1; 0 before the first pass.
+    pub attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<ClusterName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_back: Option<HeldBack>,
+    /// The Git revision that last applied the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// How long no copy was running, in milliseconds; set when the migration ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downtime_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Journal>,
+}
+
+/// A template change in Git, by the digest of its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldBack {
+    pub hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// The memory of the machine: all that a later pass needs and cannot observe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Journal {
+    /// The spec of this attempt; later changes are not obeyed.
+    pub spec: Box<MigrationSpec>,
+    pub profile: Box<WorkloadProfileSpec>,
+    pub source: ClusterName,
+    pub target: ClusterName,
+    pub template_uid: String,
+    pub binding: BindingId,
+    /// The sequence of the pin that is or will be written.
+    pub seq: u64,
+    /// Whether the pin may be written with the current sequence: false before the fence stands and after it is removed.
+    pub pinned: bool,
+    /// Who may write according to that pin; absent: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<ClusterName>,
+    /// What the claim allows the binding to list.
+    pub clusters: Vec<ClusterName>,
+    /// Clusters that carry the suspend patches (with state) and not only the hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspended: Vec<ClusterName>,
+    pub fence: Fence,
+    /// The handle that the source had before it was suspended: never taken for a new one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handle_before: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured: Option<Capture>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_change: Option<TemplateChange>,
+    /// The target has been seen deployed: it may have newer state than the captured handle.
+    #[serde(default)]
+    pub target_ran: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_since: Option<Timestamp>,
+    /// When the source was told to stop, and when a copy was seen running again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<Timestamp>,
+    /// Past the commit point nothing is rolled back.
+    #[serde(default)]
+    pub committed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roll_back: Option<RollBack>,
+    /// What must not change when the pin is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The effects of the current pass, before they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+}
+
+/// Which binding, and what it was before the first effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BindingId {
+    pub name: String,
+    pub uid: String,
+    /// Label `resourcebinding.karmada.io/permanent-id`.
+    pub id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
+}
+
+/// What was taken off a binding to keep others from moving it, to be put back exactly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Fence {
+    /// The state before the fence has been recorded below.
+    pub recorded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub failover: Option<serde_json::Value>,
+    /// The annotation `policy.karmada.io/applied-placement`, verbatim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied_placement: Option<String>,
+    /// Names the canary of the barrier; a new one for every barrier.
+    pub canary: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barrier: Option<Barrier>,
+    /// Taking the fence down has begun: failover is restored.
+    pub lowered: bool,
+    /// Scheduling has been resumed with the pin still on.
+    pub resumed: bool,
+}
+
+/// The scheduler has observed a binding that was created after the suspension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Barrier {
+    pub canary: String,
+    pub passed_at: Timestamp,
+    /// A barrier is good for one process of each controller.
+    pub leases: BTreeMap<String, LeaseSeen>,
+}
+
+/// Who held a controller's lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSeen {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    pub transitions: i64,
+}
+
+/// A state handle, with how it is known to be one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Capture {
+    pub from: ClusterName,
+    pub values: BTreeMap<String, String>,
+    pub evidence: String,
+    pub at: Timestamp,
+}
+
+/// A template change that was held back and goes to the target with the hand-over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateChange {
+    pub hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// What Git wants, as it will be applied in Cleanup.
+    #[schemars(schema_with = "anything")]
+    pub manifest: serde_json::Value,
+    /// What makes the old template's spec the new one's; only `add`, so that it holds on either.
+    pub overlay: Vec<PatchOp>,
+}
+
+/// Why and how far an attempt is rolled back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollBack {
+    pub reason: String,
+    pub from_phase: Phase,
+    pub since: Timestamp,
+    /// `RolledBack`, or `Aborted` when a person asked for it.
+    pub ends_as: Phase,
+    /// The source was suspended and must be restarted.
+    pub restart: bool,
+    /// The token has been taken away with a new sequence.
+    pub taken: bool,
+    /// The target could not be proved stopped and is taken out of the binding instead.
+    pub evicting: bool,
+    /// The token has been given back to the source.
+    pub returned: bool,
+}

@@ -1,0 +1,90 @@
+//! `WorkloadProfile`: how one kind of workload is held, suspended, captured, resumed and judged.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PatchOp;
+
+/// Patches may use `${captured.NAME}`, `${attempt}` and `${object.PATH}`; expressions are CEL over `object`.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "WorkloadProfile",
+    plural = "workloadprofiles",
+    shortname = "wprof",
+    doc = "How one kind of workload is held, suspended, captured, resumed and judged"
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WorkloadProfileSpec {
+    pub applies_to: AppliesTo,
+    /// Whether a second copy would lose or fork state.
+    pub stateful: bool,
+    /// Whether a copy created under `hold` waits without starting; else it is created only after the capture.
+    #[serde(default)]
+    pub born_held: bool,
+    /// Stops a running copy and saves its state.
+    pub suspend: Vec<PatchOp>,
+    /// Keeps a copy from running.
+    pub hold: Vec<PatchOp>,
+    /// Lets a copy run that was never deployed.
+    pub start: Vec<PatchOp>,
+    /// Lets a copy run that was deployed before: it restores from its own status.
+    pub restart: Vec<PatchOp>,
+    /// Lets a copy run that was deployed before, from a handle other than its own.
+    #[serde(default)]
+    pub restart_from: Vec<PatchOp>,
+    /// Fields that may vanish with the pin without restarting the workload; JSON pointers.
+    #[serde(default)]
+    pub ignored_on_removal: Vec<String>,
+    /// The operator has seen the current spec.
+    pub observed_when: String,
+    /// Nothing of this copy runs, and its operator says so.
+    pub suspended_when: String,
+    pub healthy_when: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_when: Option<String>,
+    /// The copy has run, so that it may have state of its own newer than the handle it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_when: Option<String>,
+    /// Pods that must be gone before a copy counts as stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_pods: Option<Pods>,
+    /// What the stopped copy leaves as its state.
+    #[serde(default)]
+    pub capture: Vec<CaptureRule>,
+    /// The handle that a running copy was started from; a JSONPath.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_use: Option<String>,
+    /// What must not change when the pin is removed (a restart would change it); a JSONPath.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AppliesTo {
+    pub group: String,
+    pub kinds: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pods {
+    pub label_selector: String,
+}
+
+/// One part of a state handle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CaptureRule {
+    /// Used as `${captured.NAME}`.
+    pub name: String,
+    /// Where the handle stands in the stopped object.
+    pub json_path: String,
+    #[serde(default)]
+    pub required: bool,
+    /// The handle was made by this suspension and can be used in another cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_when: Option<String>,
+}

@@ -1,0 +1,51 @@
+//! CEL over one variable `object`, with `json(text)` for statuses that carry JSON as text.
+
+use std::sync::Arc;
+
+use cel::{Context, ExecutionError, Program, Value as CelValue};
+use serde_json::Value;
+
+use super::Error;
+
+#[derive(Debug)]
+pub(super) struct Expression {
+    field: &'static str,
+    program: Program,
+}
+
+impl Expression {
+    pub(super) fn compile(field: &'static str, source: &str) -> Result<Self, String> {
+        let program = Program::compile(source).map_err(|error| error.to_string())?;
+        let references = program.references();
+        if let Some(unknown) = references.variables().into_iter().find(|name| *name != "object") {
+            return Err(format!("unknown variable {unknown}: only object is known"));
+        }
+        Ok(Self { field, program })
+    }
+
+    /// Returns whether the expression holds; an error where it has no boolean value on this object.
+    pub(super) fn holds(&self, object: &Value) -> Result<bool, Error> {
+        let fail = |message: String| Error::Evaluation {
+            field: self.field,
+            message,
+        };
+        let mut context = Context::default();
+        context
+            .add_variable("object", object.clone())
+            .map_err(|error| fail(error.to_string()))?;
+        context
+            .add_function("json", parse_json)
+            .map_err(|error| fail(error.to_string()))?;
+        match self.program.execute(&context) {
+            Ok(CelValue::Bool(value)) => Ok(value),
+            Ok(_) => Err(fail("the value is not a boolean".to_owned())),
+            Err(error) => Err(fail(error.to_string())),
+        }
+    }
+}
+
+fn parse_json(text: Arc<String>) -> Result<CelValue, ExecutionError> {
+    let value: Value =
+        serde_json::from_str(&text).map_err(|error| ExecutionError::function_error("json", error))?;
+    cel::to_value(value).map_err(|error| ExecutionError::function_error("json", error))
+}

@@ -1,0 +1,110 @@
+use serde_json::json;
+
+use super::*;
+
+fn flink() -> Profile {
+    let profiles = built_in().unwrap();
+    let profile = profiles
+        .iter()
+        .find(|profile| profile.metadata.name.as_deref() == Some("flink"))
+        .unwrap();
+    Profile::compile("flink", &profile.spec).unwrap()
+}
+
+fn suspended(upgrade_mode: &str, path: &str) -> Value {
+    json!({
+        "metadata": {"name": "orders", "generation": 4},
+        "spec": {"job": {"state": "suspended", "upgradeMode": "savepoint"}},
+        "status": {
+            "observedGeneration": 4,
+            "jobManagerDeploymentStatus": "MISSING",
+            "jobStatus": {"state": "FINISHED", "upgradeSavepointPath": path, "jobId": "a1"},
+            "reconciliationStatus": {
+                "state": "DEPLOYED",
+                "lastReconciledSpec": json!({"spec": {"job": {"state": "suspended", "upgradeMode": upgrade_mode}}}).to_string(),
+            },
+        },
+    })
+}
+
+#[test]
+fn every_built_in_profile_compiles() {
+    for profile in built_in().unwrap() {
+        Profile::compile(profile.metadata.name.as_deref().unwrap(), &profile.spec).unwrap();
+    }
+}
+
+#[test]
+fn a_job_suspended_with_a_savepoint_is_suspended_and_gives_its_handle() {
+    let object = suspended("savepoint", "s3://state/savepoint-1");
+    assert_eq!(flink().suspended(&object), Ok(true));
+    assert_eq!(flink().observed(&object), Ok(true));
+    assert_eq!(flink().healthy(&object), Ok(false));
+    assert_eq!(
+        flink().capture(&object).unwrap()["savepoint"],
+        "s3://state/savepoint-1"
+    );
+}
+
+#[test]
+fn a_last_state_suspension_gives_no_handle_however_its_path_looks() {
+    let by_mode = suspended("last-state", "s3://state/savepoint-from-an-earlier-upgrade");
+    assert!(matches!(
+        flink().capture(&by_mode),
+        Err(NoCapture::Invalid { .. })
+    ));
+    let by_marker = suspended("savepoint", "KUBERNETES_OPERATOR_LAST_STATE");
+    assert!(matches!(
+        flink().capture(&by_marker),
+        Err(NoCapture::Invalid { .. })
+    ));
+}
+
+#[test]
+fn a_copy_without_a_status_is_neither_observed_nor_suspended_nor_healthy() {
+    let object =
+        json!({"metadata": {"name": "orders", "generation": 1}, "spec": {"job": {"state": "suspended"}}});
+    assert_eq!(flink().observed(&object), Ok(false));
+    assert_eq!(flink().suspended(&object), Ok(false));
+    assert_eq!(flink().healthy(&object), Ok(false));
+    assert!(matches!(flink().capture(&object), Err(NoCapture::Missing { .. })));
+    assert!(flink().carries_hold(&object));
+}
+
+#[test]
+fn a_status_that_does_not_parse_is_an_error_and_not_a_no() {
+    let mut object = suspended("savepoint", "s3://state/savepoint-1");
+    object["status"]["reconciliationStatus"]["lastReconciledSpec"] = json!("{broken");
+    assert!(matches!(
+        flink().suspended(&object),
+        Err(Error::Evaluation { .. })
+    ));
+}
+
+#[test]
+fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
+    let captured = BTreeMap::from([("savepoint".to_owned(), "s3://x".to_owned())]);
+    let variables = Variables {
+        captured: Some(&captured),
+        attempt: 3,
+        object: None,
+    };
+    let patches = flink().patches(Action::RestartFrom, &variables).unwrap();
+    assert_eq!(patches[2].value, Some(json!("s3://x")));
+    assert_eq!(patches[3].value, Some(json!(3)));
+    let missing = flink().patches(Action::Start, &Variables::default());
+    assert_eq!(missing, Err(Error::Variable("captured.savepoint".into())));
+}
+
+#[test]
+fn an_expression_over_an_unknown_variable_is_refused_before_it_is_used() {
+    let mut spec = built_in().unwrap()[0].spec.clone();
+    spec.healthy_when = "obj.status.ready".into();
+    assert!(matches!(
+        Profile::compile("x", &spec),
+        Err(Error::Invalid {
+            field: "healthyWhen",
+            ..
+        })
+    ));
+}
