@@ -1,0 +1,143 @@
+//! `Placement`: where a policy wants a workload, and how its replicas are spread.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::affinity::ClusterAffinity;
+use super::cluster::{Cluster, Taint};
+use super::{Rest, schema};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Placement {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_affinity: Option<ClusterAffinity>,
+    /// Groups tried in this order; the first that fits is used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_affinities: Vec<AffinityTerm>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cluster_tolerations: Vec<Toleration>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spread_constraints: Vec<SpreadConstraint>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_scheduling: Option<ReplicaScheduling>,
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AffinityTerm {
+    pub affinity_name: String,
+    #[serde(flatten)]
+    pub affinity: ClusterAffinity,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Toleration {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// `Exists` or `Equal`; empty is `Equal`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub operator: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub effect: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpreadConstraint {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spread_by_field: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spread_by_label: String,
+    #[serde(default, skip_serializing_if = "schema::is_default")]
+    pub max_groups: i32,
+    #[serde(default, skip_serializing_if = "schema::is_default")]
+    pub min_groups: i32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaScheduling {
+    #[serde(default = "divided")]
+    pub replica_scheduling_type: ReplicaSchedulingType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_division_preference: Option<ReplicaDivision>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_preference: Option<WeightPreference>,
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ReplicaSchedulingType {
+    Duplicated,
+    #[default]
+    Divided,
+}
+
+/// The published CRD has this default.
+const fn divided() -> ReplicaSchedulingType {
+    ReplicaSchedulingType::Divided
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ReplicaDivision {
+    Aggregated,
+    Weighted,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WeightPreference {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub static_weight_list: Vec<StaticWeight>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub dynamic_weight: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StaticWeight {
+    pub target_cluster: ClusterAffinity,
+    pub weight: i64,
+}
+
+impl Toleration {
+    /// Tells whether a taint is tolerated, for however long.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        let effect = self.effect.is_empty() || self.effect == taint.effect;
+        let key = self.key.is_empty() || self.key == taint.key;
+        let value = match self.operator.as_str() {
+            "Exists" => true,
+            "" | "Equal" => !self.key.is_empty() && self.value == taint.value,
+            _ => false,
+        };
+        effect && key && value
+    }
+}
+
+impl Placement {
+    /// Returns the taints of a cluster that no toleration covers.
+    pub fn untolerated<'a>(&self, cluster: &'a Cluster) -> impl Iterator<Item = &'a Taint> {
+        cluster.spec.taints.iter().filter(|taint| {
+            !self
+                .cluster_tolerations
+                .iter()
+                .any(|toleration| toleration.tolerates(taint))
+        })
+    }
+
+    /// Tells whether replicas are divided among clusters; otherwise each cluster gets all of them.
+    pub fn divides(&self) -> bool {
+        self.replica_scheduling
+            .as_ref()
+            .is_some_and(|scheduling| scheduling.replica_scheduling_type == ReplicaSchedulingType::Divided)
+    }
+}

@@ -1,0 +1,96 @@
+//! `Work`: what Karmada wants in one member, in that member's execution namespace.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::binding::Health;
+use super::{Rest, schema};
+
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "work.karmada.io",
+    version = "v1alpha1",
+    kind = "Work",
+    plural = "works",
+    singular = "work",
+    shortname = "wk",
+    category = "karmada-io",
+    namespaced,
+    status = "WorkStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn = r#"{"name":"WORKLOAD-KIND","type":"string","jsonPath":".spec.workload.manifests[*].kind"}"#,
+    printcolumn = r#"{"name":"APPLIED","type":"string","jsonPath":".status.conditions[?(@.type==\"Applied\")].status"}"#,
+    printcolumn = r#"{"name":"AGE","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkSpec {
+    #[serde(default, skip_serializing_if = "schema::is_default")]
+    pub workload: Workload,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend_dispatching: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preserve_resources_on_deletion: Option<bool>,
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub manifests: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkStatus {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub conditions: Vec<Condition>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifest_statuses: Vec<ManifestStatus>,
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ManifestStatus {
+    pub identifier: Identifier,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::any")]
+    pub status: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Identifier {
+    pub ordinal: i32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub resource: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Work {
+    /// Returns the manifest: Karmada puts exactly one into the Work of a binding.
+    pub fn manifest(&self) -> Option<&Value> {
+        self.spec.workload.manifests.first()
+    }
+
+    /// Returns an annotation of the manifest, which is where a marker counts (the Work's own may be stale).
+    pub fn manifest_annotation(&self, key: &str) -> Option<&str> {
+        self.manifest()?
+            .pointer("/metadata/annotations")?
+            .get(key)?
+            .as_str()
+    }
+}
