@@ -1,0 +1,110 @@
+//! Why a file or a document of it could not be read.
+
+use super::Mark;
+use crate::error;
+use crate::name::Location;
+
+/// Why a document could not be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct Error {
+    pub location: Location,
+    pub problem: Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("not UTF-8")]
+    Encoding,
+    #[error("not valid YAML: {message}")]
+    Syntax { message: String, tab: bool },
+    #[error("{key:?} is written twice, first at {first}")]
+    DuplicateKey { key: String, first: Location },
+    #[error("`<<` would change {key:?}, which is written before it")]
+    LateMerge { key: String },
+    #[error("`<<` needs a mapping or a sequence of mappings")]
+    BadMerge,
+    #[error("the key `{0}` is not a string: YAML reads it as {1}")]
+    KeyNotString(String, &'static str),
+    #[error("a key must be a string, not a mapping or a sequence")]
+    CompositeKey,
+    #[error("the tag {0} is not supported")]
+    Tag(String),
+    #[error("{0} has the tag {1}, but is none")]
+    TagMismatch(String, &'static str),
+    #[error("{0} has no representation in JSON")]
+    NotJson(String),
+    #[error("an alias inside its own anchor")]
+    RecursiveAlias,
+    #[error("more than {limit} {what}")]
+    Limit { what: &'static str, limit: usize },
+    #[error("more than one document")]
+    SecondDocument,
+    #[error("not a Kubernetes object: {0}")]
+    NotAnObject(&'static str),
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    #[error("{0} must be {1}")]
+    WrongType(&'static str, &'static str),
+    #[error("{value:?} is not a valid {what}: {rule}")]
+    BadName {
+        what: &'static str,
+        value: String,
+        rule: &'static str,
+    },
+    #[error("metadata.generateName gives a new object at every sync")]
+    GenerateName,
+}
+
+impl Error {
+    pub(super) fn new(path: &str, mark: Mark, problem: Problem) -> Self {
+        Self {
+            location: mark.of(path),
+            problem,
+        }
+    }
+
+    /// Returns the next thing to do about it.
+    pub fn hint(&self) -> Option<String> {
+        self.problem.hint()
+    }
+}
+
+impl Problem {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Encoding => "save the file as UTF-8",
+            Self::Syntax { tab: true, .. } => "indent with spaces: YAML does not allow tabs there",
+            Self::DuplicateKey { .. } => "remove one of them",
+            Self::LateMerge { .. } => {
+                "put `<<` first in its mapping: YAML and kubectl disagree about who wins otherwise"
+            }
+            Self::KeyNotString(key, _) => return Some(format!("put it in quotes: \"{key}\"")),
+            Self::Tag(tag) if tag == "!!binary" => "write the text itself, or base64 in `data` of a Secret",
+            Self::Tag(_) => "remove the tag",
+            Self::NotJson(text) => return Some(format!("put it in quotes: \"{text}\"")),
+            Self::Limit {
+                what: "copies made by aliases",
+                ..
+            } => "write out what the aliases stand for",
+            Self::Limit { .. } => "split the file",
+            Self::SecondDocument => "keep one document in this file",
+            Self::NotAnObject(_) => {
+                "exclude the file in cutover.yaml (`syncs[].exclude`) if it is not meant for the cluster"
+            }
+            Self::GenerateName => "give it a metadata.name",
+            _ => return None,
+        };
+        Some(hint.to_owned())
+    }
+}
+
+impl From<Error> for error::Error {
+    fn from(error: Error) -> Self {
+        let converted = Self::user(error.to_string()).at(error.location.clone());
+        match error.hint() {
+            Some(hint) => converted.hint(hint),
+            None => converted,
+        }
+    }
+}
