@@ -1,6 +1,6 @@
 //! `Migration`: move one workload, with its state, to another cluster. Its status is the write-ahead journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::Timestamp;
@@ -229,8 +229,11 @@ pub struct Journal {
     pub binding: BindingId,
     /// The sequence of the pin that is or will be written.
     pub seq: u64,
-    /// Whether the pin may be written with the current sequence: false before the fence stands and after it is removed.
+    /// The pin has been written, so that one that is missing was removed by somebody else.
     pub pinned: bool,
+    /// The pin was lost or edited, and the current sequence is its repair.
+    #[serde(default)]
+    pub repairing: bool,
     /// Who may write according to that pin; absent: nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
@@ -245,6 +248,9 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
+    /// Where pods of the workload have been seen: a node that isn't Ready may still run one that is gone from the API.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_change: Option<TemplateChange>,
     /// The target has been seen deployed: it may have newer state than the captured handle.
@@ -264,6 +270,9 @@ pub struct Journal {
     pub committed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll_back: Option<RollBack>,
+    /// Taking the pin off has begun; what follows needs no fence and no marker.
+    #[serde(default)]
+    pub unpinning: bool,
     /// What must not change when the pin is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
@@ -360,10 +369,18 @@ pub struct RollBack {
     pub ends_as: Phase,
     /// The source was suspended and must be restarted.
     pub restart: bool,
-    /// The token has been taken away with a new sequence.
-    pub taken: bool,
+    pub stage: RollBackStage,
+}
+
+/// What of a roll back has been decided; each stage is written before its first effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum RollBackStage {
+    /// Nothing yet: whether the source can run again is being looked at.
+    Begun,
+    /// The token is nobody's, with a new sequence.
+    Taken,
     /// The target could not be proved stopped and is taken out of the binding instead.
-    pub evicting: bool,
-    /// The token has been given back to the source.
-    pub returned: bool,
+    Evicting,
+    /// The token is the source's again.
+    Returned,
 }

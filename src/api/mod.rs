@@ -12,7 +12,7 @@ pub use common::{
 };
 pub use migration::{
     Barrier, BindingId, Capture, Changes, Fence, HeldBack, Journal, LeaseSeen, Migration, MigrationSpec,
-    MigrationStatus, OnFailure, Phase, RollBack, Strategy, TemplateChange, Verify,
+    MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy, TemplateChange, Verify,
 };
 pub use profile::{AppliesTo, CaptureRule, Pods, WorkloadProfile, WorkloadProfileSpec};
 

@@ -1,0 +1,305 @@
+//! The fence: keeps the scheduler and the built-in failover from moving the workload while the migration runs.
+
+use serde_json::{Value, json};
+
+use super::{Machine, Stop, canary_name};
+use crate::api::Barrier;
+use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
+use crate::karmada::{ResourceBinding, meta};
+use crate::name::ClusterName;
+
+impl Machine<'_> {
+    /// Scheduling suspended and the scheduler past it; failover off the binding. Removed again whenever it comes back.
+    pub(super) fn fence(&mut self) -> Result<(), Stop> {
+        self.record_before()?;
+        let binding = self.binding()?;
+        if !binding.spec.scheduling_suspended() {
+            // A canary from before a suspension proves nothing about it.
+            let fence = &mut self.journal_mut()?.fence;
+            if fence.barrier.is_some() || fence.canary == 0 {
+                fence.barrier = None;
+                fence.canary += 1;
+                return Err(Stop::Again);
+            }
+            return Err(Stop::Act(vec![suspend(binding)]));
+        }
+        if let Some(effect) = failover_off(binding).or_else(|| tolerate(binding)) {
+            return Err(Stop::Act(vec![effect]));
+        }
+        self.barrier()
+    }
+
+    /// What is taken off the binding stands in the journal first, to be put back exactly.
+    fn record_before(&mut self) -> Result<(), Stop> {
+        if self.journal()?.fence.recorded {
+            return Ok(());
+        }
+        let binding = self.binding()?;
+        let failover = binding
+            .spec
+            .failover
+            .as_ref()
+            .and_then(|failover| serde_json::to_value(failover).ok());
+        let applied_placement = applied_placement(binding).map(str::to_owned);
+        let fence = &mut self.journal_mut()?.fence;
+        fence.failover = failover;
+        fence.applied_placement = applied_placement;
+        fence.canary += 1;
+        fence.recorded = true;
+        Err(Stop::Again)
+    }
+
+    /// Waits for a canary that was created after the suspension was seen: the scheduler has one queue and one worker, so
+    /// whatever was queued before it is done.
+    fn barrier(&mut self) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let name = canary_name(self.input.uid, self.status.attempt, journal.fence.canary);
+        let canary = self.world().canary.get()?;
+        if journal.fence.barrier.is_some() {
+            self.same_controllers()?;
+            return match canary {
+                Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name }])),
+                None => Ok(()),
+            };
+        }
+        match canary {
+            None => Err(Stop::Act(vec![Effect::CreateCanary {
+                name,
+                scheduler: self.binding()?.spec.scheduler_name.clone(),
+                cluster: journal.target.to_string(),
+            }])),
+            Some(canary) if observed(canary) => {
+                let leases = self.world().leases.get()?.clone();
+                let passed_at = self.input.now;
+                self.journal_mut()?.fence.barrier = Some(Barrier {
+                    canary: name,
+                    passed_at,
+                    leases,
+                });
+                Err(Stop::Again)
+            }
+            Some(_) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {name} yet"
+            ))),
+        }
+    }
+
+    /// A barrier is good for one process of each controller: a new one may have read its caches before our changes.
+    pub(super) fn same_controllers(&self) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?;
+        let barrier = self.journal()?.fence.barrier.as_ref();
+        match barrier {
+            Some(barrier) if barrier.leases == *leases => Ok(()),
+            Some(_) => Err(Stop::Wait(
+                "a controller of Karmada was replaced since the barrier".to_owned(),
+            )),
+            None => Err(Stop::Wait("no barrier has been passed".to_owned())),
+        }
+    }
+
+    /// After another process took over, the barrier and the current sequence are made anew.
+    pub(super) fn renew_barrier(&mut self) -> Result<(), Stop> {
+        if self.journal()?.fence.barrier.is_none() || self.same_controllers().is_ok() {
+            return Ok(());
+        }
+        self.world().leases.get()?;
+        let journal = self.journal_mut()?;
+        journal.fence.barrier = None;
+        journal.fence.canary += 1;
+        if journal.pinned {
+            journal.seq += 1;
+        }
+        Err(Stop::Again)
+    }
+
+    /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
+    pub(super) fn listed(&self, clusters: &[ClusterName], why: &'static str) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let now: Vec<_> = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| &cluster.name)
+            .collect();
+        if now.iter().copied().eq(clusters) {
+            return Ok(());
+        }
+        let replicas = self.journal()?.binding.replicas;
+        let wanted: Vec<Value> = clusters
+            .iter()
+            .map(|name| match replicas {
+                Some(replicas) => json!({"name": name, "replicas": replicas}),
+                None => json!({"name": name}),
+            })
+            .collect();
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            test("/spec/suspension/scheduling", json!(true)),
+            add("/spec/clusters", Value::Array(wanted)),
+        ];
+        let rehearse = clusters.len() > now.len();
+        Err(Stop::Act(vec![Effect::PatchBinding {
+            why,
+            binding: exactly(binding),
+            patch,
+            rehearse,
+        }]))
+    }
+
+    /// Puts back what the fence took off, where it is still as the fence left it.
+    pub(super) fn lower(&mut self) -> Result<(), Stop> {
+        let fence = &self.journal()?.fence;
+        if !fence.lowered {
+            self.journal_mut()?.fence.lowered = true;
+            return Err(Stop::Again);
+        }
+        let binding = self.binding()?;
+        if let (Some(failover), None) = (&fence.failover, &binding.spec.failover) {
+            let patch = vec![
+                test("/metadata/uid", json!(binding.metadata.uid)),
+                test("/metadata/generation", json!(binding.metadata.generation)),
+                add("/spec/failover", failover.clone()),
+            ];
+            return Err(Stop::Act(vec![patch_binding("restore failover", binding, patch)]));
+        }
+        match (applied_placement(binding), &fence.applied_placement) {
+            (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
+                let patch = vec![
+                    test("/metadata/uid", json!(binding.metadata.uid)),
+                    test(&annotation_path(), json!(now)),
+                    add(&annotation_path(), json!(before)),
+                ];
+                Err(Stop::Act(vec![patch_binding(
+                    "restore the applied placement",
+                    binding,
+                    patch,
+                )]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the scheduler go on, with the pin still on.
+    pub(super) fn resume_scheduling(&mut self) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        if !self.journal()?.fence.resumed {
+            self.journal_mut()?.fence.resumed = true;
+            return Err(Stop::Again);
+        }
+        if !binding.spec.scheduling_suspended() {
+            return Ok(());
+        }
+        let clusters = serde_json::to_value(&binding.spec.clusters).unwrap_or_default();
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            test("/spec/clusters", clusters),
+            remove("/spec/suspension/scheduling"),
+        ];
+        Err(Stop::Act(vec![patch_binding(
+            "resume scheduling",
+            binding,
+            patch,
+        )]))
+    }
+}
+
+pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
+    Exactly {
+        namespace: binding.metadata.namespace.clone(),
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        resource_version: None,
+    }
+}
+
+fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
+    Effect::PatchBinding {
+        why,
+        binding: exactly(binding),
+        patch,
+        rehearse: false,
+    }
+}
+
+pub(super) fn suspend(binding: &ResourceBinding) -> Effect {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.push(match binding.spec.suspension {
+        Some(_) => add("/spec/suspension/scheduling", json!(true)),
+        None => add("/spec/suspension", json!({"scheduling": true})),
+    });
+    patch_binding("suspend scheduling", binding, patch)
+}
+
+/// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.
+fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
+    let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
+    let patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/spec/failover", failover),
+        remove("/spec/failover"),
+    ];
+    Some(patch_binding("take failover off", binding, patch))
+}
+
+/// The taint manager reads only the annotation, so a toleration there keeps it away.
+fn tolerate(binding: &ResourceBinding) -> Option<Effect> {
+    let now = applied_placement(binding)?;
+    let mut placement = parsed(now)?;
+    let tolerations = placement
+        .as_object_mut()?
+        .entry("clusterTolerations")
+        .or_insert_with(|| json!([]));
+    let all = json!({"operator": "Exists"});
+    let tolerations = tolerations.as_array_mut()?;
+    if tolerations.contains(&all) {
+        return None;
+    }
+    tolerations.push(all);
+    let patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test(&annotation_path(), json!(now)),
+        add(&annotation_path(), json!(placement.to_string())),
+    ];
+    Some(patch_binding("keep cluster failover off", binding, patch))
+}
+
+fn without_toleration(text: &str) -> Option<Value> {
+    let mut placement = parsed(text)?;
+    let fields = placement.as_object_mut()?;
+    let tolerations = fields.get_mut("clusterTolerations")?.as_array_mut()?;
+    tolerations.retain(|toleration| *toleration != json!({"operator": "Exists"}));
+    if tolerations.is_empty() {
+        fields.remove("clusterTolerations");
+    }
+    Some(placement)
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+fn annotation_path() -> String {
+    format!("/metadata/annotations/{}", segment(meta::APPLIED_PLACEMENT))
+}
+
+fn applied_placement(binding: &ResourceBinding) -> Option<&str> {
+    binding
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(meta::APPLIED_PLACEMENT)
+        .map(String::as_str)
+}
+
+/// Returns whether the scheduler has handled a binding at all.
+fn observed(binding: &ResourceBinding) -> bool {
+    binding
+        .status
+        .as_ref()
+        .is_some_and(|status| status.scheduler_observed_generation > 0)
+}

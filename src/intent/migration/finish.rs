@@ -1,0 +1,306 @@
+//! The end, forward and back: one cluster keeps the workload, everything that the migration put up is taken down.
+
+use super::{Machine, Next, Stop};
+use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
+use crate::intent::effect::{Effect, Exactly};
+use crate::intent::pin::PinWrite;
+use crate::intent::proof::{Gone, Healthy};
+use crate::intent::record::digest;
+use crate::karmada::{meta, overrides};
+use crate::name::ClusterName;
+
+impl Machine<'_> {
+    /// Committed: the source is taken out, the held-back template goes in, fence and pin come down. Never undone.
+    pub(super) fn cleanup(&mut self) -> Result<Next, Stop> {
+        let (source, target) = self.ends()?;
+        if !self.journal()?.unpinning {
+            self.take_out(&target, &source)?;
+            self.token()?;
+            let given = self.handle_in_force()?;
+            self.prove(&target, |facts| Healthy::prove(facts, given.as_deref()))??;
+            self.apply_template()?;
+        }
+        self.finish(&target, Phase::Completed)
+    }
+
+    /// The binding lists the one that keeps the workload, and the other one's copy is gone.
+    pub(super) fn take_out(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
+        if self.journal()?.clusters != [keep.clone()] {
+            self.journal_mut()?.clusters = vec![keep.clone()];
+            return Err(Stop::Again);
+        }
+        self.claim()?;
+        let resumed = self.journal()?.fence.resumed;
+        if !resumed {
+            self.fence()?;
+            self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
+        }
+        self.prove(drop, Gone::prove)??;
+        Ok(())
+    }
+
+    /// The template that was held back is applied while the pin still makes it no change for the target.
+    fn apply_template(&self) -> Result<(), Stop> {
+        let Some(change) = &self.journal()?.template_change else {
+            return Ok(());
+        };
+        let template = self.template()?;
+        if holds(template, &change.overlay) {
+            return Ok(());
+        }
+        let uid = self.journal()?.template_uid.clone();
+        Err(Stop::Act(vec![Effect::ApplyTemplate {
+            manifest: Box::new(change.manifest.clone()),
+            uid,
+        }]))
+    }
+
+    fn template(&self) -> Result<&serde_json::Value, Stop> {
+        let template = self.world().template.get()?.as_ref();
+        template.ok_or_else(|| Stop::Wait("the template is gone: a person must look".to_owned()))
+    }
+
+    /// Fence down, scheduler on, pin off, claim given up, record in Git: in this order.
+    pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
+        if !self.journal()?.unpinning {
+            self.lower()?;
+            self.resume_scheduling()?;
+            self.settled_on(keep)?;
+            self.removal_changes_nothing(keep)?;
+            self.journal_mut()?.unpinning = true;
+            return Ok(Next::Again);
+        }
+        self.remove_pin()?;
+        self.runs_on_without_pin(keep)?;
+        self.remove_claim()?;
+        let mut ended = self.status.clone();
+        ended.phase = end;
+        ended.held_back = self.left_unapplied(end)?;
+        ended.downtime_ms = self.downtime()?;
+        ended.waiting_for = None;
+        self.recorded(end_of(&ended, self.input.now), |record| {
+            record.status.phase == end
+        })?;
+        self.status.held_back = ended.held_back;
+        self.status.downtime_ms = ended.downtime_ms;
+        self.end(
+            end,
+            vec![format!("{keep} runs on; no pin, no suspension, no claim is left")],
+        );
+        Ok(Next::Again)
+    }
+
+    /// The scheduler has looked at the resumed binding and kept the cluster. Moved, it gets held copies only: the pin is on.
+    fn settled_on(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let observed = binding
+            .status
+            .as_ref()
+            .map_or(0, |status| status.scheduler_observed_generation);
+        let kept = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| &cluster.name)
+            .eq([keep]);
+        if !kept {
+            let fence = &mut self.journal_mut()?.fence;
+            fence.resumed = false;
+            fence.lowered = false;
+            fence.barrier = None;
+            fence.canary += 1;
+            return Err(Stop::Again);
+        }
+        let generation = binding.metadata.generation.unwrap_or_default();
+        if observed < generation {
+            return Err(Stop::Wait(
+                "the scheduler to look at the resumed binding".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Shown by the effective manifest: with and without the pin the cluster gets the same, but for what the profile ignores.
+    fn removal_changes_nothing(&self, keep: &ClusterName) -> Result<(), Stop> {
+        let template = self.template()?;
+        self.work_has_the_template(keep, template)?;
+        let clusters = self.world().clusters.get()?;
+        let cluster = clusters
+            .get(keep)
+            .ok_or_else(|| Stop::Wait(format!("{keep} is not joined")))?;
+        let all = self.world().overrides.get()?;
+        let pin = self.compile()?.name;
+        let others: Vec<_> = all
+            .namespaced
+            .iter()
+            .filter(|policy| policy.metadata.name.as_deref() != Some(&pin))
+            .cloned()
+            .collect();
+        let effective = |namespaced: &[_]| {
+            overrides::effective(template, cluster, &all.cluster_wide, namespaced)
+                .map_err(|error| Stop::Wait(error.to_string()))
+        };
+        let (mut with, mut without) = (effective(&all.namespaced)?, effective(&others)?);
+        let ignored = &self.journal()?.profile.ignored_on_removal;
+        for manifest in [&mut with, &mut without] {
+            for pointer in ignored {
+                remove(manifest, pointer);
+            }
+            remove(manifest, "/metadata/annotations");
+        }
+        if with == without {
+            return Ok(());
+        }
+        Err(Stop::Wait(format!(
+            "{keep} would change if the pin were removed: the template must catch up first"
+        )))
+    }
+
+    /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
+    fn work_has_the_template(&self, keep: &ClusterName, template: &serde_json::Value) -> Result<(), Stop> {
+        let works = self.world().works.get()?;
+        let made_from = works
+            .get(keep)
+            .and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
+        let current = template.pointer("/metadata/generation").map(ToString::to_string);
+        match (made_from, current) {
+            (Some(made_from), Some(current)) if made_from != current => Err(Stop::Wait(format!(
+                "{keep}: the Work to be made from the current template"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_pin(&mut self) -> Result<(), Stop> {
+        let Some(live) = self.world().pin.get()? else {
+            return Ok(());
+        };
+        let protected = live.metadata.finalizers.iter().flatten().next().is_some()
+            || live
+                .metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(key, _)| key == meta::DELETION_PROTECTED);
+        let effect = if protected {
+            Effect::WritePin(Box::new(PinWrite::unprotected(live)))
+        } else {
+            Effect::DeletePin {
+                pin: PinWrite::exactly(live),
+            }
+        };
+        Err(Stop::Act(vec![effect]))
+    }
+
+    /// Without the pin the copy is still the same run.
+    fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+        let works = self.world().works.get()?;
+        let marked = works
+            .get(keep)
+            .is_some_and(|work| work.manifest_annotation(crate::api::MARKER_ANNOTATION).is_some());
+        if marked {
+            return Err(Stop::Wait(format!("{keep}: the Work still carries the marker")));
+        }
+        let untouched = self
+            .journal()?
+            .roll_back
+            .as_ref()
+            .is_some_and(|back| !back.restart);
+        if untouched {
+            return Ok(());
+        }
+        let healthy = self.prove(keep, Healthy::without_pin)??;
+        let before = self.journal()?.run_id.clone();
+        if let (Some(before), Some(now)) = (before, healthy.run_id())
+            && before != now
+        {
+            let finding = crate::api::Finding::new(
+                "RestartedOnRemoval",
+                format!("{keep}: the run changed from {before} to {now} when the pin was removed"),
+                "tell the profile's authors: a field is missing from ignoredOnRemoval",
+            );
+            if !self.status.findings.contains(&finding) {
+                self.status.findings.push(finding);
+                return Err(Stop::Again);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_claim(&self) -> Result<(), Stop> {
+        match self.world().claim.get()? {
+            Some(claim) if claim.spec.owner.uid == self.input.uid => {
+                let claim = Exactly {
+                    namespace: None,
+                    name: claim.metadata.name.clone().unwrap_or_default(),
+                    uid: claim.metadata.uid.clone().unwrap_or_default(),
+                    resource_version: claim.metadata.resource_version.clone(),
+                };
+                Err(Stop::Act(vec![Effect::DeleteClaim { claim }]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A template change that was taken along and rolled back stays unapplied until a commit changes it.
+    fn left_unapplied(&self, end: Phase) -> Result<Option<crate::api::HeldBack>, Stop> {
+        let change = self
+            .journal()?
+            .template_change
+            .as_ref()
+            .filter(|_| end != Phase::Completed);
+        Ok(change.map(|change| crate::api::HeldBack {
+            hash: change.hash.clone(),
+            revision: change.revision.clone(),
+        }))
+    }
+
+    fn downtime(&self) -> Result<Option<u64>, Stop> {
+        let journal = self.journal()?;
+        let time = journal
+            .down_since
+            .zip(journal.up_since)
+            .map(|(down, up)| up.duration_since(down));
+        Ok(time.and_then(|time| u64::try_from(time.as_millis()).ok()))
+    }
+
+    /// A roll back has given the token back, as far as the journal says.
+    pub(super) fn stage(&self) -> Result<RollBackStage, Stop> {
+        Ok(self
+            .journal()?
+            .roll_back
+            .as_ref()
+            .map_or(RollBackStage::Begun, |back| back.stage))
+    }
+}
+
+fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {
+    let mut status = status.clone();
+    status.finished_at = Some(now);
+    if let Some(step) = status.steps.last_mut() {
+        step.finished_at = Some(now);
+    }
+    status
+}
+
+/// Returns whether an object already says what an overlay would make of it.
+fn holds(object: &serde_json::Value, overlay: &[PatchOp]) -> bool {
+    overlay
+        .iter()
+        .all(|patch| match (&patch.value, object.pointer(&patch.path)) {
+            (Some(wanted), Some(found)) => digest(wanted) == digest(found),
+            _ => false,
+        })
+}
+
+fn remove(manifest: &mut serde_json::Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    if let Some(fields) = manifest
+        .pointer_mut(parent)
+        .and_then(serde_json::Value::as_object_mut)
+    {
+        fields.remove(&name.replace("~1", "/").replace("~0", "~"));
+    }
+}

@@ -1,0 +1,222 @@
+//! From the first effect to the commit point: Hold, Expand, Capture, Handoff, Verify.
+
+use super::{Machine, Next, Phase, Stop, duration};
+use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
+use crate::name::ClusterName;
+
+impl Machine<'_> {
+    /// The fence stands, and the pin names the source, which runs alone.
+    pub(super) fn hold(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        let listed = &self.binding()?.spec.clusters;
+        if !listed.iter().map(|cluster| &cluster.name).eq([&source]) {
+            return Err(Stop::RollBack(
+                "the scheduler moved the workload before it could be held".to_owned(),
+            ));
+        }
+        self.token()?;
+        if !self.journal()?.pinned {
+            self.journal_mut()?.pinned = true;
+            return Ok(Next::Again);
+        }
+        let journal = self.journal()?;
+        let canary = journal
+            .fence
+            .barrier
+            .as_ref()
+            .map_or("", |barrier| barrier.canary.as_str());
+        let evidence = vec![
+            format!("scheduling suspended, scheduler past {canary}"),
+            format!("Work of {source} carries {}", self.marker()?),
+        ];
+        let next = if self.journal()?.profile.born_held {
+            Phase::Expand
+        } else {
+            Phase::Capture
+        };
+        debug_assert_ne!(source, target);
+        Ok(Next::Enter(next, evidence))
+    }
+
+    /// The target has a copy that was born held.
+    pub(super) fn expand(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        self.expanded()?;
+        let (_, target) = self.ends()?;
+        let held = self.prove(&target, Held::prove)??;
+        Ok(Next::Enter(Phase::Capture, vec![held.evidence().to_owned()]))
+    }
+
+    /// Both are listed and both Works carry the marker. The pin is in force on the source before the target is listed, so
+    /// that no cache can compute the target without it.
+    fn expanded(&mut self) -> Result<(), Stop> {
+        let (source, target) = self.ends()?;
+        let listed = self
+            .binding()?
+            .spec
+            .clusters
+            .iter()
+            .any(|cluster| cluster.name == target);
+        if !listed {
+            self.token()?;
+            self.same_controllers()?;
+        }
+        self.listed(&[source, target], "list the target")?;
+        self.token()
+    }
+
+    /// The source is suspended with its state, and Git has the handle.
+    pub(super) fn capture(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        if self.journal()?.profile.born_held {
+            self.listed(&[source.clone(), target.clone()], "list both again")?;
+        } else {
+            self.listed(std::slice::from_ref(&source), "list the source again")?;
+        }
+        self.token()?;
+        let stopped = self.prove(&source, Stopped::prove)??;
+        let profile = self.profile()?;
+        let before = &self.journal()?.handle_before;
+        let captured = stopped.capture(&profile, before, self.input.now)?;
+        if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
+            self.journal_mut()?.captured = Some(captured);
+            return Ok(Next::Again);
+        }
+        let values = captured.values;
+        self.recorded(self.status.clone(), |record| {
+            let journal = record.status.journal.as_ref();
+            journal
+                .and_then(|journal| journal.captured.as_ref())
+                .is_some_and(|known| known.values == values)
+        })?;
+        let mut evidence = vec![stopped.evidence().to_owned()];
+        evidence.extend(
+            values
+                .iter()
+                .map(|(name, value)| format!("{name} {value}, recorded in Git")),
+        );
+        Ok(Next::Enter(Phase::Handoff, evidence))
+    }
+
+    /// The target runs from the captured handle.
+    pub(super) fn handoff(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        self.expanded_for_handoff(&source, &target)?;
+        self.give_token(&target)?;
+        self.no_lapse(&source)?;
+        self.note_target_ran(&target)?;
+        let healthy = self.healthy(&target)??;
+        let now = self.input.now;
+        let journal = self.journal_mut()?;
+        if journal.up_since.is_none() {
+            journal.up_since = Some(now);
+        }
+        Ok(Next::Enter(Phase::Verify, vec![healthy.evidence().to_owned()]))
+    }
+
+    /// A profile that can't hold a first copy gets its target only now, with nobody holding the token.
+    fn expanded_for_handoff(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+        let clusters = [source.clone(), target.clone()];
+        if self.journal()?.clusters != clusters {
+            self.journal_mut()?.clusters = clusters.to_vec();
+            return Err(Stop::Again);
+        }
+        self.listed(&clusters, "list both")
+    }
+
+    /// The target stays healthy without a break for as long as the spec asks.
+    pub(super) fn verify(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        self.listed(&[source.clone(), target.clone()], "list both again")?;
+        self.give_token(&target)?;
+        self.no_lapse(&source)?;
+        self.note_target_ran(&target)?;
+        let now = self.input.now;
+        match self.healthy(&target)? {
+            Ok(healthy) => {
+                let soak = duration(&self.journal()?.spec.verify.healthy_for);
+                let Some(since) = self.journal()?.healthy_since else {
+                    self.journal_mut()?.healthy_since = Some(now);
+                    return Ok(Next::Again);
+                };
+                if now.duration_since(since) < soak {
+                    let text = &self.journal()?.spec.verify.healthy_for;
+                    return Err(Stop::Wait(format!("{target} to stay healthy for {text}")));
+                }
+                self.journal_mut()?.run_id = healthy.run_id().map(str::to_owned);
+                Ok(Next::Enter(
+                    Phase::Cleanup,
+                    vec![format!("healthy since {since}, committed")],
+                ))
+            }
+            Err(why) => {
+                self.journal_mut()?.healthy_since = None;
+                Err(why.into())
+            }
+        }
+    }
+
+    pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
+        let journal = self.journal()?;
+        Ok((journal.source.clone(), journal.target.clone()))
+    }
+
+    fn healthy(&self, cluster: &ClusterName) -> Result<Result<Healthy, NotProved>, Stop> {
+        let given = self.handle_in_force()?;
+        self.prove(cluster, |facts| Healthy::prove(facts, given.as_deref()))
+    }
+
+    /// Returns the handle that the writer was given: the one that its profile can show to be in use.
+    pub(super) fn handle_in_force(&self) -> Result<Option<String>, Stop> {
+        let journal = self.journal()?;
+        let first = journal.profile.capture.iter().find(|rule| rule.required);
+        Ok(first.and_then(|rule| journal.captured.as_ref()?.values.get(&rule.name).cloned()))
+    }
+
+    /// The stopped side is looked at in every pass: a proof ages. Seen running, everything is called off.
+    fn no_lapse(&self, source: &ClusterName) -> Result<(), Stop> {
+        match self.inert(source)? {
+            Ok(_) => Ok(()),
+            // The marker follows a moment after the pin, and an unreachable member says nothing: neither is a lapse.
+            Err(NotProved::Unknown(why)) => Err(Stop::Wait(why)),
+            Err(NotProved::No(why)) => {
+                let current = self.prove(source, |facts| {
+                    let object = facts.member.object.get()?.as_ref();
+                    Ok(object.is_some_and(|object| !facts.profile.carries_hold(object)))
+                })?;
+                match current {
+                    Ok(true) => Err(Stop::RollBack(format!("SingleWriterLapse: {why}"))),
+                    _ => Err(Stop::Wait(why)),
+                }
+            }
+        }
+    }
+
+    fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Stop> {
+        if self.journal()?.target_ran {
+            return Ok(());
+        }
+        let ran = self.prove(target, |facts| match facts.member.object.get()? {
+            Some(object) => Ok(facts.profile.ran(object)?),
+            None => Ok(false),
+        })?;
+        if ran == Ok(true) {
+            self.journal_mut()?.target_ran = true;
+            return Err(Stop::Again);
+        }
+        Ok(())
+    }
+}

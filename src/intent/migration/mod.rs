@@ -1,0 +1,624 @@
+//! Migration: moves one workload, with its state, to another cluster. docs/architecture.md tells the phases.
+//!
+//! Every phase is a list of goals. A pass looks for the first goal that isn't met and returns what brings it nearer; so a
+//! pass after a crash does the same as a pass before it.
+
+mod fence;
+mod finish;
+mod forward;
+mod preflight;
+mod roll_back;
+mod token;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::effect::Effect;
+use super::proof::{Facts, NotProved};
+use super::record::{self, Record};
+use super::seen::NotKnown;
+use super::world::World;
+use super::{Step, pin};
+use crate::api::{
+    Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack,
+    RollBackStage, StepRecord, WaitingFor, WorkloadProfileSpec,
+};
+use crate::karmada::ResourceBinding;
+use crate::name::{ClusterName, ObjectKey};
+use crate::profile::Profile;
+
+/// How often the members are looked at again while something is expected of them.
+const SOON: Duration = Duration::from_millis(500);
+/// How often everything is looked at again while nothing is expected.
+const LATER: Duration = Duration::from_secs(10);
+
+/// How long a phase may take before it is rolled back.
+fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
+    match phase {
+        Phase::Hold | Phase::Expand => Some(SignedDuration::from_mins(5)),
+        Phase::Capture => Some(SignedDuration::from_mins(15)),
+        Phase::Handoff => Some(duration(&spec.verify.timeout)),
+        Phase::Verify => {
+            Some(duration(&spec.verify.timeout).saturating_add(duration(&spec.verify.healthy_for)))
+        }
+        _ => None,
+    }
+}
+
+/// Reads a duration such as `90s` or `1h30m`; the schema has refused everything else.
+fn duration(text: &str) -> SignedDuration {
+    text.parse().unwrap_or(SignedDuration::from_mins(10))
+}
+
+/// A migration as it was read, and what one pass saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    pub uid: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub generation: i64,
+    /// The Git revision that last applied the spec.
+    pub revision: Option<&'a str>,
+    pub deleting: bool,
+    pub has_finalizer: bool,
+    pub spec: &'a MigrationSpec,
+    pub status: &'a MigrationStatus,
+    pub world: &'a World,
+    pub now: Timestamp,
+}
+
+/// Decides what one pass does.
+pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
+    let mut machine = Machine {
+        input,
+        status: input.status.clone(),
+        recheck: Some(SOON),
+    };
+    let effects = machine.pass();
+    machine.status.observed_generation = input.generation;
+    machine.note_plan(&effects);
+    machine.note_conditions();
+    Step {
+        status: machine.status,
+        effects,
+        recheck: machine.recheck,
+    }
+}
+
+/// Returns the name of the canary that a migration's barrier waits for.
+pub fn canary_name(uid: &str, attempt: u32, number: u32) -> String {
+    let short: String = uid.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+    format!("canary-{short}-{attempt}-{number}")
+}
+
+/// What a phase comes to when all its goals are met.
+enum Next {
+    Enter(Phase, Vec<String>),
+    /// The journal has changed: write it, then look again.
+    Again,
+}
+
+/// Why a phase doesn't go on in this pass.
+enum Stop {
+    /// Something is sent; its effect is seen in a later pass.
+    Act(Vec<Effect>),
+    Wait(String),
+    /// The journal has changed: write it, then look again.
+    Again,
+    RollBack(String),
+    Fail(Vec<Finding>),
+}
+
+impl From<NotKnown> for Stop {
+    fn from(unknown: NotKnown) -> Self {
+        Self::Wait(unknown.0)
+    }
+}
+
+impl From<NotProved> for Stop {
+    fn from(why: NotProved) -> Self {
+        Self::Wait(why.to_string())
+    }
+}
+
+impl From<crate::profile::Error> for Stop {
+    fn from(error: crate::profile::Error) -> Self {
+        Self::Fail(vec![Finding::new(
+            "ProfileError",
+            error.to_string(),
+            "mend the WorkloadProfile",
+        )])
+    }
+}
+
+struct Machine<'a> {
+    input: &'a Input<'a>,
+    status: MigrationStatus,
+    recheck: Option<Duration>,
+}
+
+impl<'a> Machine<'a> {
+    fn pass(&mut self) -> Vec<Effect> {
+        if self.status.phase.is_terminal() {
+            return self.after_the_end();
+        }
+        if self.input.deleting && self.status.journal.is_none() {
+            self.end(
+                Phase::Aborted,
+                vec!["deleted before anything was touched".to_owned()],
+            );
+            return Vec::new();
+        }
+        self.note_spec_change();
+        self.note_nodes();
+        if self.turns_back() {
+            return Vec::new();
+        }
+        if self.input.spec.paused && !matches!(self.status.phase, Phase::RollingBack) {
+            self.wait("paused by the spec".to_owned());
+            self.recheck = Some(LATER);
+            return Vec::new();
+        }
+        let outcome = match self.status.phase {
+            Phase::Pending => self.pending(),
+            Phase::Preflight => self.preflight(),
+            Phase::Hold => self.hold(),
+            Phase::Expand => self.expand(),
+            Phase::Capture => self.capture(),
+            Phase::Handoff => self.handoff(),
+            Phase::Verify => self.verify(),
+            Phase::Cleanup => self.cleanup(),
+            Phase::RollingBack => self.roll_back(),
+            Phase::Completed | Phase::RolledBack | Phase::Failed | Phase::Aborted => Ok(Next::Again),
+        };
+        self.settle(outcome)
+    }
+
+    fn settle(&mut self, outcome: Result<Next, Stop>) -> Vec<Effect> {
+        match outcome {
+            Ok(Next::Enter(phase, evidence)) => {
+                if let Some(gate) = self.closed_gate(phase) {
+                    self.wait(gate);
+                    return Vec::new();
+                }
+                self.enter(phase, evidence);
+            }
+            Ok(Next::Again) | Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
+            Err(Stop::Act(effects)) => {
+                self.status.waiting_for = None;
+                return effects;
+            }
+            Err(Stop::Wait(reason)) => self.wait(reason),
+            Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
+            Err(Stop::Fail(findings)) => {
+                let touched = self
+                    .status
+                    .journal
+                    .as_ref()
+                    .is_some_and(|journal| journal.fence.recorded);
+                self.status.findings.clone_from(&findings);
+                if touched && !self.committed() && self.status.phase != Phase::RollingBack {
+                    self.begin_roll_back(messages(&findings), Phase::RolledBack);
+                } else if touched {
+                    self.wait(messages(&findings));
+                } else {
+                    self.end(
+                        Phase::Failed,
+                        findings.into_iter().map(|finding| finding.message).collect(),
+                    );
+                }
+            }
+        }
+        Vec::new()
+    }
+
+    /// Rolls back on request, at the deadline, or when a phase has taken too long.
+    fn turns_back(&mut self) -> bool {
+        if self.committed() || self.status.phase == Phase::RollingBack {
+            return false;
+        }
+        let now = self.input.now;
+        let asked = if self.input.deleting {
+            Some("the intent was deleted")
+        } else if self.input.spec.abort {
+            Some("abort was asked for")
+        } else {
+            None
+        };
+        if let Some(reason) = asked {
+            self.begin_roll_back(reason.to_owned(), Phase::Aborted);
+            return true;
+        }
+        if self.input.spec.deadline.is_some_and(|deadline| now >= deadline) {
+            self.begin_roll_back("the deadline has passed".to_owned(), Phase::RolledBack);
+            return true;
+        }
+        let Some(journal) = &self.status.journal else {
+            return false;
+        };
+        let phase = self.status.phase;
+        let late = limit(phase, &journal.spec)
+            .zip(journal.phase_since)
+            .is_some_and(|(limit, since)| now.duration_since(since) >= limit);
+        if late && journal.spec.on_failure == OnFailure::RollBack {
+            let why = self
+                .status
+                .waiting_for
+                .as_ref()
+                .map(|wait| format!(": {}", wait.reason));
+            self.begin_roll_back(
+                format!("{phase} took too long{}", why.unwrap_or_default()),
+                Phase::RolledBack,
+            );
+            return true;
+        }
+        false
+    }
+
+    fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
+        let from_phase = self.status.phase;
+        let now = self.input.now;
+        let Some(journal) = self
+            .status
+            .journal
+            .as_mut()
+            .filter(|journal| journal.fence.recorded)
+        else {
+            self.end(ends_as, vec![reason]);
+            return;
+        };
+        let restart = !journal.suspended.is_empty();
+        journal.roll_back = Some(RollBack {
+            reason: reason.clone(),
+            from_phase,
+            since: now,
+            ends_as,
+            restart,
+            stage: RollBackStage::Begun,
+        });
+        self.enter(Phase::RollingBack, vec![reason]);
+    }
+
+    /// Moves to a phase, with what the journal must say before that phase's first effect.
+    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
+        self.close_step(evidence);
+        let now = self.input.now;
+        self.status.phase = phase;
+        self.status.waiting_for = None;
+        self.status.steps.push(StepRecord {
+            name: phase.to_string(),
+            started_at: now,
+            finished_at: None,
+            evidence: Vec::new(),
+        });
+        self.recheck = Some(Duration::ZERO);
+        let Some(journal) = &mut self.status.journal else {
+            return;
+        };
+        journal.phase_since = Some(now);
+        match phase {
+            Phase::Expand => journal.clusters = vec![journal.source.clone(), journal.target.clone()],
+            Phase::Capture => {
+                journal.seq += 1;
+                journal.writer = None;
+                journal.suspended = vec![journal.source.clone()];
+                journal.down_since = Some(now);
+            }
+            Phase::Verify => journal.healthy_since = Some(now),
+            Phase::Cleanup => {
+                journal.committed = true;
+                journal.clusters = vec![journal.target.clone()];
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
+        self.close_step(evidence);
+        self.status.phase = phase;
+        self.status.finished_at = Some(self.input.now);
+        self.status.waiting_for = None;
+        self.recheck = Some(Duration::ZERO);
+    }
+
+    fn close_step(&mut self, evidence: Vec<String>) {
+        if let Some(step) = self.status.steps.last_mut()
+            && step.finished_at.is_none()
+        {
+            step.finished_at = Some(self.input.now);
+            step.evidence = evidence;
+        }
+    }
+
+    /// Nothing more is done; a spec that asks for something else is a new attempt.
+    fn after_the_end(&mut self) -> Vec<Effect> {
+        self.recheck = None;
+        if self.input.deleting {
+            return if self.input.has_finalizer {
+                vec![Effect::RemoveFinalizer]
+            } else {
+                Vec::new()
+            };
+        }
+        let asked_before = self.status.journal.as_ref().map(|journal| &*journal.spec);
+        let new_attempt = match asked_before {
+            Some(spec) => !record::asks_the_same(spec, self.input.spec),
+            None => self.status.observed_generation != self.input.generation,
+        };
+        if new_attempt {
+            let attempt = self.status.attempt;
+            self.status = MigrationStatus {
+                attempt,
+                ..MigrationStatus::default()
+            };
+            self.recheck = Some(Duration::ZERO);
+        } else if self.input.has_finalizer {
+            return vec![Effect::RemoveFinalizer];
+        }
+        Vec::new()
+    }
+
+    fn wait(&mut self, reason: String) {
+        let now = self.input.now;
+        let until = self.status.journal.as_ref().and_then(|journal| {
+            let limit = limit(self.status.phase, &journal.spec)?;
+            journal.phase_since.map(|since| since + limit)
+        });
+        let since = match &self.status.waiting_for {
+            Some(wait) if wait.reason == reason => wait.since,
+            _ => now,
+        };
+        let then = until.map(|_| "roll back".to_owned());
+        self.status.waiting_for = Some(WaitingFor {
+            reason,
+            since,
+            until,
+            then,
+        });
+    }
+
+    fn closed_gate(&self, phase: Phase) -> Option<String> {
+        let gate = self.status.journal.as_ref()?.spec.approval.as_ref()?;
+        if !gate.before.contains(&phase) {
+            return None;
+        }
+        let approved = self
+            .input
+            .spec
+            .approvals
+            .iter()
+            .any(|approval| approval.phase == phase && approval.attempt == self.status.attempt);
+        (!approved).then(|| format!("approval of {phase} for attempt {}", self.status.attempt))
+    }
+
+    fn committed(&self) -> bool {
+        self.status
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.committed)
+    }
+
+    /// What is about to be sent stands in the journal first.
+    fn note_plan(&mut self, effects: &[Effect]) {
+        if let Some(journal) = &mut self.status.journal {
+            journal.planned = effects.iter().map(ToString::to_string).collect();
+        }
+    }
+
+    /// A changed spec is not obeyed in mid-flight, except its control fields.
+    fn note_spec_change(&mut self) {
+        let changed = self
+            .status
+            .journal
+            .as_ref()
+            .is_some_and(|journal| !record::asks_the_same(&journal.spec, self.input.spec));
+        self.set_condition(
+            "SpecChangeIgnored",
+            changed,
+            "MidFlight",
+            "the spec was changed while the migration runs; the change is not obeyed",
+        );
+    }
+
+    /// Pods that vanish from a lost node may still run: remember where they were seen.
+    fn note_nodes(&mut self) {
+        let Some(journal) = &mut self.status.journal else {
+            return;
+        };
+        for (cluster, member) in &self.input.world.members {
+            let Ok(pods) = member.pods.get() else { continue };
+            for node in pods.iter().filter_map(|pod| pod.node.clone()) {
+                journal.nodes.entry(cluster.clone()).or_default().insert(node);
+            }
+        }
+    }
+
+    fn note_conditions(&mut self) {
+        let phase = self.status.phase;
+        let reason = phase.to_string();
+        let why = self.status.waiting_for.as_ref().map(|wait| wait.reason.clone());
+        let message = match (&self.status.journal, why) {
+            _ if phase == Phase::Completed => "the workload runs in the target".to_owned(),
+            (
+                Some(Journal {
+                    roll_back: Some(back),
+                    ..
+                }),
+                None,
+            ) => back.reason.clone(),
+            (_, Some(why)) => format!("waits: {why}"),
+            _ if !self.status.findings.is_empty() => messages(&self.status.findings),
+            _ => String::new(),
+        };
+        self.set_condition("Completed", phase == Phase::Completed, &reason, &message);
+        self.set_condition("Progressing", !phase.is_terminal(), &reason, &message);
+        for failed in [Phase::RolledBack, Phase::Failed, Phase::Aborted] {
+            self.set_condition(&failed.to_string(), phase == failed, &reason, &message);
+        }
+    }
+
+    /// Conditions that never held are not listed, but for the two that people wait for.
+    fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
+        let status = if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let now = self.input.now;
+        match self
+            .status
+            .conditions
+            .iter_mut()
+            .find(|condition| condition.type_ == type_)
+        {
+            Some(condition) => {
+                if condition.status != status {
+                    condition.last_transition_time = now;
+                }
+                condition.status = status;
+                reason.clone_into(&mut condition.reason);
+                message.clone_into(&mut condition.message);
+            }
+            None if holds || matches!(type_, "Completed" | "Progressing") => {
+                self.status.conditions.push(Condition {
+                    type_: type_.to_owned(),
+                    status,
+                    reason: reason.to_owned(),
+                    message: message.to_owned(),
+                    last_transition_time: now,
+                });
+            }
+            None => {}
+        }
+    }
+
+    // What the phases look things up with.
+
+    fn world(&self) -> &'a World {
+        self.input.world
+    }
+
+    fn journal(&self) -> Result<&Journal, Stop> {
+        self.status.journal.as_ref().ok_or_else(|| {
+            Stop::Fail(vec![Finding::new(
+                "JournalLost",
+                "the journal is gone from the status",
+                "restore the status, or delete the intent and look at the workload by hand",
+            )])
+        })
+    }
+
+    fn journal_mut(&mut self) -> Result<&mut Journal, Stop> {
+        self.journal()?;
+        self.status.journal.as_mut().ok_or(Stop::Again)
+    }
+
+    fn workload(&self) -> ObjectKey {
+        self.input
+            .spec_in_force(&self.status)
+            .workload
+            .key(self.input.namespace)
+    }
+
+    fn profile(&self) -> Result<Profile, Stop> {
+        let spec: &WorkloadProfileSpec = &self.journal()?.profile;
+        Ok(Profile::compile("journal", spec)?)
+    }
+
+    fn marker(&self) -> Result<String, Stop> {
+        Ok(pin::marker(
+            self.input.uid,
+            self.status.attempt,
+            self.journal()?.seq,
+        ))
+    }
+
+    /// Returns the binding that the journal names: the same object, still there.
+    fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
+        let journal = self.journal()?;
+        match self.world().binding.get()? {
+            Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
+            Some(_) => Err(Stop::Wait(
+                "the binding was deleted and made anew: a person must look".to_owned(),
+            )),
+            None => Err(Stop::Wait("the binding is gone: a person must look".to_owned())),
+        }
+    }
+
+    /// Returns every cluster that may have, or get, a copy of the workload.
+    fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+        let binding = self.binding()?;
+        let listed = binding
+            .spec
+            .synced_clusters()
+            .into_iter()
+            .map(|cluster| cluster.name);
+        let evicted = binding
+            .spec
+            .graceful_eviction_tasks
+            .iter()
+            .map(|task| task.from_cluster.clone());
+        let works = self.world().works.get()?.keys().cloned();
+        Ok(listed.chain(evicted).chain(works).collect())
+    }
+
+    /// Runs a proof on what was read of one member.
+    fn prove<T>(
+        &self,
+        cluster: &ClusterName,
+        proof: impl FnOnce(&Facts<'_>) -> Result<T, NotProved>,
+    ) -> Result<Result<T, NotProved>, Stop> {
+        let profile = self.profile()?;
+        let marker = self.marker()?;
+        let facts = Facts {
+            cluster,
+            member: self.world().member(cluster)?,
+            works: self.world().works.get()?,
+            marker: &marker,
+            profile: &profile,
+            nodes: self.journal()?.nodes.get(cluster),
+        };
+        Ok(proof(&facts))
+    }
+
+    /// Waits until Git has the state of this attempt: what a rebuilt control plane would start from.
+    fn recorded(&self, status: MigrationStatus, there: impl FnOnce(&Record) -> bool) -> Result<(), Stop> {
+        let record = self.world().record.get()?;
+        if record
+            .as_ref()
+            .is_some_and(|record| record.status.attempt == status.attempt && there(record))
+        {
+            return Ok(());
+        }
+        let spec = self.journal()?.spec.as_ref().clone();
+        Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
+            spec,
+            status,
+        }))]))
+    }
+
+    /// The variables of profile patches: the handle that goes with the token.
+    fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
+        Ok(self.journal()?.captured.as_ref().map(|captured| &captured.values))
+    }
+}
+
+impl Input<'_> {
+    /// Returns the spec of the attempt that runs, else the one that is asked for.
+    fn spec_in_force<'s>(&'s self, status: &'s MigrationStatus) -> &'s MigrationSpec {
+        status.journal.as_ref().map_or(self.spec, |journal| &journal.spec)
+    }
+}
+
+fn messages(findings: &[Finding]) -> String {
+    findings
+        .iter()
+        .map(|finding| finding.message.as_str())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[cfg(test)]
+mod tests;

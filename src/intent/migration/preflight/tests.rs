@@ -1,0 +1,58 @@
+use serde_json::json;
+
+use super::*;
+
+fn clusters() -> BTreeMap<ClusterName, Cluster> {
+    ["east", "west", "north"]
+        .map(|name| {
+            (
+                ClusterName::from(name),
+                Cluster::new(name, crate::karmada::ClusterSpec::default()),
+            )
+        })
+        .into()
+}
+
+fn codes(placement: serde_json::Value) -> Vec<String> {
+    let placement: Placement = serde_json::from_value(placement).unwrap();
+    let findings = placement_findings(&placement, &"west".into(), &clusters());
+    findings.into_iter().map(|finding| finding.code).collect()
+}
+
+/// The table of what was measured: who keeps the target after scheduling resumes.
+#[test]
+fn a_placement_passes_only_when_the_scheduler_would_keep_the_target_alone() {
+    let both = json!({"clusterNames": ["east", "west"]});
+    let one = json!([{"spreadByField": "cluster", "maxGroups": 1, "minGroups": 1}]);
+    let aggregated = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+    let weights = json!({
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": [{"targetCluster": {"clusterNames": ["east"]}, "weight": 1}]},
+    });
+    let groups = json!([{"affinityName": "g1", "clusterNames": ["east"]}]);
+
+    let none: [&str; 0] = [];
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "spreadConstraints": one})),
+        none
+    );
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "replicaScheduling": aggregated})),
+        none
+    );
+    assert_eq!(
+        codes(json!({"clusterAffinity": {"clusterNames": ["west"]}})),
+        none
+    );
+    assert_eq!(codes(json!({"clusterAffinity": both})), ["Spreads"]);
+    assert_eq!(
+        codes(json!({"clusterAffinity": {"clusterNames": ["east"]}})),
+        ["PlacementExcludesTarget"]
+    );
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "replicaScheduling": weights, "spreadConstraints": one})),
+        ["StaticWeights"]
+    );
+    assert_eq!(codes(json!({"clusterAffinities": groups})), ["AffinityGroups"]);
+}

@@ -1,0 +1,182 @@
+//! The way back, from everywhere before the commit point: the source runs again, from the newest state.
+
+use jiff::SignedDuration;
+
+use super::{Machine, Next, Stop};
+use crate::api::{RollBack, RollBackStage};
+use crate::intent::proof::{Gone, Healthy, Inert, NotProved, Stopped};
+use crate::name::ClusterName;
+
+/// How long a target that never ran may take to be proved stopped before it is taken out instead.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+
+impl Machine<'_> {
+    pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
+        let (source, target) = self.ends()?;
+        if self.journal()?.unpinning {
+            let end = self.back()?.ends_as;
+            return self.finish(&source, end);
+        }
+        if !self.journal()?.pinned && self.world().pin.get()?.is_none() {
+            return self.unfence();
+        }
+        self.claim()?;
+        match self.stage()? {
+            RollBackStage::Begun => self.decide(&source),
+            RollBackStage::Taken => self.stop_target(&target),
+            RollBackStage::Evicting => self.evict_target(&source, &target),
+            RollBackStage::Returned => self.restore_source(&source, &target),
+        }
+    }
+
+    /// No pin was ever written: only the fence has to come down.
+    fn unfence(&mut self) -> Result<Next, Stop> {
+        self.lower()?;
+        self.resume_scheduling()?;
+        let journal = self.journal_mut()?;
+        journal.unpinning = true;
+        journal.run_id = None;
+        Ok(Next::Again)
+    }
+
+    /// While the source still has the token nothing is taken from it; else the token becomes nobody's first.
+    fn decide(&mut self, source: &ClusterName) -> Result<Next, Stop> {
+        let lapse = self.back()?.reason.starts_with("SingleWriterLapse");
+        let journal = self.journal()?;
+        if journal.writer.as_ref() == Some(source) && !lapse {
+            return self.enter_stage(RollBackStage::Returned);
+        }
+        self.source_can_resume(source)?;
+        let now = self.input.now;
+        let journal = self.journal_mut()?;
+        journal.seq += 1;
+        journal.writer = None;
+        journal.suspended = vec![journal.source.clone(), journal.target.clone()];
+        journal.down_since.get_or_insert(now);
+        if let Some(back) = &mut journal.roll_back {
+            back.restart = true;
+        }
+        self.enter_stage(RollBackStage::Taken)
+    }
+
+    /// A fresh read: if the source can't run again, the target keeps what it has.
+    fn source_can_resume(&self, source: &ClusterName) -> Result<(), Stop> {
+        let object = self.world().member(source)?.object.get()?;
+        let there = object
+            .as_ref()
+            .is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
+        if there {
+            Ok(())
+        } else {
+            Err(Stop::Wait(format!(
+                "{source} has no copy that could run again: a person must look"
+            )))
+        }
+    }
+
+    /// Nobody has the token. A target that ran gives the newest state; one that never ran is taken out if it doesn't stop.
+    fn stop_target(&mut self, target: &ClusterName) -> Result<Next, Stop> {
+        self.renew_barrier()?;
+        self.fence()?;
+        self.token()?;
+        let proof = self.inert(target)?;
+        let ran = self.journal()?.target_ran;
+        match proof {
+            Ok(Inert::Stopped(_)) if ran => {
+                self.capture_from_target(target)?;
+                self.give_back()
+            }
+            Ok(Inert::Held(_) | Inert::Stopped(_)) => self.give_back(),
+            Ok(Inert::Gone(_) | Inert::Assumed { .. }) if !ran => self.give_back(),
+            Ok(_) => Err(Stop::Wait(format!(
+                "{target} ran and is gone without a state handle: a person must choose"
+            ))),
+            Err(why) => {
+                let since = self.back()?.since;
+                if !ran && self.input.now.duration_since(since) >= PATIENCE {
+                    return self.enter_stage(RollBackStage::Evicting);
+                }
+                Err(why.into())
+            }
+        }
+    }
+
+    fn capture_from_target(&mut self, target: &ClusterName) -> Result<(), Stop> {
+        let stopped = self.prove(target, Stopped::prove)??;
+        let profile = self.profile()?;
+        let given = self
+            .journal()?
+            .captured
+            .as_ref()
+            .map(|captured| captured.values.clone());
+        let before = given.unwrap_or_default();
+        match stopped.capture(&profile, &before, self.input.now) {
+            Ok(newer) => {
+                self.journal_mut()?.captured = Some(newer);
+                Err(Stop::Again)
+            }
+            // The handle is the one it was given, or one that was captured in an earlier pass.
+            Err(NotProved::No(_)) if profile.handles(stopped.object()).ok().as_ref() == Some(&before) => {
+                Ok(())
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    /// The target never ran and can't be proved stopped: out of the binding, and gone.
+    fn evict_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
+        self.renew_barrier()?;
+        self.fence()?;
+        if self.journal()?.clusters != [source.clone()] {
+            self.journal_mut()?.clusters = vec![source.clone()];
+            return Ok(Next::Again);
+        }
+        self.listed(std::slice::from_ref(source), "take the target out")?;
+        self.token()?;
+        self.prove(target, Gone::prove)??;
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Result<Next, Stop> {
+        // The newest handle is in Git before anybody may run from it.
+        if let Some(captured) = self.journal()?.captured.clone() {
+            self.recorded(self.status.clone(), |record| {
+                let journal = record.status.journal.as_ref();
+                journal
+                    .and_then(|journal| journal.captured.as_ref())
+                    .is_some_and(|known| known.values == captured.values)
+            })?;
+        }
+        self.enter_stage(RollBackStage::Returned)
+    }
+
+    /// The source has the token again and is healthy; then the target goes, and everything comes down.
+    fn restore_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
+        self.renew_barrier()?;
+        self.fence()?;
+        self.give_token(source)?;
+        // A source that was never told to stop is as healthy as it was: nothing is asked of it.
+        if self.back()?.restart {
+            let given = self.handle_in_force()?;
+            let healthy = self.prove(source, |facts| Healthy::prove(facts, given.as_deref()))??;
+            let now = self.input.now;
+            let journal = self.journal_mut()?;
+            journal.up_since.get_or_insert(now);
+            journal.run_id = healthy.run_id().map(str::to_owned);
+        }
+        self.take_out(source, target)?;
+        let end = self.back()?.ends_as;
+        self.finish(source, end)
+    }
+
+    fn enter_stage(&mut self, stage: RollBackStage) -> Result<Next, Stop> {
+        if let Some(back) = &mut self.journal_mut()?.roll_back {
+            back.stage = stage;
+        }
+        Ok(Next::Again)
+    }
+
+    fn back(&self) -> Result<&RollBack, Stop> {
+        self.journal()?.roll_back.as_ref().ok_or(Stop::Again)
+    }
+}

@@ -1,0 +1,297 @@
+//! The claim, the pin that projects it, and the markers that show the pin to be in force.
+
+use super::{Machine, Stop};
+use crate::api::{ClaimOwner, ClaimSpec, PatchOp, RollBackStage, claim_name};
+use crate::intent::effect::{Effect, Exactly};
+use crate::intent::pin::{self, Authority, Pin, PinWrite};
+use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole};
+use crate::karmada::OverridePolicy;
+use crate::name::ClusterName;
+use crate::profile::{Action, Variables};
+
+impl Machine<'_> {
+    /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
+    pub(super) fn token(&mut self) -> Result<(), Stop> {
+        self.claim()?;
+        self.pin()?;
+        self.markers()
+    }
+
+    /// The claim says what the journal says: written by compare-and-swap, before what it allows.
+    pub(super) fn claim(&self) -> Result<(), Stop> {
+        let spec = self.claim_spec()?;
+        match self.world().claim.get()? {
+            None => Err(Stop::Act(vec![Effect::CreateClaim {
+                name: claim_name(&self.workload()),
+                spec,
+            }])),
+            Some(claim) if claim.spec.owner.uid != self.input.uid => {
+                let owner = &claim.spec.owner;
+                let name = format!("{} {}/{}", owner.kind, owner.namespace, owner.name);
+                Err(Stop::Wait(format!("{name} holds the workload")))
+            }
+            Some(claim) if claim.spec != spec => {
+                let claim = Exactly {
+                    namespace: None,
+                    name: claim.metadata.name.clone().unwrap_or_default(),
+                    uid: claim.metadata.uid.clone().unwrap_or_default(),
+                    resource_version: claim.metadata.resource_version.clone(),
+                };
+                Err(Stop::Act(vec![Effect::ReplaceClaim { claim, spec }]))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn claim_spec(&self) -> Result<ClaimSpec, Stop> {
+        let journal = self.journal()?;
+        let workload = self.workload();
+        Ok(ClaimSpec {
+            workload: format!(
+                "{}.{} {}/{}",
+                workload.kind, workload.group, self.input.namespace, workload.name
+            ),
+            binding_id: journal.binding.id.clone(),
+            owner: ClaimOwner {
+                kind: "Migration".to_owned(),
+                namespace: self.input.namespace.to_owned(),
+                name: self.input.name.to_owned(),
+                uid: self.input.uid.to_owned(),
+            },
+            attempt: self.status.attempt,
+            seq: journal.seq,
+            marker: self.marker()?,
+            writer: journal.writer.clone(),
+            clusters: journal.clusters.clone(),
+        })
+    }
+
+    /// Gives the token to a cluster: from nobody, under a new sequence, when every other cluster is proved inert.
+    pub(super) fn give_token(&mut self, to: &ClusterName) -> Result<(), Stop> {
+        if self.journal()?.writer.as_ref() != Some(to) {
+            self.token()?;
+            for cluster in self.involved()?.iter().filter(|cluster| *cluster != to) {
+                self.inert(cluster)??;
+            }
+            let journal = self.journal_mut()?;
+            journal.seq += 1;
+            journal.writer = Some(to.clone());
+            return Err(Stop::Again);
+        }
+        self.token()
+    }
+
+    /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence, because the markers
+    /// of the old one prove nothing any more; where that would name a writer beside other copies, it isn't repaired blindly.
+    fn pin(&mut self) -> Result<(), Stop> {
+        let pin = self.compile()?;
+        let live = self.world().pin.get()?.as_ref();
+        let repairing = self.journal()?.repairing;
+        if live.is_some_and(|live| pin.is_written_as(live)) {
+            if repairing {
+                self.journal_mut()?.repairing = false;
+                return Err(Stop::Again);
+            }
+            return Ok(());
+        }
+        let changed_by_others = match live {
+            Some(live) => !self.is_ours_from_before(live),
+            None => self.journal()?.pinned,
+        };
+        if changed_by_others && !repairing {
+            return Err(self.repair(&pin)?);
+        }
+        let authority = self.authority(&pin)?;
+        let authority = match &authority {
+            Granted::Nobody => Authority::Nobody,
+            Granted::Sole(sole) => Authority::Sole(sole),
+            Granted::Release(release) => Authority::Release(release),
+        };
+        match PinWrite::new(&pin, live, authority) {
+            Ok(write) => Err(Stop::Act(vec![Effect::WritePin(Box::new(write))])),
+            Err(error) => Err(Stop::Wait(error.to_string())),
+        }
+    }
+
+    /// Plans a new sequence where that is safe; else both copies may have been let go, and only the way back is open.
+    fn repair(&mut self, pin: &Pin) -> Result<Stop, Stop> {
+        let involved = self.involved()?;
+        let safe = pin
+            .writer
+            .as_ref()
+            .is_none_or(|writer| Sole::new(writer, &involved).is_ok());
+        if !safe {
+            return Ok(Stop::RollBack(
+                "SingleWriterLapse: the pin was edited or removed by somebody else".to_owned(),
+            ));
+        }
+        let journal = self.journal_mut()?;
+        journal.seq += 1;
+        journal.repairing = true;
+        Ok(Stop::Again)
+    }
+
+    /// A pin that this attempt wrote under an earlier sequence, unchanged since.
+    fn is_ours_from_before(&self, live: &OverridePolicy) -> bool {
+        let Some(marker) = pin::marker_of(live) else {
+            return false;
+        };
+        let prefix = format!("{}.{}.", self.input.uid, self.status.attempt);
+        let earlier = marker
+            .strip_prefix(&prefix)
+            .and_then(|seq| seq.parse::<u64>().ok())
+            .is_some_and(|seq| Some(seq) < self.status.journal.as_ref().map(|journal| journal.seq));
+        earlier && live.metadata.deletion_timestamp.is_none()
+    }
+
+    fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {
+        let Some(writer) = &pin.writer else {
+            return Ok(Granted::Nobody);
+        };
+        let involved = self.involved()?;
+        if let Ok(sole) = Sole::new(writer, &involved) {
+            return Ok(Granted::Sole(sole));
+        }
+        let (live, read) = self.world().pin.read()?;
+        let Some(marker) = live.as_ref().and_then(pin::marker_of) else {
+            return Err(Stop::Wait(
+                "no pin is in force yet that holds everybody".to_owned(),
+            ));
+        };
+        let renewed = Pin {
+            marker: marker.to_owned(),
+            ..pin.clone()
+        };
+        if live.as_ref().is_some_and(|live| renewed.is_written_as(live)) {
+            return Ok(Granted::Nobody);
+        }
+        self.same_controllers()?;
+        let nobody = Pin {
+            writer: None,
+            carry: Vec::new(),
+            marker: marker.to_owned(),
+            ..pin.clone()
+        };
+        if !live.as_ref().is_some_and(|live| nobody.is_written_as(live)) {
+            return Err(Stop::Wait("the pin in force does not hold everybody".to_owned()));
+        }
+        let mut proofs = Vec::new();
+        for cluster in involved.iter().filter(|cluster| *cluster != writer) {
+            proofs.push(self.inert_under(cluster, marker)??);
+        }
+        Ok(Granted::Release(Release::new(
+            writer,
+            Some(read),
+            &involved,
+            &proofs,
+        )?))
+    }
+
+    /// Proves that nothing in a cluster can write, under the current sequence.
+    pub(super) fn inert(&self, cluster: &ClusterName) -> Result<Result<Inert, NotProved>, Stop> {
+        self.inert_under(cluster, &self.marker()?)
+    }
+
+    fn inert_under(&self, cluster: &ClusterName, marker: &str) -> Result<Result<Inert, NotProved>, Stop> {
+        let assumed = self.input.spec.assume.iter().find(|assumption| {
+            assumption.cluster == *cluster
+                && assumption.attempt == self.status.attempt
+                && assumption.phase == self.status.phase
+        });
+        let proved = self.prove(cluster, |facts| Inert::prove(&Facts { marker, ..*facts }))?;
+        Ok(match (proved, assumed) {
+            (Err(NotProved::Unknown(_)), Some(assumption)) => Ok(Inert::Assumed {
+                cluster: cluster.clone(),
+                by: assumption.by.clone().unwrap_or_else(|| "a person".to_owned()),
+            }),
+            (proved, _) => proved,
+        })
+    }
+
+    /// Every Work that Karmada keeps for the workload carries the current marker.
+    pub(super) fn markers(&self) -> Result<(), Stop> {
+        let marker = self.marker()?;
+        let works = self.world().works.get()?;
+        for cluster in self.binding()?.spec.synced_clusters() {
+            let name = &cluster.name;
+            match works
+                .get(name)
+                .map(|work| work.manifest_annotation(crate::api::MARKER_ANNOTATION))
+            {
+                Some(Some(found)) if found == marker => {}
+                Some(_) => {
+                    return Err(Stop::Wait(format!(
+                        "{name}: the Work has not the current marker yet"
+                    )));
+                }
+                None => return Err(Stop::Wait(format!("{name}: no Work yet"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles the pin of the journal: pure, so that it can be compared without any right to write it.
+    pub(super) fn compile(&self) -> Result<Pin, Stop> {
+        let journal = self.journal()?;
+        let profile = self.profile()?;
+        let variables = Variables {
+            captured: self.captured()?,
+            attempt: self.status.attempt,
+            object: None,
+        };
+        let workload = self.workload();
+        Ok(Pin {
+            namespace: self.input.namespace.to_owned(),
+            name: pin::name(&workload),
+            owner_uid: self.input.uid.to_owned(),
+            api_version: journal.spec.workload.api_version.clone(),
+            kind: workload.kind,
+            workload: workload.name,
+            marker: self.marker()?,
+            writer: journal.writer.clone(),
+            hold: profile.patches(Action::Hold, &variables)?,
+            suspended: journal.suspended.clone(),
+            suspend: profile.patches(Action::Suspend, &variables)?,
+            carry: self.carry(&variables)?,
+        })
+    }
+
+    /// What the writer runs with beyond the template.
+    fn carry(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Stop> {
+        let journal = self.journal()?;
+        let profile = self.profile()?;
+        let Some(writer) = &journal.writer else {
+            return Ok(Vec::new());
+        };
+        if *writer == journal.target {
+            let change = journal
+                .template_change
+                .iter()
+                .flat_map(|change| change.overlay.clone());
+            let start = profile.patches(Action::Start, variables)?;
+            return Ok(change.chain(start).collect());
+        }
+        let Some(back) = &journal.roll_back else {
+            return Ok(Vec::new());
+        };
+        if !back.restart || back.stage < RollBackStage::Returned {
+            return Ok(Vec::new());
+        }
+        let newer = journal
+            .captured
+            .as_ref()
+            .is_some_and(|captured| captured.from == journal.target);
+        let action = if newer {
+            Action::RestartFrom
+        } else {
+            Action::Restart
+        };
+        Ok(profile.patches(action, variables)?)
+    }
+}
+
+enum Granted {
+    Nobody,
+    Sole(Sole),
+    Release(Release),
+}

@@ -1,0 +1,295 @@
+//! The pin: one OverridePolicy that says which cluster may run a workload, and holds it everywhere else.
+//!
+//! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::json;
+
+use super::effect::Exactly;
+use super::proof::{Release, Sole};
+use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp};
+use crate::karmada::{
+    ClusterAffinity, MapOverrider, Operator, OverridePolicy, OverrideRule, OverrideSpec, Overriders,
+    PlaintextOverrider, ResourceSelector, meta,
+};
+use crate::name::{ClusterName, ObjectKey};
+
+/// Label of every object that an intent made for itself.
+pub const OWNER_LABEL: &str = "cutover.dev/intent-uid";
+
+/// What a pin shall say. A value anybody may make, compare and show; writing one that names a writer takes a proof.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pin {
+    pub namespace: String,
+    pub name: String,
+    pub owner_uid: String,
+    pub api_version: String,
+    pub kind: String,
+    pub workload: String,
+    pub marker: String,
+    /// The one cluster that may run the workload; `None`: nobody.
+    pub writer: Option<ClusterName>,
+    pub hold: Vec<PatchOp>,
+    /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
+    pub suspended: Vec<ClusterName>,
+    pub suspend: Vec<PatchOp>,
+    /// What the writer carries beyond the template: the state handle, a new image.
+    pub carry: Vec<PatchOp>,
+}
+
+/// Returns the name of the pin of a workload: it sorts after the names that people choose, and the last name wins.
+pub fn name(workload: &ObjectKey) -> String {
+    format!("zzzz-cutover-{}", crate::api::claim_name(workload))
+}
+
+/// Returns the marker of a sequence.
+pub fn marker(owner_uid: &str, attempt: u32, seq: u64) -> String {
+    format!("{owner_uid}.{attempt}.{seq}")
+}
+
+impl Pin {
+    /// Compiles the rules: everybody else held, the suspended ones suspended, the writer's own, the marker everywhere.
+    pub fn spec(&self) -> OverrideSpec {
+        let mut rules = vec![OverrideRule {
+            target_cluster: self
+                .writer
+                .clone()
+                .map(|writer| ClusterAffinity::all_but([writer])),
+            overriders: plaintext(&self.hold),
+        }];
+        let suspended: Vec<_> = self
+            .suspended
+            .iter()
+            .filter(|cluster| self.writer.as_ref() != Some(cluster))
+            .cloned()
+            .collect();
+        if !suspended.is_empty() {
+            rules.push(OverrideRule {
+                target_cluster: Some(ClusterAffinity::only(suspended)),
+                overriders: plaintext(&self.suspend),
+            });
+        }
+        if let Some(writer) = &self.writer
+            && !self.carry.is_empty()
+        {
+            rules.push(OverrideRule {
+                target_cluster: Some(ClusterAffinity::only([writer.clone()])),
+                overriders: plaintext(&self.carry),
+            });
+        }
+        let marker = BTreeMap::from([(MARKER_ANNOTATION.to_owned(), self.marker.clone())]);
+        rules.push(OverrideRule {
+            target_cluster: None,
+            overriders: Overriders {
+                annotations_overrider: vec![MapOverrider {
+                    operator: Operator::Add,
+                    value: marker,
+                }],
+                ..Overriders::default()
+            },
+        });
+        OverrideSpec {
+            resource_selectors: vec![ResourceSelector {
+                api_version: self.api_version.clone(),
+                kind: self.kind.clone(),
+                namespace: self.namespace.clone(),
+                name: self.workload.clone(),
+                ..ResourceSelector::default()
+            }],
+            override_rules: rules,
+            ..OverrideSpec::default()
+        }
+    }
+
+    /// Returns whether a policy in the API server says what this pin says.
+    pub fn is_written_as(&self, policy: &OverridePolicy) -> bool {
+        policy.metadata.deletion_timestamp.is_none()
+            && policy.spec == self.spec()
+            && policy
+                .metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| finalizer == PIN_FINALIZER)
+            && policy
+                .metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(key, value)| key == meta::DELETION_PROTECTED && value == meta::PROTECTED_ALWAYS)
+    }
+
+    fn policy(&self) -> OverridePolicy {
+        let mut policy = OverridePolicy::new(&self.name, self.spec());
+        policy.metadata.namespace = Some(self.namespace.clone());
+        policy.metadata.labels = Some(BTreeMap::from([
+            (
+                meta::DELETION_PROTECTED.to_owned(),
+                meta::PROTECTED_ALWAYS.to_owned(),
+            ),
+            (OWNER_LABEL.to_owned(), self.owner_uid.clone()),
+        ]));
+        policy.metadata.finalizers = Some(vec![PIN_FINALIZER.to_owned()]);
+        policy
+    }
+}
+
+/// Returns the marker that a policy spreads, if it is a pin.
+pub fn marker_of(policy: &OverridePolicy) -> Option<&str> {
+    policy
+        .spec
+        .override_rules
+        .iter()
+        .flat_map(|rule| &rule.overriders.annotations_overrider)
+        .find_map(|overrider| overrider.value.get(MARKER_ANNOTATION))
+        .map(String::as_str)
+}
+
+fn plaintext(patches: &[PatchOp]) -> Overriders {
+    Overriders {
+        plaintext: patches
+            .iter()
+            .map(|patch| PlaintextOverrider {
+                path: patch.path.clone(),
+                operator: match patch.op.as_str() {
+                    "remove" => Operator::Remove,
+                    "replace" => Operator::Replace,
+                    _ => Operator::Add,
+                },
+                value: patch.value.clone().unwrap_or_else(|| json!(null)),
+            })
+            .collect(),
+        ..Overriders::default()
+    }
+}
+
+/// Why a pin may be written.
+#[derive(Clone, Copy, Debug)]
+pub enum Authority<'a> {
+    /// It names nobody: always safe.
+    Nobody,
+    /// It names the cluster that runs the workload already, alone.
+    Sole(&'a Sole),
+    /// It names a cluster after every other one has been proved inert.
+    Release(&'a Release),
+}
+
+/// A pin on its way to the API server. Made only by [`PinWrite::new`], which asks for the authority.
+#[derive(Clone, Debug)]
+pub struct PinWrite {
+    policy: OverridePolicy,
+    writer: Option<ClusterName>,
+    creates: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a pin that names {0} needs a proof about every other cluster")]
+pub struct Unauthorized(pub String);
+
+impl PinWrite {
+    /// `live`: the policy as it was read; its resource version is the precondition. `None`: it must not exist.
+    pub fn new(
+        pin: &Pin,
+        live: Option<&OverridePolicy>,
+        authority: Authority<'_>,
+    ) -> Result<Self, Unauthorized> {
+        // The same pin under another marker changes nobody's right to run.
+        let renewed = live.is_some_and(|live| {
+            let marker = marker_of(live).unwrap_or_default().to_owned();
+            Pin {
+                marker,
+                ..pin.clone()
+            }
+            .is_written_as(live)
+        });
+        let allowed = match (authority, &pin.writer) {
+            (_, None) => true,
+            (_, Some(_)) if renewed => true,
+            (Authority::Sole(sole), Some(writer)) => sole.cluster() == writer,
+            (Authority::Release(release), Some(writer)) => release.to() == writer,
+            (Authority::Nobody, Some(_)) => false,
+        };
+        if !allowed {
+            return Err(Unauthorized(
+                super::effect::writer(pin.writer.as_ref()).to_owned(),
+            ));
+        }
+        let mut policy = pin.policy();
+        if let Some(live) = live {
+            policy
+                .metadata
+                .resource_version
+                .clone_from(&live.metadata.resource_version);
+            policy.metadata.uid.clone_from(&live.metadata.uid);
+        }
+        Ok(Self {
+            policy,
+            writer: pin.writer.clone(),
+            creates: live.is_none(),
+        })
+    }
+
+    /// Takes the protection off a pin that is to be deleted; what it says stays as it is.
+    pub fn unprotected(live: &OverridePolicy) -> Self {
+        let mut policy = live.clone();
+        if let Some(labels) = &mut policy.metadata.labels {
+            labels.remove(meta::DELETION_PROTECTED);
+        }
+        policy.metadata.finalizers = policy.metadata.finalizers.map(|all| {
+            all.into_iter()
+                .filter(|finalizer| finalizer != PIN_FINALIZER)
+                .collect()
+        });
+        policy.metadata.managed_fields = None;
+        Self {
+            policy,
+            writer: None,
+            creates: false,
+        }
+    }
+
+    pub fn policy(&self) -> &OverridePolicy {
+        &self.policy
+    }
+
+    pub fn creates(&self) -> bool {
+        self.creates
+    }
+
+    /// Returns the precondition for deleting a policy that was read.
+    pub fn exactly(live: &OverridePolicy) -> Exactly {
+        Exactly {
+            namespace: live.metadata.namespace.clone(),
+            name: live.metadata.name.clone().unwrap_or_default(),
+            uid: live.metadata.uid.clone().unwrap_or_default(),
+            resource_version: live.metadata.resource_version.clone(),
+        }
+    }
+}
+
+impl fmt::Display for PinWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protected = self
+            .policy
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|finalizer| finalizer == PIN_FINALIZER);
+        if !protected {
+            return f.write_str("pin: take the protection off");
+        }
+        let marker = marker_of(&self.policy).unwrap_or_default();
+        let seq = marker.rsplit('.').next().unwrap_or_default();
+        write!(
+            f,
+            "pin: sequence {seq}, writer {}",
+            super::effect::writer(self.writer.as_ref())
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::karmada::{Cluster, ClusterOverridePolicy, ClusterSpec, overrides};
+
+fn pin(writer: Option<&str>) -> Pin {
+    Pin {
+        namespace: "shop".into(),
+        name: "zzzz-cutover-orders".into(),
+        owner_uid: "uid".into(),
+        api_version: "flink.apache.org/v1beta1".into(),
+        kind: "FlinkDeployment".into(),
+        workload: "orders".into(),
+        marker: marker("uid", 1, 2),
+        writer: writer.map(ClusterName::from),
+        hold: vec![PatchOp::add("/spec/job/state", "suspended")],
+        suspended: vec!["east".into()],
+        suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
+        carry: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://a")],
+    }
+}
+
+/// What each cluster gets: state, upgrade mode, initial path, marker.
+fn copies(pin: &Pin) -> Vec<(Value, Value, Value, Value)> {
+    let template = json!({
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "metadata": {"namespace": "shop", "name": "orders", "annotations": {}},
+        "spec": {"job": {"state": "running"}},
+    });
+    let none: [ClusterOverridePolicy; 0] = [];
+    ["east", "west", "north"]
+        .map(|name| {
+            let cluster = Cluster::new(name, ClusterSpec::default());
+            let got = overrides::effective(&template, &cluster, &none, &[pin.policy()]).unwrap();
+            let at = |path: &str| got.pointer(path).cloned().unwrap_or(Value::Null);
+            (
+                at("/spec/job/state"),
+                at("/spec/job/upgradeMode"),
+                at("/spec/job/initialSavepointPath"),
+                at("/metadata/annotations/cutover.dev~1pin"),
+            )
+        })
+        .into()
+}
+
+#[test]
+fn a_pin_that_names_nobody_holds_every_cluster_and_suspends_the_one_with_state() {
+    let held = (json!("suspended"), Value::Null, Value::Null, json!("uid.1.2"));
+    let suspended = (
+        json!("suspended"),
+        json!("savepoint"),
+        Value::Null,
+        json!("uid.1.2"),
+    );
+    let mut nobody = pin(None);
+    nobody.carry.clear();
+    assert_eq!(copies(&nobody), [suspended, held.clone(), held]);
+}
+
+#[test]
+fn a_pin_lets_only_the_named_cluster_run_and_a_cluster_nobody_thought_of_is_held() {
+    let writer = (json!("running"), Value::Null, json!("s3://a"), json!("uid.1.2"));
+    let held = (json!("suspended"), Value::Null, Value::Null, json!("uid.1.2"));
+    let suspended = (
+        json!("suspended"),
+        json!("savepoint"),
+        Value::Null,
+        json!("uid.1.2"),
+    );
+    assert_eq!(copies(&pin(Some("west"))), [suspended, writer, held]);
+}
+
+#[test]
+fn no_pin_that_names_a_writer_is_written_without_a_proof() {
+    assert!(PinWrite::new(&pin(Some("west")), None, Authority::Nobody).is_err());
+    assert!(PinWrite::new(&pin(None), None, Authority::Nobody).is_ok());
+    let east = ClusterName::from("east");
+    let alone = Sole::new(&east, &BTreeSet::from([east.clone()])).unwrap();
+    assert!(PinWrite::new(&pin(Some("east")), None, Authority::Sole(&alone)).is_ok());
+    assert!(PinWrite::new(&pin(Some("west")), None, Authority::Sole(&alone)).is_err());
+    assert!(Sole::new(&east, &BTreeSet::from([east.clone(), "west".into()])).is_err());
+}
+
+#[test]
+fn the_same_pin_under_another_marker_needs_no_proof_and_an_edited_one_does() {
+    let mut live = Pin {
+        marker: marker("uid", 1, 1),
+        ..pin(Some("west"))
+    }
+    .policy();
+    assert!(PinWrite::new(&pin(Some("west")), Some(&live), Authority::Nobody).is_ok());
+    live.spec.override_rules.remove(0);
+    assert!(PinWrite::new(&pin(Some("west")), Some(&live), Authority::Nobody).is_err());
+}
+
+#[test]
+fn a_pin_is_recognised_only_with_its_protection() {
+    let live = pin(None).policy();
+    assert!(pin(None).is_written_as(&live));
+    assert!(!pin(None).is_written_as(PinWrite::unprotected(&live).policy()));
+    assert_eq!(marker_of(&live), Some("uid.1.2"));
+}

@@ -1,0 +1,462 @@
+//! Proofs: what must be true before somebody may write, made only from fresh reads and only here.
+//!
+//! A proof can't be made up (its fields are private) and the effects that let a writer run ask for one. An answer that is
+//! missing is [`NotProved::Unknown`], which is neither a yes nor a no.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::seen::{NotKnown, Read};
+use super::world::Member;
+use crate::api::{Capture, MARKER_ANNOTATION};
+use crate::karmada::Work;
+use crate::name::ClusterName;
+use crate::profile::{NoCapture, Profile};
+
+/// Why something is not proved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotProved {
+    /// It was seen not to be so.
+    #[error("{0}")]
+    No(String),
+    /// It could not be seen.
+    #[error("{0}")]
+    Unknown(String),
+}
+
+impl From<NotKnown> for NotProved {
+    fn from(unknown: NotKnown) -> Self {
+        Self::Unknown(unknown.0)
+    }
+}
+
+impl From<crate::profile::Error> for NotProved {
+    fn from(error: crate::profile::Error) -> Self {
+        Self::Unknown(error.to_string())
+    }
+}
+
+/// What proofs about one member are made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    pub cluster: &'a ClusterName,
+    pub member: &'a Member,
+    pub works: &'a BTreeMap<ClusterName, Work>,
+    /// The marker of the current sequence.
+    pub marker: &'a str,
+    pub profile: &'a Profile,
+    /// Where pods of the workload have been seen in this member.
+    pub nodes: Option<&'a BTreeSet<String>>,
+}
+
+impl Facts<'_> {
+    fn object(&self) -> Result<(&Value, Read), NotProved> {
+        let (object, read) = self.member.object.read()?;
+        let object = object
+            .as_ref()
+            .ok_or_else(|| NotProved::No(format!("{}: no such object", self.cluster)))?;
+        Ok((object, read))
+    }
+
+    fn current(&self) -> Result<(&Value, Read), NotProved> {
+        let (object, read) = self.object()?;
+        let marker = object
+            .pointer("/metadata/annotations")
+            .and_then(|annotations| annotations.get(MARKER_ANNOTATION))
+            .and_then(Value::as_str);
+        if marker != Some(self.marker) {
+            let found = marker.unwrap_or("no marker");
+            return Err(NotProved::No(format!(
+                "{}: carries {found}, not {}",
+                self.cluster, self.marker
+            )));
+        }
+        Ok((object, read))
+    }
+
+    /// Pods count as gone only where the nodes that ran them can be trusted to say so.
+    fn no_pods(&self) -> Result<(), NotProved> {
+        let pods = self.member.pods.get()?;
+        if let Some(pod) = pods.first() {
+            return Err(NotProved::No(format!(
+                "{}: pod {} is still there",
+                self.cluster, pod.name
+            )));
+        }
+        let ready = self.member.nodes.get()?;
+        let lost = self
+            .nodes
+            .into_iter()
+            .flatten()
+            .find(|node| ready.get(*node) == Some(&false));
+        match lost {
+            Some(node) => Err(NotProved::Unknown(format!(
+                "{}: node {node} is not Ready and may still run a pod that is gone from the API",
+                self.cluster
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn uid(object: &Value) -> String {
+    object
+        .pointer("/metadata/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// A copy that carries the hold and has not run, or has stopped.
+#[derive(Clone, Debug)]
+pub struct Held {
+    cluster: ClusterName,
+    read: Read,
+    evidence: String,
+}
+
+impl Held {
+    pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let (object, read) = facts.current()?;
+        let cluster = facts.cluster;
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(NotProved::No(format!("{cluster}: the copy is being deleted")));
+        }
+        if !facts.profile.carries_hold(object) {
+            return Err(NotProved::No(format!(
+                "{cluster}: the copy does not carry the hold"
+            )));
+        }
+        if facts.profile.ran(object)? {
+            return Err(NotProved::No(format!("{cluster}: the copy has run before")));
+        }
+        facts.no_pods()?;
+        let evidence = format!(
+            "{cluster}: uid {} holds under {}, never ran",
+            uid(object),
+            facts.marker
+        );
+        Ok(Self {
+            cluster: cluster.clone(),
+            read,
+            evidence,
+        })
+    }
+
+    pub fn evidence(&self) -> &str {
+        &self.evidence
+    }
+}
+
+/// A copy whose operator says that it has stopped, for the current spec, and whose pods are gone.
+#[derive(Clone, Debug)]
+pub struct Stopped {
+    cluster: ClusterName,
+    read: Read,
+    evidence: String,
+    object: Value,
+}
+
+impl Stopped {
+    pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let (object, read) = facts.current()?;
+        let cluster = facts.cluster;
+        if !facts.profile.carries_hold(object) {
+            return Err(NotProved::No(format!(
+                "{cluster}: the copy does not carry the hold"
+            )));
+        }
+        if !facts.profile.observed(object)? {
+            return Err(NotProved::No(format!(
+                "{cluster}: its operator has not seen the hold yet"
+            )));
+        }
+        if !facts.profile.suspended(object)? {
+            return Err(NotProved::No(format!("{cluster}: not suspended yet")));
+        }
+        facts.no_pods()?;
+        let generation = object
+            .pointer("/metadata/generation")
+            .map(Value::to_string)
+            .unwrap_or_default();
+        let evidence = format!(
+            "{cluster}: uid {} suspended and observed at generation {generation} under {}, no pods",
+            uid(object),
+            facts.marker
+        );
+        Ok(Self {
+            cluster: cluster.clone(),
+            read,
+            evidence,
+            object: object.clone(),
+        })
+    }
+
+    pub fn evidence(&self) -> &str {
+        &self.evidence
+    }
+
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
+    /// Returns the state that this stop left; a handle that was there before is not one.
+    pub fn capture(
+        &self,
+        profile: &Profile,
+        before: &BTreeMap<String, String>,
+        now: jiff::Timestamp,
+    ) -> Result<Capture, NotProved> {
+        let values = profile.capture(&self.object).map_err(|error| match error {
+            NoCapture::Error(error) => NotProved::Unknown(error.to_string()),
+            other => NotProved::No(format!("{}: {other}", self.cluster)),
+        })?;
+        if let Some((name, value)) = values
+            .iter()
+            .find(|(name, value)| before.get(*name) == Some(value))
+        {
+            return Err(NotProved::No(format!(
+                "{}: {name} {value} is from before the suspension",
+                self.cluster
+            )));
+        }
+        Ok(Capture {
+            from: self.cluster.clone(),
+            values,
+            evidence: self.evidence.clone(),
+            at: now,
+        })
+    }
+}
+
+/// No copy and no Work of it; a copy that is being deleted is not gone.
+#[derive(Clone, Debug)]
+pub struct Gone {
+    cluster: ClusterName,
+    read: Read,
+    evidence: String,
+}
+
+impl Gone {
+    pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let cluster = facts.cluster;
+        if facts.works.contains_key(cluster) {
+            return Err(NotProved::No(format!("{cluster}: its Work is still there")));
+        }
+        let (object, read) = facts.member.object.read()?;
+        if let Some(object) = object {
+            let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
+            let what = if deleting {
+                "is being deleted and may still run"
+            } else {
+                "is still there"
+            };
+            return Err(NotProved::No(format!("{cluster}: the copy {what}")));
+        }
+        facts.no_pods()?;
+        Ok(Self {
+            cluster: cluster.clone(),
+            read,
+            evidence: format!("{cluster}: no copy, no Work, no pods"),
+        })
+    }
+
+    pub fn evidence(&self) -> &str {
+        &self.evidence
+    }
+}
+
+/// A copy that runs the current spec, from the handle that it was given.
+#[derive(Clone, Debug)]
+pub struct Healthy {
+    evidence: String,
+    run_id: Option<String>,
+}
+
+impl Healthy {
+    /// `given`: the handle that must be in use, where one was given.
+    pub fn prove(facts: &Facts<'_>, given: Option<&str>) -> Result<Self, NotProved> {
+        let (object, _) = facts.current()?;
+        Self::judge(facts, object, given)
+    }
+
+    /// The same for a copy that no pin reaches any more.
+    pub fn without_pin(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let (object, _) = facts.object()?;
+        if object
+            .pointer("/metadata/annotations")
+            .is_some_and(|all| all.get(MARKER_ANNOTATION).is_some())
+        {
+            return Err(NotProved::No(format!(
+                "{}: still carries a marker",
+                facts.cluster
+            )));
+        }
+        Self::judge(facts, object, None)
+    }
+
+    fn judge(facts: &Facts<'_>, object: &Value, given: Option<&str>) -> Result<Self, NotProved> {
+        let cluster = facts.cluster;
+        if object.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(NotProved::No(format!("{cluster}: the copy is being deleted")));
+        }
+        if !facts.profile.observed(object)? {
+            return Err(NotProved::No(format!(
+                "{cluster}: its operator has not seen the spec yet"
+            )));
+        }
+        if !facts.profile.healthy(object)? {
+            return Err(NotProved::No(format!("{cluster}: not healthy yet")));
+        }
+        let in_use = facts.profile.in_use(object)?;
+        if let (Some(given), Some(path)) = (given, &facts.profile.spec().in_use)
+            && in_use.as_deref() != Some(given)
+        {
+            let found = in_use.as_deref().unwrap_or("nothing");
+            return Err(NotProved::No(format!(
+                "{cluster}: runs from {found} at {path}, not from {given}"
+            )));
+        }
+        let from = given.map(|handle| format!(" from {handle}")).unwrap_or_default();
+        Ok(Self {
+            evidence: format!("{cluster}: uid {} healthy{from}", uid(object)),
+            run_id: facts.profile.run_id(object)?,
+        })
+    }
+
+    pub fn evidence(&self) -> &str {
+        &self.evidence
+    }
+
+    pub fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
+    }
+}
+
+/// A cluster in which no copy can write.
+#[derive(Clone, Debug)]
+pub enum Inert {
+    Held(Held),
+    Stopped(Stopped),
+    Gone(Gone),
+    /// A person vouches for it.
+    Assumed {
+        cluster: ClusterName,
+        by: String,
+    },
+}
+
+impl Inert {
+    /// Tries every way in which a cluster can be known not to write; the error is the one that says most.
+    pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let gone = match Gone::prove(facts) {
+            Ok(gone) => return Ok(Self::Gone(gone)),
+            Err(why) => why,
+        };
+        if matches!(facts.member.object.get(), Ok(None)) {
+            return Err(gone);
+        }
+        let held = match Held::prove(facts) {
+            Ok(held) => return Ok(Self::Held(held)),
+            Err(why) => why,
+        };
+        match Stopped::prove(facts) {
+            Ok(stopped) => Ok(Self::Stopped(stopped)),
+            Err(NotProved::No(why)) if matches!(held, NotProved::No(_)) => Err(NotProved::No(why)),
+            Err(why) => Err(NotProved::Unknown(why.to_string())),
+        }
+    }
+
+    pub fn cluster(&self) -> &ClusterName {
+        match self {
+            Self::Held(held) => &held.cluster,
+            Self::Stopped(stopped) => &stopped.cluster,
+            Self::Gone(gone) => &gone.cluster,
+            Self::Assumed { cluster, .. } => cluster,
+        }
+    }
+
+    pub fn evidence(&self) -> String {
+        match self {
+            Self::Held(held) => held.evidence.clone(),
+            Self::Stopped(stopped) => stopped.evidence.clone(),
+            Self::Gone(gone) => gone.evidence.clone(),
+            Self::Assumed { cluster, by } => format!("{cluster}: {by} vouches that nothing writes"),
+        }
+    }
+
+    fn read(&self) -> Option<Read> {
+        match self {
+            Self::Held(held) => Some(held.read),
+            Self::Stopped(stopped) => Some(stopped.read),
+            Self::Gone(gone) => Some(gone.read),
+            Self::Assumed { .. } => None,
+        }
+    }
+}
+
+/// The right to name a writer: every other cluster is proved inert, after the pin was read.
+#[derive(Clone, Debug)]
+pub struct Release {
+    to: ClusterName,
+}
+
+impl Release {
+    /// `involved`: every cluster that the binding lists, is required by, evicts from, or has a Work in.
+    ///
+    /// The pin's resource version must have been answered before the reads of the proofs were sent: else somebody could
+    /// have changed the pin between the proof and the write without the write noticing.
+    pub fn new(
+        to: &ClusterName,
+        pin: Option<Read>,
+        involved: &BTreeSet<ClusterName>,
+        proofs: &[Inert],
+    ) -> Result<Self, NotProved> {
+        for cluster in involved.iter().filter(|cluster| *cluster != to) {
+            let proof = proofs
+                .iter()
+                .find(|proof| proof.cluster() == cluster)
+                .ok_or_else(|| NotProved::Unknown(format!("nothing is proved about {cluster}")))?;
+            let late = match (pin, proof.read()) {
+                (Some(pin), Some(read)) => pin.answered > read.sent,
+                (_, None) => false,
+                (None, Some(_)) => true,
+            };
+            if late {
+                return Err(NotProved::Unknown(format!(
+                    "{cluster} was read before the pin was"
+                )));
+            }
+        }
+        Ok(Self { to: to.clone() })
+    }
+
+    pub fn to(&self) -> &ClusterName {
+        &self.to
+    }
+}
+
+/// The right to name the cluster that runs the workload already, when no other one has it: the first pin.
+#[derive(Clone, Debug)]
+pub struct Sole {
+    cluster: ClusterName,
+}
+
+impl Sole {
+    pub fn new(cluster: &ClusterName, involved: &BTreeSet<ClusterName>) -> Result<Self, NotProved> {
+        match involved.iter().find(|other| *other != cluster) {
+            Some(other) => Err(NotProved::No(format!("{other} has a share in the binding"))),
+            None => Ok(Self {
+                cluster: cluster.clone(),
+            }),
+        }
+    }
+
+    pub fn cluster(&self) -> &ClusterName {
+        &self.cluster
+    }
+}
+
+#[cfg(test)]
+mod tests;

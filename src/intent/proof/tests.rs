@@ -1,0 +1,162 @@
+use serde_json::json;
+
+use super::super::seen::Seen;
+use super::super::world::Pod;
+use super::*;
+
+const MARKER: &str = "uid.1.2";
+
+fn profile() -> Profile {
+    Profile::compile("flink", &crate::profile::built_in().unwrap()[0].spec).unwrap()
+}
+
+fn read(sent: u64) -> Read {
+    Read {
+        sent,
+        answered: sent + 1,
+    }
+}
+
+fn held() -> Value {
+    json!({
+        "metadata": {"name": "orders", "uid": "u1", "generation": 1, "annotations": {MARKER_ANNOTATION: MARKER}},
+        "spec": {"job": {"state": "suspended"}},
+    })
+}
+
+fn stopped(path: &str) -> Value {
+    let mut object = held();
+    object["metadata"]["generation"] = json!(3);
+    object["status"] = json!({
+        "observedGeneration": 3,
+        "jobManagerDeploymentStatus": "MISSING",
+        "jobStatus": {"state": "FINISHED", "startTime": "1", "jobId": "j1", "upgradeSavepointPath": path},
+        "reconciliationStatus": {
+            "state": "DEPLOYED",
+            "lastReconciledSpec": r#"{"spec":{"job":{"state":"suspended","upgradeMode":"savepoint"}}}"#,
+        },
+    });
+    object
+}
+
+fn member(object: Option<Value>) -> Member {
+    Member {
+        object: Seen::known(object, read(5)),
+        pods: Seen::known(Vec::new(), read(6)),
+        nodes: Seen::known(BTreeMap::new(), read(7)),
+    }
+}
+
+fn with<T>(member: &Member, look: impl FnOnce(&Facts<'_>) -> T) -> T {
+    let profile = profile();
+    let nodes = BTreeSet::from(["node-1".to_owned()]);
+    let works = BTreeMap::new();
+    look(&Facts {
+        cluster: &"west".into(),
+        member,
+        works: &works,
+        marker: MARKER,
+        profile: &profile,
+        nodes: Some(&nodes),
+    })
+}
+
+fn is_no<T>(proof: Result<T, NotProved>) -> bool {
+    matches!(proof, Err(NotProved::No(_)))
+}
+
+fn is_unknown<T>(proof: Result<T, NotProved>) -> bool {
+    matches!(proof, Err(NotProved::Unknown(_)))
+}
+
+#[test]
+fn a_copy_is_held_only_under_the_current_marker_with_the_hold_and_never_having_run() {
+    assert!(with(&member(Some(held())), Held::prove).is_ok());
+    let mut old = held();
+    old["metadata"]["annotations"][MARKER_ANNOTATION] = json!("uid.1.1");
+    assert!(is_no(with(&member(Some(old)), Held::prove)));
+    let mut running = held();
+    running["spec"]["job"]["state"] = json!("running");
+    assert!(is_no(with(&member(Some(running)), Held::prove)));
+    assert!(is_no(with(&member(Some(stopped("s3://a"))), Held::prove)));
+    let mut leaving = held();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(is_no(with(&member(Some(leaving)), Held::prove)));
+}
+
+#[test]
+fn a_copy_is_stopped_only_when_its_operator_has_observed_the_hold_and_its_pods_are_gone() {
+    assert!(with(&member(Some(stopped("s3://a"))), Stopped::prove).is_ok());
+    let mut unobserved = stopped("s3://a");
+    unobserved["status"]["observedGeneration"] = json!(2);
+    assert!(is_no(with(&member(Some(unobserved)), Stopped::prove)));
+    let mut unset = stopped("s3://a");
+    unset["status"]
+        .as_object_mut()
+        .unwrap()
+        .remove("observedGeneration");
+    assert!(is_no(with(&member(Some(unset)), Stopped::prove)));
+    let mut with_pods = member(Some(stopped("s3://a")));
+    with_pods.pods = Seen::known(
+        vec![Pod {
+            name: "orders-1".into(),
+            node: None,
+        }],
+        read(6),
+    );
+    assert!(is_no(with(&with_pods, Stopped::prove)));
+}
+
+#[test]
+fn pods_gone_from_a_node_that_is_not_ready_prove_nothing() {
+    let mut lost = member(Some(stopped("s3://a")));
+    lost.nodes = Seen::known(BTreeMap::from([("node-1".to_owned(), false)]), read(7));
+    assert!(is_unknown(with(&lost, Stopped::prove)));
+}
+
+#[test]
+fn what_could_not_be_read_is_unknown_for_every_proof() {
+    let mut unreachable = member(None);
+    unreachable.object = Seen::unknown("west did not answer");
+    assert!(is_unknown(with(&unreachable, Held::prove)));
+    assert!(is_unknown(with(&unreachable, Stopped::prove)));
+    assert!(is_unknown(with(&unreachable, Gone::prove)));
+    assert!(is_unknown(with(&unreachable, Inert::prove)));
+    assert!(is_unknown(with(&unreachable, |facts| Healthy::prove(
+        facts, None
+    ))));
+}
+
+#[test]
+fn a_terminating_copy_is_not_gone() {
+    assert!(with(&member(None), Gone::prove).is_ok());
+    let mut leaving = stopped("s3://a");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(is_no(with(&member(Some(leaving)), Gone::prove)));
+}
+
+#[test]
+fn a_handle_from_before_the_suspension_is_not_captured() {
+    let member = member(Some(stopped("s3://old")));
+    let proof = with(&member, Stopped::prove).unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let before = BTreeMap::from([("savepoint".to_owned(), "s3://old".to_owned())]);
+    assert!(is_no(proof.capture(&profile(), &before, now)));
+    assert_eq!(
+        proof.capture(&profile(), &BTreeMap::new(), now).unwrap().values["savepoint"],
+        "s3://old"
+    );
+}
+
+#[test]
+fn a_release_needs_a_proof_about_every_other_cluster_read_after_the_pin() {
+    let proof = with(&member(None), Inert::prove).unwrap();
+    let involved = BTreeSet::from(["east".into(), "west".into()]);
+    let east = ClusterName::from("east");
+    assert!(Release::new(&east, Some(read(2)), &involved, std::slice::from_ref(&proof)).is_ok());
+    assert!(Release::new(&east, Some(read(9)), &involved, std::slice::from_ref(&proof)).is_err());
+    assert!(Release::new(&east, None, &involved, std::slice::from_ref(&proof)).is_err());
+    assert!(Release::new(&east, Some(read(2)), &involved, &[]).is_err());
+    let three = BTreeSet::from(["east".into(), "west".into(), "north".into()]);
+    assert!(Release::new(&east, Some(read(2)), &three, &[proof]).is_err());
+}

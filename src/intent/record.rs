@@ -1,0 +1,107 @@
+//! What an intent leaves in Git: enough to know, without the control plane, that it ended and with which state.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::api::{Migration, MigrationSpec, MigrationStatus};
+
+/// An intent as the status branch has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub spec: MigrationSpec,
+    pub status: MigrationStatus,
+}
+
+impl Record {
+    /// Returns whether this record is the end of the attempt that a spec asks for.
+    pub fn ends(&self, spec: &MigrationSpec) -> bool {
+        self.status.phase.is_terminal() && asks_the_same(&self.spec, spec)
+    }
+}
+
+/// Returns the path on the status branch of the record of an intent.
+pub fn path(kind: &str, namespace: &str, name: &str) -> String {
+    format!("intents/{namespace}/{}-{name}.yaml", kind.to_lowercase())
+}
+
+/// Returns the document that stands at [`path`], with the fields of the object that last.
+pub fn document(migration: &Migration) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "Migration",
+        "metadata": {
+            "name": migration.metadata.name,
+            "namespace": migration.metadata.namespace,
+            "uid": migration.metadata.uid,
+        },
+        "spec": migration.spec,
+        "status": migration.status,
+    })
+}
+
+/// Returns whether two specs ask for the same operation: control fields never make a new attempt.
+pub fn asks_the_same(one: &MigrationSpec, other: &MigrationSpec) -> bool {
+    without_controls(one) == without_controls(other)
+}
+
+fn without_controls(spec: &MigrationSpec) -> MigrationSpec {
+    MigrationSpec {
+        approvals: Vec::new(),
+        assume: Vec::new(),
+        paused: false,
+        abort: false,
+        deadline: None,
+        ..spec.clone()
+    }
+}
+
+/// Returns the digest of a manifest, the same whatever the order of its fields.
+pub fn digest(manifest: &serde_json::Value) -> String {
+    let mut hasher = Sha256::new();
+    feed(&mut hasher, manifest);
+    hasher
+        .finalize()
+        .iter()
+        .take(8)
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+fn feed(hasher: &mut Sha256, value: &serde_json::Value) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            let mut names: Vec<_> = fields.keys().collect();
+            names.sort_unstable();
+            hasher.update(b"{");
+            for name in names {
+                hasher.update(format!("{name:?}:"));
+                feed(hasher, &fields[name]);
+            }
+            hasher.update(b"}");
+        }
+        serde_json::Value::Array(items) => {
+            hasher.update(b"[");
+            for item in items {
+                feed(hasher, item);
+                hasher.update(b",");
+            }
+            hasher.update(b"]");
+        }
+        scalar => hasher.update(format!("{scalar};")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_does_not_depend_on_the_order_of_fields() {
+        assert_eq!(
+            digest(&json!({"a": 1, "b": [1, 2]})),
+            digest(&json!({"b": [1, 2], "a": 1}))
+        );
+        assert_ne!(digest(&json!({"a": [1, 2]})), digest(&json!({"a": [2, 1]})));
+    }
+}

@@ -1,0 +1,83 @@
+//! What a machine may look at in one pass: fresh reads, in the order in which they were sent.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::record::Record;
+use super::seen::Seen;
+use crate::api::{Claim, LeaseSeen, WorkloadProfile};
+use crate::karmada::{
+    Cluster, ClusterOverridePolicy, OverridePolicy, PropagationSpec, ResourceBinding, Work,
+};
+use crate::name::ClusterName;
+
+/// One pass's view of the control plane, the members and Git.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub template: Seen<Option<Value>>,
+    pub binding: Seen<Option<ResourceBinding>>,
+    /// The Works of the binding, by the cluster they are for; Terminating ones included.
+    pub works: Seen<BTreeMap<ClusterName, Work>>,
+    pub claim: Seen<Option<Claim>>,
+    /// Read before anything of a member is read: see [`super::proof::Release`].
+    pub pin: Seen<Option<OverridePolicy>>,
+    pub overrides: Seen<Overrides>,
+    pub policy: Seen<Option<PropagationSpec>>,
+    pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
+    /// The binding of the canary that the journal names.
+    pub canary: Seen<Option<ResourceBinding>>,
+    /// By name of the controller.
+    pub leases: Seen<BTreeMap<String, LeaseSeen>>,
+    pub profiles: Seen<Vec<WorkloadProfile>>,
+    /// Source, target, and every cluster that has a Work of the binding.
+    pub members: BTreeMap<ClusterName, Member>,
+    /// The template as Git wants it, when it differs from the live one and is held back.
+    pub desired: Seen<Option<DesiredTemplate>>,
+    /// What the status branch says of this intent.
+    pub record: Seen<Option<Record>>,
+}
+
+/// Every override policy that may apply to the workload, the pin included.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub cluster_wide: Vec<ClusterOverridePolicy>,
+    pub namespaced: Vec<OverridePolicy>,
+}
+
+/// What was read of the workload in one member, through the cluster proxy.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// `None` is a 404 of the object, told from a 404 of the cluster.
+    pub object: Seen<Option<Value>>,
+    /// Pods by the profile's selector; empty when the profile names none.
+    pub pods: Seen<Vec<Pod>>,
+    /// The nodes on which pods of the workload have been seen, and whether they are Ready; a deleted one is absent.
+    pub nodes: Seen<BTreeMap<String, bool>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    pub name: String,
+    pub node: Option<String>,
+}
+
+/// A template in Git that is not applied yet.
+#[derive(Clone, Debug)]
+pub struct DesiredTemplate {
+    pub manifest: Value,
+    /// Digest of the manifest.
+    pub hash: String,
+    pub revision: Option<String>,
+    /// What the live object would become: the answer of a dry-run.
+    pub applied: Value,
+}
+
+impl World {
+    /// Returns what was read of a member.
+    pub fn member(&self, cluster: &ClusterName) -> Result<&Member, super::NotKnown> {
+        self.members
+            .get(cluster)
+            .ok_or_else(|| super::NotKnown(format!("{cluster} was not read")))
+    }
+}
