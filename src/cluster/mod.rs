@@ -1,1 +1,24 @@
-//! Placeholder.
+//! A Karmada control plane and its members through kube clients: connect, discover, read, write, observe, apply.
+//!
+//! Everything sent has a time limit and a retry budget. Reads come in two kinds that can't be mixed up: [`Observer`]
+//! answers from a watch cache and is good for deciding what to look at; [`Reader`] asks the server, says when it
+//! asked, and is the only thing a proof may be made of. What is wanted is decided elsewhere.
+
+mod connect;
+mod discover;
+mod error;
+mod limits;
+mod object;
+mod observe;
+mod read;
+mod write;
+
+pub use connect::{Cluster, ConnectOptions, connect};
+pub use discover::{Discovery, Lookup, Served};
+pub use error::Error;
+pub use limits::{Limits, USER_AGENT};
+pub use observe::{Change, Keep, KeepManagedFields, KindState, Observer, Watched};
+pub use read::{Answer, Read, Reader};
+pub use write::{Applied, Exactly, FieldConflict, Mode, Writer, Written};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,328 @@
+//! The shell around kube: limits, reads that tell absent from unknown, writes with preconditions.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cutover::cluster::{
+    Answer, Applied, Cluster, Exactly, FieldConflict, Limits, Lookup, Mode, Served, USER_AGENT, Written,
+};
+use cutover::error::Kind;
+use cutover::name::{ClusterName, Gvk};
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// A server that answers as it is told, and remembers what it was asked.
+#[derive(Clone, Default)]
+struct Script {
+    asked: Arc<Mutex<Vec<(String, String)>>>,
+    count: Arc<AtomicU32>,
+}
+
+impl Script {
+    /// `None` is a server that hangs.
+    fn cluster<R: Into<Option<Response<Body>>>>(
+        &self,
+        answer: impl Fn(u32, &Request<Body>) -> R + Send + Sync + 'static,
+    ) -> Cluster {
+        let script = self.clone();
+        let answer = Arc::new(answer);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let number = script.count.fetch_add(1, Ordering::SeqCst) + 1;
+            let line = (request.method().to_string(), request.uri().to_string());
+            script.asked.lock().unwrap().push(line);
+            let answer = answer(number, &request).into();
+            async move {
+                match answer {
+                    Some(response) => Ok::<_, std::convert::Infallible>(response),
+                    None => std::future::pending().await,
+                }
+            }
+        });
+        Cluster::from_client(kube::Client::new(service, "default"), Limits::default())
+    }
+
+    fn asked(&self) -> Vec<(String, String)> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn says(code: u16, body: &Value) -> Response<Body> {
+    Response::builder()
+        .status(code)
+        .body(Body::from(serde_json::to_vec(body).unwrap()))
+        .unwrap()
+}
+
+fn refusal(code: u16, reason: &str, details: Value) -> Value {
+    json!({"kind": "Status", "status": "Failure", "message": reason, "reason": reason, "code": code, "details": details})
+}
+
+fn flink() -> Served {
+    Served {
+        gvk: Gvk::new("flink.apache.org/v1beta1", "FlinkDeployment"),
+        plural: "flinkdeployments".into(),
+        namespaced: true,
+        watchable: true,
+    }
+}
+
+fn orders() -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"namespace": "shop", "name": "orders", "uid": "u1", "resourceVersion": "7"},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_unreachable_after_the_limit_and_not_later() {
+    let script = Script::default();
+    let cluster = script.cluster(|_, _| None::<Response<Body>>);
+    let began = tokio::time::Instant::now();
+    let error = cluster.lookup(&flink().gvk).await.unwrap_err();
+    let took = began.elapsed();
+    assert_eq!(error.kind(), Kind::Unreachable);
+    assert!(error.to_string().contains("no answer within 15 s"), "{error}");
+    let limits = Limits::default();
+    assert!(
+        took >= limits.request && took <= limits.total + limits.request,
+        "{took:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_may_have_been_done_is_not_sent_twice() {
+    let script = Script::default();
+    let cluster = script.cluster(|_, _| says(503, &refusal(503, "ServiceUnavailable", json!({}))));
+    cluster
+        .writer("cutover")
+        .create(&flink(), &orders(), Mode::Write)
+        .await
+        .unwrap_err();
+    assert_eq!(script.asked().len(), 1);
+    cluster
+        .writer("cutover")
+        .apply(&flink(), &orders(), Mode::Write)
+        .await
+        .unwrap_err();
+    assert_eq!(script.asked().len(), 1 + Limits::default().attempts as usize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_server_says_when_to_come_back() {
+    let script = Script::default();
+    let cluster = script.cluster(|number, _| {
+        if number == 1 {
+            let response = Response::builder().status(429).header("Retry-After", "7");
+            response.body(Body::empty()).unwrap()
+        } else {
+            says(201, &orders())
+        }
+    });
+    let began = tokio::time::Instant::now();
+    let written = cluster
+        .writer("cutover")
+        .create(&flink(), &orders(), Mode::Write)
+        .await
+        .unwrap();
+    assert_eq!(written, Written::Done(orders()));
+    assert!(began.elapsed() >= Duration::from_secs(7));
+}
+
+#[tokio::test]
+async fn every_request_says_who_asks() {
+    let script = Script::default();
+    let cluster = script.cluster(|_, request| {
+        assert_eq!(request.headers()["user-agent"], USER_AGENT);
+        says(200, &orders())
+    });
+    let read = cluster.reader().get(&flink(), Some("shop"), "orders").await;
+    assert_eq!(read.answer, Answer::Found(orders()));
+    assert!(read.sent < read.answered);
+}
+
+#[tokio::test]
+async fn a_member_object_that_is_absent_is_told_from_a_cluster_that_is_unknown() {
+    let about_object = json!({"group": "flink.apache.org", "kind": "flinkdeployments", "name": "orders"});
+    let about_cluster = json!({"group": "cluster.karmada.io", "kind": "clusters", "name": "east"});
+    let about_same_name = json!({"group": "cluster.karmada.io", "kind": "clusters", "name": "orders"});
+    for (details, absent) in [
+        (about_object, true),
+        (about_cluster, false),
+        (about_same_name, false),
+        (json!({}), false),
+        (Value::Null, false),
+    ] {
+        let script = Script::default();
+        let body = refusal(404, "NotFound", details.clone());
+        let cluster = script.cluster(move |_, _| says(404, &body));
+        let read = cluster
+            .member(&ClusterName::new("east"))
+            .get(&flink(), Some("shop"), "orders")
+            .await;
+        match read.answer {
+            Answer::NotFound => assert!(absent, "{details}"),
+            Answer::Unknown { why } => assert!(!absent && why.contains("cluster east"), "{details}: {why}"),
+            Answer::Found(_) => panic!("found"),
+        }
+        let proxied = "/apis/cluster.karmada.io/v1alpha1/clusters/east/proxy\
+                       /apis/flink.apache.org/v1beta1/namespaces/shop/flinkdeployments/orders";
+        assert_eq!(script.asked(), [("GET".to_owned(), proxied.to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_nobody_serves_says_nothing_about_an_object() {
+    let script = Script::default();
+    let cluster = script.cluster(|_, _| {
+        Some(
+            Response::builder()
+                .status(404)
+                .body(Body::from(b"404 page not found\n".to_vec()))
+                .unwrap(),
+        )
+    });
+    let east = cluster.member(&ClusterName::new("east"));
+    assert!(matches!(
+        east.get(&flink(), Some("shop"), "orders").await.answer,
+        Answer::Unknown { .. }
+    ));
+    assert!(matches!(
+        east.pods("shop", "app=orders").await.answer,
+        Answer::Unknown { .. }
+    ));
+    let exactly = Exactly::of(&orders());
+    cluster
+        .writer("cutover")
+        .delete(&flink(), &exactly, Mode::Write)
+        .await
+        .unwrap_err();
+}
+
+#[tokio::test]
+async fn half_a_list_is_no_list() {
+    let script = Script::default();
+    let cluster = script.cluster(|_, request| {
+        assert!(
+            request
+                .uri()
+                .query()
+                .unwrap()
+                .contains("labelSelector=app%3Dorders")
+        );
+        says(
+            200,
+            &json!({"kind": "PodList", "metadata": {"continue": "more"}, "items": []}),
+        )
+    });
+    let read = cluster
+        .member(&ClusterName::new("east"))
+        .pods("shop", "app=orders")
+        .await;
+    assert!(matches!(read.answer, Answer::Unknown { .. }));
+}
+
+#[tokio::test]
+async fn a_failed_test_of_a_patch_is_told_from_an_object_that_is_not_valid() {
+    let test = [json!({"op": "test", "path": "/spec/suspend", "value": true})];
+    let failed = refusal(422, "Invalid", json!({}));
+    let cause =
+        json!({"kind": "FlinkDeployment", "causes": [{"field": "spec.x", "message": "Required value"}]});
+    let invalid = refusal(422, "Invalid", cause);
+    for (body, is_precondition) in [(failed, true), (invalid, false)] {
+        let cluster = Script::default().cluster(move |_, _| says(422, &body));
+        let writer = cluster.writer("cutover-intent");
+        let written = writer
+            .patch(&flink(), &Exactly::of(&orders()), &test, Mode::Write)
+            .await;
+        match written {
+            Ok(Written::Precondition(_)) => assert!(is_precondition),
+            Err(error) => assert!(
+                !is_precondition && error.to_string().contains("spec.x: Required value"),
+                "{error}"
+            ),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn somebody_elses_fields_are_reported_by_manager_and_field() {
+    let causes = json!({"causes": [
+        {"reason": "FieldManagerConflict", "message": "conflict with \"kubectl-edit\" using apps/v1", "field": ".spec.b"},
+        {"reason": "FieldManagerConflict", "message": "conflict with \"hpa\" using apps/v1", "field": ".spec.replicas"},
+    ]});
+    let body = refusal(409, "Conflict", causes);
+    let cluster = Script::default().cluster(move |_, _| says(409, &body));
+    let applied = cluster
+        .writer("cutover")
+        .apply(&flink(), &orders(), Mode::Write)
+        .await
+        .unwrap();
+    let conflict = |manager: &str, field: &str| FieldConflict {
+        manager: manager.into(),
+        field: field.into(),
+    };
+    assert_eq!(
+        applied,
+        Applied::Conflicts(vec![
+            conflict("hpa", ".spec.replicas"),
+            conflict("kubectl-edit", ".spec.b")
+        ])
+    );
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_gives_the_object_that_has_it() {
+    let cluster = Script::default().cluster(|_, request| match request.method().as_str() {
+        "POST" => says(409, &refusal(409, "AlreadyExists", json!({"name": "orders"}))),
+        _ => says(200, &orders()),
+    });
+    let written = cluster
+        .writer("cutover")
+        .create(&flink(), &orders(), Mode::Write)
+        .await
+        .unwrap();
+    assert_eq!(written, Written::Exists(orders()));
+}
+
+#[tokio::test]
+async fn a_write_without_the_version_that_was_read_is_not_sent() {
+    let script = Script::default();
+    let cluster = script.cluster(|_, _| says(200, &orders()));
+    let mut unread = orders();
+    unread["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("resourceVersion");
+    cluster
+        .writer("cutover")
+        .replace(&flink(), &unread, Mode::Write)
+        .await
+        .unwrap_err();
+    cluster
+        .writer("cutover")
+        .merge_status(&flink(), &Exactly::of(&unread), &json!({}))
+        .await
+        .unwrap_err();
+    assert_eq!(script.asked(), []);
+}
+
+#[tokio::test]
+async fn a_kind_is_asked_for_once_and_again_only_when_it_is_missing() {
+    let script = Script::default();
+    let cluster = script.cluster(|number, _| {
+        let kinds = json!([{"name": "flinkdeployments", "singularName": "", "namespaced": true, "kind": "FlinkDeployment", "verbs": ["watch"]}]);
+        let resources = if number == 1 { json!([]) } else { kinds };
+        says(200, &json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "flink.apache.org/v1beta1", "resources": resources}))
+    });
+    assert_eq!(cluster.lookup(&flink().gvk).await.unwrap(), Lookup::NotServed);
+    for _ in 0..3 {
+        assert_eq!(
+            cluster.lookup(&flink().gvk).await.unwrap(),
+            Lookup::Served(flink())
+        );
+    }
+    assert_eq!(script.asked().len(), 2);
+}

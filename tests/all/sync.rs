@@ -1,0 +1,1 @@
+//! Sync: from a revision in Git to objects in the API server.

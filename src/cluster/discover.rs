@@ -1,0 +1,145 @@
+//! Which kinds the API server serves, under which plural and scope. Asked once a group version, and again on a miss.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
+use kube::discovery::ApiResource;
+
+use super::connect::Cluster;
+use super::{Error, Result};
+use crate::name::Gvk;
+
+/// A kind as the API server serves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    pub gvk: Gvk,
+    pub plural: String,
+    pub namespaced: bool,
+    pub watchable: bool,
+}
+
+impl Served {
+    pub fn api_resource(&self) -> ApiResource {
+        ApiResource {
+            group: self.gvk.group.clone(),
+            version: self.gvk.version.clone(),
+            api_version: self.gvk.api_version(),
+            kind: self.gvk.kind.clone(),
+            plural: self.plural.clone(),
+        }
+    }
+}
+
+/// The answer for a kind. One that isn't served is no error: its CRD may be on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    Served(Served),
+    NotServed,
+}
+
+/// What is known of the kinds that are served.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// By `apiVersion`.
+    known: RwLock<BTreeMap<String, Arc<Vec<Served>>>>,
+    /// One question at a time: a hundred objects of a new kind ask once.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Discovery {
+    /// Returns how a kind is served; asks when it isn't known.
+    pub async fn lookup(&self, cluster: &Cluster, gvk: &Gvk) -> Result<Lookup> {
+        let api_version = gvk.api_version();
+        let before = self.kinds(&api_version);
+        if let Some(served) = find(before.as_deref(), gvk) {
+            return Ok(Lookup::Served(served));
+        }
+        let _asking = self.asking.lock().await;
+        let meanwhile = self.kinds(&api_version);
+        let somebody_asked = match (&before, &meanwhile) {
+            (Some(before), Some(meanwhile)) => !Arc::ptr_eq(before, meanwhile),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        let kinds = match meanwhile {
+            Some(kinds) if somebody_asked => kinds,
+            _ => self.ask(cluster, &api_version).await?,
+        };
+        Ok(find(Some(&kinds), gvk).map_or(Lookup::NotServed, Lookup::Served))
+    }
+
+    /// Returns what is known of a kind, without asking.
+    pub fn known(&self, gvk: &Gvk) -> Option<Served> {
+        find(self.kinds(&gvk.api_version()).as_deref(), gvk)
+    }
+
+    /// Forgets a kind that turned out not to be served any more.
+    pub fn forget(&self, gvk: &Gvk) {
+        self.known
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&gvk.api_version());
+    }
+
+    fn kinds(&self, api_version: &str) -> Option<Arc<Vec<Served>>> {
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(api_version)
+            .cloned()
+    }
+
+    async fn ask(&self, cluster: &Cluster, api_version: &str) -> Result<Arc<Vec<Served>>> {
+        let base = if api_version.contains('/') {
+            "/apis"
+        } else {
+            "/api"
+        };
+        if api_version.is_empty() || api_version.contains(['%', '?', '#', ' ']) || api_version.contains("..")
+        {
+            return Err(Error::BadName(api_version.to_owned()));
+        }
+        let path = format!("{base}/{api_version}");
+        let call = format!("cannot find out what {api_version} serves");
+        let request = Request::get(&path)
+            .body(Vec::new())
+            .map_err(|_invalid| Error::BadName(api_version.to_owned()))?;
+        let kinds = match cluster.send(&call, request).await {
+            Ok(answer) => {
+                let list: APIResourceList =
+                    serde_json::from_value(answer).map_err(|error| Error::Malformed {
+                        call,
+                        why: error.to_string(),
+                    })?;
+                Arc::new(read(api_version, list))
+            }
+            Err(error) if error.code() == 404 => Arc::new(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        self.known
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(api_version.to_owned(), Arc::clone(&kinds));
+        Ok(kinds)
+    }
+}
+
+fn find(kinds: Option<&Vec<Served>>, gvk: &Gvk) -> Option<Served> {
+    kinds?.iter().find(|served| served.gvk.kind == gvk.kind).cloned()
+}
+
+fn read(api_version: &str, list: APIResourceList) -> Vec<Served> {
+    list.resources
+        .into_iter()
+        // Subresources are listed too, as `plural/subresource`.
+        .filter(|resource| !resource.name.contains('/'))
+        .map(|resource| Served {
+            gvk: Gvk::new(api_version, &resource.kind),
+            plural: resource.name,
+            namespaced: resource.namespaced,
+            watchable: resource.verbs.iter().any(|verb| verb == "watch"),
+        })
+        .collect()
+}

@@ -1,0 +1,327 @@
+//! What keeps a request from hanging or from being sent for ever: time limits, retries, and a budget for them.
+//!
+//! A write that is not safe to repeat is sent once, unless the server says that it did not look at it (429).
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use kube::client::Body;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::error::TimedOut;
+
+pub const USER_AGENT: &str = concat!("cutover/", env!("CARGO_PKG_VERSION"));
+
+/// How long and how often something is tried.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// For the connection, TLS included.
+    pub connect: Duration,
+    /// For one attempt, up to the last byte of the answer; for a watch, up to its first.
+    pub request: Duration,
+    /// After which no further attempt is begun.
+    pub total: Duration,
+    /// After how long a watch is renewed; one that is silent for this long and a little more counts as dead.
+    pub watch: Duration,
+    /// Attempts for one request, the first included.
+    pub attempts: u32,
+    /// The first delay between attempts; it doubles each time, up to `slowest`.
+    pub backoff: Duration,
+    pub slowest: Duration,
+    /// How many writes of one wave are in flight.
+    pub in_flight: usize,
+    /// Seeds the jitter.
+    pub seed: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            request: Duration::from_secs(15),
+            total: Duration::from_secs(40),
+            watch: Duration::from_secs(290),
+            attempts: 5,
+            backoff: Duration::from_millis(100),
+            slowest: Duration::from_secs(10),
+            in_flight: 16,
+            seed: 0,
+        }
+    }
+}
+
+/// Returns a client that keeps to the limits, whatever is sent through it.
+pub(super) fn limited(inner: kube::Client, limits: Limits) -> kube::Client {
+    let namespace = inner.default_namespace().to_owned();
+    let sender = Arc::new(Sender {
+        inner,
+        budget: Budget::default(),
+        jitter: Jitter::new(&limits),
+        limits,
+    });
+    let service = tower::service_fn(move |request| {
+        let sender = Arc::clone(&sender);
+        async move { sender.send(request).await }
+    });
+    kube::Client::new(service, namespace)
+}
+
+struct Sender {
+    inner: kube::Client,
+    limits: Limits,
+    budget: Budget,
+    jitter: Jitter,
+}
+
+impl Sender {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let (mut parts, body) = request.into_parts();
+        let body = body.collect_bytes().await?;
+        parts
+            .headers
+            .entry(header::USER_AGENT)
+            .or_insert(HeaderValue::from_static(USER_AGENT));
+        let deadline = Instant::now() + self.limits.total;
+        self.budget.earn();
+        let mut attempt = 1;
+        loop {
+            let outcome = self.attempt(&parts, &body).await;
+            let again = match Retry::of(&parts, &outcome) {
+                Retry::After(delay) => Some(delay),
+                Retry::Soon if self.budget.spend() => Some(self.jitter.delay(attempt)),
+                Retry::Soon | Retry::No => None,
+            };
+            match again {
+                Some(delay) if attempt < self.limits.attempts && Instant::now() + delay < deadline => {
+                    tracing::debug!(method = %parts.method, path = parts.uri.path(), attempt, ?delay, "trying again");
+                    tokio::time::sleep(delay).await;
+                    attempt += 1;
+                }
+                _ => return outcome,
+            }
+        }
+    }
+
+    async fn attempt(&self, parts: &Parts, body: &Bytes) -> Result<Response<Body>, BoxError> {
+        let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
+        let streams = is_watch(&parts.method, &parts.uri);
+        let exchange = async {
+            let response = self.inner.send(request).await?;
+            if streams && response.status().is_success() {
+                return Ok(response);
+            }
+            let (head, body) = response.into_parts();
+            Ok(Response::from_parts(
+                head,
+                Body::from(body.collect_bytes().await?),
+            ))
+        };
+        match tokio::time::timeout(self.limits.request, exchange).await {
+            Ok(outcome) => outcome,
+            Err(_elapsed) => Err(TimedOut(self.limits.request).into()),
+        }
+    }
+}
+
+/// What the outcome of an attempt says about another one.
+#[derive(Debug, PartialEq, Eq)]
+enum Retry {
+    No,
+    /// The server says when.
+    After(Duration),
+    Soon,
+}
+
+impl Retry {
+    fn of(parts: &Parts, outcome: &Result<Response<Body>, BoxError>) -> Self {
+        match outcome {
+            Ok(response) => {
+                let status = response.status();
+                let refused_unseen = status == StatusCode::TOO_MANY_REQUESTS;
+                let passing = matches!(
+                    status,
+                    StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+                );
+                if refused_unseen || (passing && is_repeatable(parts)) {
+                    retry_after(response).map_or(Self::Soon, Self::After)
+                } else {
+                    Self::No
+                }
+            }
+            Err(error) if is_repeatable(parts) && is_of_transport(error) => Self::Soon,
+            Err(_) => Self::No,
+        }
+    }
+}
+
+/// Returns whether sending it twice does what sending it once does: reads, and server-side apply.
+///
+/// A watch is not repeated here: its reader starts it again by itself.
+fn is_repeatable(parts: &Parts) -> bool {
+    match parts.method {
+        Method::GET | Method::HEAD => !is_watch(&parts.method, &parts.uri),
+        Method::PATCH => parts
+            .headers
+            .get(header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/apply-patch")),
+        _ => false,
+    }
+}
+
+pub(super) fn is_watch(method: &Method, uri: &Uri) -> bool {
+    let asks = |query: &str| {
+        query
+            .split('&')
+            .any(|pair| matches!(pair, "watch=true" | "watch=1"))
+    };
+    method == Method::GET && uri.query().is_some_and(asks)
+}
+
+fn is_of_transport(error: &BoxError) -> bool {
+    error.is::<TimedOut>()
+        || matches!(
+            error.downcast_ref::<kube::Error>(),
+            Some(kube::Error::HyperError(_) | kube::Error::Service(_))
+        )
+}
+
+fn retry_after(response: &Response<Body>) -> Option<Duration> {
+    let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// Delays that double and are spread, so that many clients don't come back at once.
+pub(super) struct Jitter {
+    rng: Mutex<fastrand::Rng>,
+    first: Duration,
+    slowest: Duration,
+}
+
+impl Jitter {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            rng: Mutex::new(fastrand::Rng::with_seed(limits.seed)),
+            first: limits.backoff,
+            slowest: limits.slowest,
+        }
+    }
+
+    /// Returns the delay after the given attempt (from 1): between half and all of the doubled one.
+    pub(super) fn delay(&self, attempt: u32) -> Duration {
+        let doubled = self
+            .first
+            .saturating_mul(1 << attempt.saturating_sub(1).min(16))
+            .min(self.slowest);
+        let spread = self.rng.lock().unwrap_or_else(PoisonError::into_inner).f64();
+        doubled.mul_f64(0.5 + spread / 2.0)
+    }
+}
+
+/// Retries may be a tenth of all requests in the long run: against a server that fails, cutover does not add to the load.
+struct Budget {
+    /// In tenths of a retry.
+    tenths: AtomicI64,
+}
+
+impl Budget {
+    const FULL: i64 = 200;
+    const RETRY: i64 = 10;
+
+    fn earn(&self) {
+        let _ = self
+            .tenths
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tenths| {
+                (tenths < Self::FULL).then_some(tenths + 1)
+            });
+    }
+
+    fn spend(&self) -> bool {
+        self.tenths
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tenths| {
+                (tenths >= Self::RETRY).then_some(tenths - Self::RETRY)
+            })
+            .is_ok()
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            tenths: AtomicI64::new(Self::FULL),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(method: Method, uri: &str, content: &str) -> Parts {
+        let request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(header::CONTENT_TYPE, content);
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn answered(parts: &Parts, code: u16, after: Option<&str>) -> Retry {
+        let mut response = Response::builder().status(code);
+        if let Some(after) = after {
+            response = response.header(header::RETRY_AFTER, after);
+        }
+        Retry::of(parts, &Ok(response.body(Body::empty()).unwrap()))
+    }
+
+    #[test]
+    fn only_what_is_safe_to_repeat_is_repeated() {
+        let read = request(Method::GET, "/x", "");
+        let watch = request(Method::GET, "/x?watch=true&timeoutSeconds=290", "");
+        let create = request(Method::POST, "/x", "application/json");
+        let apply = request(Method::PATCH, "/x", "application/apply-patch+yaml");
+        let patch = request(Method::PATCH, "/x", "application/json-patch+json");
+        for safe in [&read, &apply] {
+            assert_eq!(answered(safe, 503, None), Retry::Soon);
+            assert_eq!(
+                Retry::of(safe, &Err(TimedOut(Duration::ZERO).into())),
+                Retry::Soon
+            );
+        }
+        for unsafe_or_watch in [&create, &patch, &watch] {
+            assert_eq!(answered(unsafe_or_watch, 503, None), Retry::No);
+            assert_eq!(
+                Retry::of(unsafe_or_watch, &Err(TimedOut(Duration::ZERO).into())),
+                Retry::No
+            );
+        }
+        assert_eq!(
+            answered(&create, 429, Some("2")),
+            Retry::After(Duration::from_secs(2))
+        );
+        assert_eq!(answered(&read, 404, None), Retry::No);
+    }
+
+    #[test]
+    fn a_server_that_keeps_failing_uses_the_budget_up() {
+        let budget = Budget::default();
+        let retries = (0..100).filter(|_| budget.spend()).count();
+        assert_eq!(retries, 20);
+        (0..10).for_each(|_| budget.earn());
+        assert!(budget.spend() && !budget.spend());
+    }
+
+    #[test]
+    fn delays_double_up_to_the_slowest() {
+        let jitter = Jitter::new(&Limits::default());
+        for (attempt, longest) in [(1, 100), (2, 200), (4, 800), (40, 10_000)] {
+            let delay = jitter.delay(attempt).as_millis();
+            assert!(
+                (longest / 2..=longest).contains(&delay),
+                "attempt {attempt}: {delay} ms"
+            );
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A watch cache: what the API server last said of the kinds that are asked for, and a word on every change.
+//!
+//! Good for deciding what to look at and when; never the evidence of a proof (see [`super::Reader`]).
+
+mod cache;
+mod raw;
+mod watch;
+
+pub use cache::{Change, KindState, Watched};
+pub use raw::{Keep, KeepManagedFields};
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
+
+use self::cache::{Cache, GroupKind};
+use super::connect::Cluster;
+use crate::name::ObjectKey;
+
+/// A live view of some kinds. Clones share it; the watches end with the last one.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    cluster: Cluster,
+    cache: Arc<Cache>,
+    watches: Arc<Watches>,
+}
+
+#[derive(Debug, Default)]
+struct Watches(Mutex<BTreeMap<GroupKind, AbortHandle>>);
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        for watch in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).values() {
+            watch.abort();
+        }
+    }
+}
+
+impl Observer {
+    /// Begins with no kinds.
+    pub fn new(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            cache: Arc::default(),
+            watches: Arc::default(),
+        }
+    }
+
+    /// Watches a kind from now on. A kind that is watched already stays as it is.
+    pub fn watch(&self, watched: Watched) {
+        let kind = GroupKind::of(&watched.gvk);
+        let mut tasks = self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.entry(kind.clone()).or_insert_with(|| {
+            self.cache.begin(&kind);
+            let task = watch::run(self.cluster.clone(), Arc::clone(&self.cache), watched);
+            tokio::spawn(task).abort_handle()
+        });
+    }
+
+    /// Returns an object as it was last seen.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        self.cache.get(key)
+    }
+
+    /// Returns all objects of a kind, by namespace and name.
+    pub fn list(&self, group: &str, kind: &str) -> Vec<Arc<Value>> {
+        self.cache.list(&GroupKind::new(group, kind))
+    }
+
+    /// Returns how well a kind is known; `None` when it isn't watched.
+    pub fn state(&self, group: &str, kind: &str) -> Option<KindState> {
+        self.cache.state(&GroupKind::new(group, kind))
+    }
+
+    /// Returns the changes from now on. A receiver that lags behind must look at everything.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.cache.subscribe()
+    }
+
+    /// Waits until every kind that is watched is known, or is known not to be served; returns the others after `limit`.
+    pub async fn settled(&self, limit: Duration) -> Vec<(String, KindState)> {
+        let mut versions = self.cache.versions();
+        let all_known = async {
+            loop {
+                versions.mark_unchanged();
+                if self.cache.unsettled().is_empty() || versions.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(limit, all_known).await;
+        self.cache.unsettled()
+    }
+
+    /// Waits until the cache satisfies a condition, which is tried after every change; false after `limit`.
+    pub async fn until(&self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) -> bool {
+        let mut versions = self.cache.versions();
+        let satisfied = async {
+            loop {
+                versions.mark_unchanged();
+                if condition(self) {
+                    return true;
+                }
+                if versions.changed().await.is_err() {
+                    return false;
+                }
+            }
+        };
+        tokio::time::timeout(limit, satisfied).await.unwrap_or(false)
+    }
+
+    /// Takes in the answer of a write of our own, so that the next decision knows of it before the watch says so.
+    pub fn note(&self, key: &ObjectKey, object: &Value) {
+        self.cache.note(key, object);
+    }
+
+    /// Looks again at once for kinds that weren't served: a CRD was installed.
+    pub fn look_again(&self) {
+        self.cache.look_again();
+    }
+}

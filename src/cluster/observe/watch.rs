@@ -1,0 +1,183 @@
+//! Follows one kind for ever: through disconnects, expired versions, and a CRD that comes and goes.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use http::Request;
+use jiff::Timestamp;
+use kube::Api;
+use kube::client::Body;
+use kube::runtime::watcher::{self, Event};
+use serde_json::Value;
+
+use super::cache::{Cache, GroupKind, Watched};
+use super::raw::Raw;
+use crate::cluster::connect::Cluster;
+use crate::cluster::discover::{Lookup, Served};
+use crate::cluster::limits::{Jitter, Limits, is_watch};
+use crate::cluster::object::with_type;
+use crate::cluster::{Error, error};
+
+/// How often a kind that isn't served is looked for, when nobody says that it was installed.
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
+
+pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
+    let watch = Watch {
+        kind: GroupKind::of(&watched.gvk),
+        jitter: Jitter::new(&Limits {
+            slowest: Duration::from_secs(30),
+            ..cluster.limits().clone()
+        }),
+        cluster,
+        cache,
+        watched,
+    };
+    watch.cache.set_keep(&watch.kind, watch.watched.keep);
+    watch.run().await;
+}
+
+struct Watch {
+    cluster: Cluster,
+    cache: Arc<Cache>,
+    watched: Watched,
+    kind: GroupKind,
+    jitter: Jitter,
+}
+
+impl Watch {
+    async fn run(&self) {
+        let mut looks = self.cache.looks();
+        let mut failures = 0;
+        loop {
+            looks.mark_unchanged();
+            match self.cluster.lookup(&self.watched.gvk).await {
+                Ok(Lookup::Served(served)) => {
+                    failures = 0;
+                    self.follow(&served).await;
+                    self.cluster.discovery().forget(&self.watched.gvk);
+                }
+                Ok(Lookup::NotServed) => {
+                    failures = 0;
+                    self.cache.not_served(&self.kind);
+                    let _ = tokio::time::timeout(LOOK_AGAIN, looks.changed()).await;
+                }
+                Err(error) => {
+                    self.cache.failing(&self.kind, error.to_string());
+                    failures += 1;
+                    tokio::time::sleep(self.jitter.delay(failures)).await;
+                }
+            }
+        }
+    }
+
+    /// Follows the kind until nobody serves it any more.
+    async fn follow(&self, served: &Served) {
+        let resource = served.api_resource();
+        let api: Api<Raw> = match &self.watched.namespace {
+            Some(namespace) if served.namespaced => Api::namespaced_with(self.client(), namespace, &resource),
+            _ => Api::all_with(self.client(), &resource),
+        };
+        let mut events = pin!(watcher::watcher(api, self.settings()));
+        let mut list = Vec::new();
+        let mut failures = 0;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    // The beginning of a list is no answer yet.
+                    if !matches!(event, Event::Init) {
+                        failures = 0;
+                    }
+                    self.take_in(event, &mut list);
+                }
+                Err(error) if is_not_served(&error) => return self.cache.not_served(&self.kind),
+                Err(error) => {
+                    if !is_expired(&error) {
+                        failures += 1;
+                        self.cache.failing(&self.kind, describe(&self.watched, error));
+                        tokio::time::sleep(self.jitter.delay(failures)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns a client that says when a watch is open again: kube's watcher doesn't, and a quiet kind would count as
+    /// failing until something happens to it.
+    fn client(&self) -> kube::Client {
+        let inner = self.cluster.client();
+        let (cache, kind) = (Arc::clone(&self.cache), self.kind.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (inner, cache, kind) = (inner.clone(), Arc::clone(&cache), kind.clone());
+            async move {
+                let watches = is_watch(request.method(), request.uri());
+                let response = inner.send(request).await?;
+                if watches && response.status().is_success() {
+                    cache.following(&kind, Timestamp::now());
+                }
+                Ok::<_, kube::Error>(response)
+            }
+        });
+        kube::Client::new(service, self.cluster.client().default_namespace())
+    }
+
+    fn take_in(&self, event: Event<Raw>, list: &mut Vec<Value>) {
+        match event {
+            Event::Init => list.clear(),
+            Event::InitApply(object) => list.push(self.lean(object)),
+            Event::InitDone => self
+                .cache
+                .replace(&self.kind, std::mem::take(list), Timestamp::now()),
+            Event::Apply(object) => self.cache.put(&self.kind, self.lean(object)),
+            Event::Delete(object) => self.cache.remove(&self.kind, &object.value),
+        }
+    }
+
+    fn lean(&self, object: Raw) -> Value {
+        let mut value = with_type(object.value, &self.watched.gvk);
+        self.watched.keep.prune(&mut value);
+        value
+    }
+
+    fn settings(&self) -> watcher::Config {
+        let seconds = u32::try_from(self.cluster.limits().watch.as_secs())
+            .unwrap_or(290)
+            .max(1);
+        let mut settings = watcher::Config::default().timeout(seconds);
+        if let Some(labels) = &self.watched.labels {
+            settings = settings.labels(labels);
+        }
+        settings
+    }
+}
+
+fn describe(watched: &Watched, error: watcher::Error) -> String {
+    let call = format!("cannot watch {}", watched.gvk);
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => Error::from_kube(call, error).to_string(),
+        watcher::Error::WatchError(status) => Error::Refused { call, status }.to_string(),
+        watcher::Error::NoResourceVersion => format!("{call}: {}", error::chain(&error)),
+    }
+}
+
+/// The version that the watch stood at is no longer kept: the watcher lists again by itself.
+fn is_expired(error: &watcher::Error) -> bool {
+    matches!(code(error), 410)
+}
+
+fn is_not_served(error: &watcher::Error) -> bool {
+    matches!(code(error), 404)
+}
+
+fn code(error: &watcher::Error) -> u16 {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.code,
+        _ => 0,
+    }
+}

@@ -1,0 +1,208 @@
+//! Reads that are always asked of the server: of the control plane, or of a member through Karmada's cluster proxy.
+//!
+//! What can't be answered stays unknown. In particular, a 404 counts as "not there" only when it is about the object
+//! that was asked for: the proxy answers 404 for a cluster that it doesn't know, too.
+
+use http::Request;
+use kube::core::Status;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::connect::Cluster;
+use super::discover::Served;
+use super::object::{collection, escape, item, segment, with_type};
+use super::{Error, Result};
+use crate::name::{ClusterName, Gvk};
+
+/// An answer, and when the question was sent: the order of ticks is the order in time, for all reads of one [`Cluster`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read<T> {
+    pub sent: u64,
+    pub answered: u64,
+    pub answer: Answer<T>,
+}
+
+/// What a read found out. Nothing turns `Unknown` into a yes or a no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    Found(T),
+    /// The server that keeps the object says that it isn't there.
+    NotFound,
+    Unknown {
+        why: String,
+    },
+}
+
+impl<T> Read<T> {
+    pub fn map<U>(self, f: impl FnOnce(T) -> Answer<U>) -> Read<U> {
+        Read {
+            sent: self.sent,
+            answered: self.answered,
+            answer: match self.answer {
+                Answer::Found(value) => f(value),
+                Answer::NotFound => Answer::NotFound,
+                Answer::Unknown { why } => Answer::Unknown { why },
+            },
+        }
+    }
+}
+
+impl Read<Value> {
+    /// Reads the object as a type; one that doesn't fit is unknown, not absent.
+    pub fn typed<T: DeserializeOwned>(self) -> Read<T> {
+        self.map(typed)
+    }
+}
+
+impl Read<Vec<Value>> {
+    /// Reads every object of a list as a type; one that doesn't fit makes all unknown: a shorter list would be a lie.
+    pub fn typed<T: DeserializeOwned>(self) -> Read<Vec<T>> {
+        self.map(|items| typed(Value::Array(items)))
+    }
+}
+
+fn typed<T: DeserializeOwned>(value: Value) -> Answer<T> {
+    match serde_json::from_value(value) {
+        Ok(value) => Answer::Found(value),
+        Err(error) => Answer::Unknown {
+            why: format!("it has another form than expected: {error}"),
+        },
+    }
+}
+
+/// Asks one server, every time.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    cluster: Cluster,
+    member: Option<ClusterName>,
+}
+
+impl Reader {
+    pub(super) const fn of_control_plane(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            member: None,
+        }
+    }
+
+    pub(super) const fn of_member(cluster: Cluster, member: ClusterName) -> Self {
+        Self {
+            cluster,
+            member: Some(member),
+        }
+    }
+
+    /// Reads one object.
+    pub async fn get(&self, served: &Served, namespace: Option<&str>, name: &str) -> Read<Value> {
+        self.ask(item(served, namespace, name), |answer| match answer {
+            Ok(object) => match object["kind"].as_str() {
+                Some(kind) if kind == served.gvk.kind => Answer::Found(object),
+                kind => Answer::Unknown {
+                    why: format!("asked for a {}, got {kind:?}", served.gvk.kind),
+                },
+            },
+            Err(error)
+                if error
+                    .status()
+                    .is_some_and(|status| is_about(status, served, name)) =>
+            {
+                Answer::NotFound
+            }
+            Err(error) => Answer::Unknown {
+                why: error.to_string(),
+            },
+        })
+        .await
+    }
+
+    /// Reads all objects of a kind in a namespace, or in all, that a label selector matches. Never `NotFound`.
+    pub async fn list(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Read<Vec<Value>> {
+        let path = collection(served, namespace).map(|path| match selector {
+            Some(selector) => format!("{path}?labelSelector={}", escape(selector)),
+            None => path,
+        });
+        self.ask(path, |answer| match answer {
+            Ok(mut list) => match (list["items"].take(), list["metadata"]["continue"].as_str()) {
+                (Value::Array(items), None | Some("")) => Answer::Found(
+                    items
+                        .into_iter()
+                        .map(|item| with_type(item, &served.gvk))
+                        .collect(),
+                ),
+                (Value::Null, None | Some("")) => Answer::Found(Vec::new()),
+                _ => Answer::Unknown {
+                    why: format!("the list of {} is not complete", served.plural),
+                },
+            },
+            Err(error) => Answer::Unknown {
+                why: error.to_string(),
+            },
+        })
+        .await
+    }
+
+    /// Reads the pods that a label selector matches.
+    pub async fn pods(&self, namespace: &str, selector: &str) -> Read<Vec<Value>> {
+        self.list(&built_in("Pod", "pods", true), Some(namespace), Some(selector))
+            .await
+    }
+
+    pub async fn node(&self, name: &str) -> Read<Value> {
+        self.get(&built_in("Node", "nodes", false), None, name).await
+    }
+
+    async fn ask<T>(&self, path: Result<String>, judge: impl FnOnce(Result<Value>) -> Answer<T>) -> Read<T> {
+        let sent = self.cluster.tick();
+        let answer = judge(self.send(path).await);
+        Read {
+            sent,
+            answered: self.cluster.tick(),
+            answer,
+        }
+    }
+
+    async fn send(&self, path: Result<String>) -> Result<Value> {
+        let path = path?;
+        let (path, call) = match &self.member {
+            Some(member) => {
+                let proxy = format!(
+                    "/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy{path}",
+                    segment(member.as_str())?
+                );
+                (proxy, format!("cannot read {path} in cluster {member}"))
+            }
+            None => {
+                let call = format!("cannot read {path}");
+                (path, call)
+            }
+        };
+        let request = Request::get(&path)
+            .body(Vec::new())
+            .map_err(|_invalid| Error::BadName(path.clone()))?;
+        self.cluster.send(&call, request).await
+    }
+}
+
+/// Returns whether a refusal says of this very object that it doesn't exist.
+fn is_about(status: &Status, served: &Served, name: &str) -> bool {
+    status.code == 404
+        && status.details.as_ref().is_some_and(|details| {
+            details.group == served.gvk.group
+                && details.name == name
+                && (details.kind == served.plural || details.kind == served.gvk.kind)
+        })
+}
+
+fn built_in(kind: &str, plural: &str, namespaced: bool) -> Served {
+    Served {
+        gvk: Gvk::new("v1", kind),
+        plural: plural.to_owned(),
+        namespaced,
+        watchable: true,
+    }
+}
