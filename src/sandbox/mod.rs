@@ -2,3 +2,5 @@
 
 /// A Kubernetes API server in this process: values in, values out; HTTP is a layer on top.
 pub mod api;
+/// Objects with revisions and a log of events: the storage below an API server.
+pub mod store;

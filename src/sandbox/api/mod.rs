@@ -1,4 +1,26 @@
-//! The API server of the sandbox.
+//! The API server of the sandbox: what a kube-apiserver does, over a store in memory.
+//!
+//! [`ApiServer`] has synchronous, atomic verbs on values; `http` puts the protocol of Kubernetes on top, for kube
+//! clients in this process and for kubectl. What it doesn't do it refuses as a real server would.
+
+mod crd;
+mod delete;
+/// Garbage collection by owner, namespace deletion: what kube-controller-manager does with what verbs leave behind.
+pub mod gc;
+/// Requests to verbs, answers to responses.
+pub mod http;
+mod metadata;
+mod options;
+mod read;
+/// The kinds that are served.
+pub mod registry;
+mod rules;
+mod scale;
+/// How a server refuses.
+pub mod status;
+mod strategy;
+mod watch;
+mod write;
 
 // What the server decides, as pure functions: no I/O, no async.
 /// Server-side apply and the ownership of fields.
@@ -17,3 +39,242 @@ pub mod schema;
 pub mod selector;
 /// Lists as tables, for `kubectl get`.
 pub mod table;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::sandbox::store::Store;
+
+pub use crate::sandbox::store::{Object, Resource};
+pub use http::{Aggregated, Fault, Faults, RequestInfo};
+pub use options::{
+    DeleteOptions, FieldValidation, List, ListOptions, Patch, Propagation, Subresource, VersionMatch,
+    WriteOptions,
+};
+pub use status::Status;
+pub use watch::{Event, EventKind, Watch};
+
+use registry::{Kind, Registry};
+
+/// Tells the time; an input, so that a run can be replayed.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How to make a server.
+#[derive(Clone)]
+pub struct Options {
+    /// What the server is called in messages and kubeconfigs.
+    pub name: String,
+    /// From what uids and generated names are made: one seed gives one history.
+    pub seed: u64,
+    pub clock: Clock,
+    /// How many events of each resource are kept for watches.
+    pub history: usize,
+}
+
+impl Options {
+    /// Returns options for a server whose clock is tokio's, from a fixed start: paused and advanced with it.
+    pub fn new(name: impl Into<String>, seed: u64) -> Self {
+        Self {
+            name: name.into(),
+            seed,
+            clock: clock_from(Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56)),
+            history: 20_000,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("name", &self.name)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns a clock that shows `start` now and goes with tokio's.
+pub fn clock_from(start: Timestamp) -> Clock {
+    let begun = tokio::time::Instant::now();
+    Arc::new(move || {
+        jiff::SignedDuration::try_from(begun.elapsed())
+            .ok()
+            .and_then(|elapsed| start.checked_add(elapsed).ok())
+            .unwrap_or(start)
+    })
+}
+
+/// What a write is about to do, for admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// One write under review.
+#[derive(Debug)]
+pub struct Review<'a> {
+    pub operation: Operation,
+    pub resource: &'a Resource,
+    pub subresource: Option<Subresource>,
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
+    pub old: Option<&'a Value>,
+    /// What is to be written; nothing on deletion.
+    pub new: Option<&'a Value>,
+    pub user: &'a str,
+    pub dry_run: bool,
+    /// The other objects, as they are at this moment. A hook must not call the server's verbs: it runs within one.
+    pub store: &'a Store,
+}
+
+/// A webhook: refuses a write, or changes what is written.
+pub trait Admission: Send + Sync {
+    /// Returns the object to write instead, if it is to be changed.
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status>;
+}
+
+/// An API server: clones are the same server.
+#[derive(Clone)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    clock: Clock,
+    state: Mutex<State>,
+    admission: RwLock<Vec<Arc<dyn Admission>>>,
+    aggregated: RwLock<BTreeMap<(String, String), Arc<dyn Aggregated>>>,
+    faults: RwLock<Option<Arc<dyn Faults>>>,
+    chores: tokio::sync::Notify,
+}
+
+/// Everything that one verb sees and changes, under one lock.
+struct State {
+    store: Store,
+    registry: Registry,
+    random: fastrand::Rng,
+    owners: gc::Owners,
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer")
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ApiServer {
+    /// Creates a server with the built-in kinds and the namespaces that every cluster has.
+    pub fn new(options: Options) -> Self {
+        let server = Self {
+            inner: Arc::new(Inner {
+                name: options.name,
+                clock: options.clock,
+                state: Mutex::new(State {
+                    store: Store::new(options.history),
+                    registry: Registry::built_in(),
+                    random: fastrand::Rng::with_seed(options.seed),
+                    owners: gc::Owners::default(),
+                }),
+                admission: RwLock::default(),
+                aggregated: RwLock::default(),
+                faults: RwLock::default(),
+                chores: tokio::sync::Notify::new(),
+            }),
+        };
+        server.create_first_namespaces();
+        server
+    }
+
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.inner.clock)()
+    }
+
+    /// Returns the revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.with(|state| state.store.revision())
+    }
+
+    /// Installs a hook that reviews every write; hooks are asked in the order of their installation.
+    pub fn admit(&self, hook: Arc<dyn Admission>) {
+        self.inner
+            .admission
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(hook);
+    }
+
+    /// Gives the requests of a group and version that no served kind answers, such as subresources of its own, to
+    /// a handler.
+    pub fn mount(&self, group: &str, version: &str, handler: Arc<dyn Aggregated>) {
+        let mut mounted = self
+            .inner
+            .aggregated
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        mounted.insert((group.to_owned(), version.to_owned()), handler);
+    }
+
+    /// Installs what disturbs requests on their way. The verbs of this type are not disturbed.
+    pub fn disturb(&self, faults: Arc<dyn Faults>) {
+        *self.inner.faults.write().unwrap_or_else(PoisonError::into_inner) = Some(faults);
+    }
+
+    /// Forgets the history of all resources, so that watches and continued lists from older revisions expire.
+    pub fn compact(&self) {
+        self.with(|state| state.store.compact());
+    }
+
+    /// Returns the served kind of a resource.
+    pub fn kind(&self, resource: &Resource) -> Option<Arc<Kind>> {
+        self.with(|state| state.registry.kind(resource))
+    }
+
+    fn create_first_namespaces(&self) {
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let namespace =
+                serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            let options = WriteOptions {
+                manager: "kube-apiserver".to_owned(),
+                ..WriteOptions::default()
+            };
+            // A fresh store refuses nothing of this.
+            let _ = self.create(&registry::NAMESPACES, None, namespace, &options);
+        }
+    }
+
+    /// Runs one verb; what it has woken runs only after the lock is released.
+    fn with<T>(&self, verb: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = verb(&mut state);
+        let woken = state.store.take_woken();
+        let chores = state.owners.has_chores();
+        drop(state);
+        for waker in woken {
+            waker.wake();
+        }
+        if chores {
+            self.inner.chores.notify_one();
+        }
+        result
+    }
+
+    fn hooks(&self) -> Vec<Arc<dyn Admission>> {
+        self.inner
+            .admission
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}

@@ -1,0 +1,293 @@
+//! One request: from its path, parameters and body to a verb, and from the verb's result to a response.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Method, Request, Response, StatusCode, header};
+use serde_json::Value;
+use tower::BoxError;
+
+use super::super::registry::{Kind, NAMESPACES, Version};
+use super::super::status::{Details, Status};
+use super::super::write::{Target, Written};
+use super::super::{ApiServer, Patch, Resource, Subresource, metadata, scale};
+use super::negotiate::{self, Accept};
+use super::query::Query;
+use super::respond::{self, Answer};
+use super::route::{self, Place, Route};
+use super::{Aggregated, Dropped, RequestInfo, discovery};
+
+/// One request being answered.
+pub(super) struct Call<'a> {
+    pub server: &'a ApiServer,
+    pub request: Request<Bytes>,
+    pub user: String,
+}
+
+impl Call<'_> {
+    pub(super) fn info(&self) -> RequestInfo {
+        let Route::Objects(place) = route::parse(self.request.uri().path()) else {
+            return RequestInfo {
+                verb: "raw",
+                user: self.user.clone(),
+                ..RequestInfo::default()
+            };
+        };
+        let watch = Query::parse(self.request.uri()).is_ok_and(|query| query.flag("watch"));
+        let verb = match (self.request.method(), &place.name) {
+            (&Method::GET, Some(_)) => "get",
+            (&Method::GET, None) if watch => "watch",
+            (&Method::GET, None) => "list",
+            (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
+            (&Method::PATCH, _) => "patch",
+            (&Method::DELETE, Some(_)) => "delete",
+            (&Method::DELETE, None) => "deletecollection",
+            _ => "raw",
+        };
+        RequestInfo {
+            verb,
+            group: place.group,
+            resource: place.plural,
+            namespace: place.namespace,
+            name: place.name,
+            subresource: place.subresource,
+            user: self.user.clone(),
+        }
+    }
+
+    pub(super) async fn answer(self, cut: Option<Duration>) -> Response<Body> {
+        let route = route::parse(self.request.uri().path());
+        if let Route::Objects(place) = &route
+            && let Some(handler) = self.aggregated(place)
+        {
+            return handler.handle(self.request, self.user).await;
+        }
+        let answered = match route {
+            Route::Objects(place) => self.objects(&place, cut),
+            Route::Text(text) => Ok(respond::text(StatusCode::OK, text)),
+            Route::Unknown => Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+            other => discovery::answer(self.server, &other, self.request.headers()),
+        };
+        answered.unwrap_or_else(|status| respond::refusal(&status))
+    }
+
+    /// Returns the handler of a request that no served kind answers.
+    fn aggregated(&self, place: &Place) -> Option<Arc<dyn Aggregated>> {
+        let mounted = self
+            .server
+            .inner
+            .aggregated
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        let handler = mounted.get(&(place.group.clone(), place.version.clone()))?;
+        let served = self.server.kind(&place.resource()).is_some();
+        let known = matches!(place.subresource.as_deref(), None | Some("status" | "scale"));
+        (!served || !known).then(|| Arc::clone(handler))
+    }
+
+    fn objects(&self, place: &Place, cut: Option<Duration>) -> Result<Response<Body>, Status> {
+        let resource = place.resource();
+        let kind = self.server.kind(&resource);
+        let Some(kind) = kind.filter(|kind| kind.served(&place.version).is_some()) else {
+            let known_group = self.server.serves(&place.group, &place.version);
+            let nothing = || respond::text(StatusCode::NOT_FOUND, "404 page not found\n");
+            return if known_group {
+                Err(Status::no_such_resource())
+            } else {
+                Ok(nothing())
+            };
+        };
+        let Some(version) = kind.served(&place.version) else {
+            return Err(Status::no_such_resource());
+        };
+        let on = On {
+            subresource: subresource_of(&kind, version, place)?,
+            query: Query::parse(self.request.uri())?,
+            accept: Accept::parse(self.request.headers()),
+            resource,
+            kind: &kind,
+            version,
+            place,
+        };
+        if kind.namespaced && place.namespace.is_none() && place.name.is_some() {
+            return Err(Status::no_such_resource());
+        }
+        let collection = place.name.is_none();
+        let whole = !kind.namespaced || place.namespace.is_some();
+        match *self.request.method() {
+            Method::GET if collection && on.query.flag("watch") => self.watch(&on, cut),
+            Method::GET => self.read(&on),
+            Method::POST if collection && whole => self.create(&on),
+            Method::PUT if !collection => self.update(&on),
+            Method::PATCH if !collection => self.patch(&on),
+            Method::DELETE if !collection && on.subresource.is_none() => self.delete(&on),
+            Method::DELETE if collection && whole && on.resource != NAMESPACES => self.delete_collection(&on),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn read(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        let Some(name) = &on.place.name else {
+            let list = self
+                .server
+                .list(&on.resource, on.place.namespace(), &on.query.list_options()?)?;
+            return on.answer().list(&list);
+        };
+        let object = self.server.get(&on.resource, on.place.namespace(), name)?;
+        match &on.version.scale {
+            Some(paths) if on.subresource == Some(Subresource::Scale) => {
+                on.answer().plain(StatusCode::OK, &scale::of(&object, paths))
+            }
+            _ => on.answer().object(StatusCode::OK, &object),
+        }
+    }
+
+    fn create(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
+        let options = on
+            .query
+            .write_options("CreateOptions", self.manager(), &self.user)?;
+        on.written(&self.server.create_at(on.target(), body, &options)?)
+    }
+
+    fn update(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
+        let options = on
+            .query
+            .write_options("UpdateOptions", self.manager(), &self.user)?;
+        on.written(&self.server.update_at(on.target(), body, &options)?)
+    }
+
+    fn patch(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        let patch = negotiate::patch(self.request.headers(), self.request.body(), on.kind)?;
+        let mut options = on
+            .query
+            .write_options("PatchOptions", self.manager(), &self.user)?;
+        if matches!(patch, Patch::Apply(_)) && on.query.get("fieldManager").is_none() {
+            options.manager.clear();
+        }
+        on.written(&self.server.patch_at(on.target(), &patch, &options)?)
+    }
+
+    fn delete(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        let options = on.query.delete_options(self.request.body(), &self.user)?;
+        let name = on.place.name.as_deref().unwrap_or_default();
+        let deleted = self
+            .server
+            .delete_at(&on.resource, on.place.namespace(), name, &options)?;
+        if deleted.gone {
+            on.gone(&deleted.object)
+        } else {
+            on.answer().object(StatusCode::OK, &deleted.object)
+        }
+    }
+
+    fn delete_collection(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        let options = on.query.delete_options(self.request.body(), &self.user)?;
+        let selected = on.query.list_options()?;
+        let list = self
+            .server
+            .delete_collection(&on.resource, on.place.namespace(), &selected, &options)?;
+        on.answer().list(&list)
+    }
+
+    fn watch(&self, on: &On<'_>, cut: Option<Duration>) -> Result<Response<Body>, Status> {
+        let options = on.query.watch_options()?;
+        let watch = self
+            .server
+            .watch(&on.resource, on.place.namespace(), options.revision, &options)?;
+        let events = watch.map(on.answer().event_encoder()?);
+        let body = match cut {
+            None => Body::from_stream(events),
+            Some(after) => {
+                let broken = futures::stream::once(async { Err(BoxError::from(Dropped)) });
+                let cut = Box::pin(tokio::time::sleep(after));
+                Body::from_stream(events.take_until(cut).chain(broken))
+            }
+        };
+        let mut response = Response::new(body);
+        response.headers_mut().insert(header::CONTENT_TYPE, respond::JSON);
+        Ok(response)
+    }
+
+    /// Returns the field manager of a client that names none: the first part of its user agent.
+    fn manager(&self) -> &str {
+        let agent = self
+            .request
+            .headers()
+            .get(header::USER_AGENT)
+            .and_then(|agent| agent.to_str().ok());
+        agent
+            .and_then(|agent| agent.split('/').next())
+            .filter(|agent| !agent.is_empty())
+            .unwrap_or(&self.user)
+    }
+}
+
+/// What a request works on, once it is known to be served.
+struct On<'a> {
+    resource: Resource,
+    kind: &'a Arc<Kind>,
+    version: &'a Version,
+    place: &'a Place,
+    subresource: Option<Subresource>,
+    query: Query,
+    accept: Accept,
+}
+
+impl On<'_> {
+    fn answer(&self) -> Answer<'_> {
+        Answer {
+            kind: self.kind,
+            version: self.version,
+            accept: &self.accept,
+        }
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target {
+            resource: &self.resource,
+            version: Some(&self.place.version),
+            namespace: self.place.namespace(),
+            name: self.place.name.as_deref().unwrap_or_default(),
+            subresource: self.subresource,
+        }
+    }
+
+    fn written(&self, written: &Written) -> Result<Response<Body>, Status> {
+        if self.subresource == Some(Subresource::Scale) {
+            return self.answer().plain(StatusCode::OK, &written.object);
+        }
+        self.answer().written(written)
+    }
+
+    /// Answers a deletion after which there is nothing left.
+    fn gone(&self, last: &Value) -> Result<Response<Body>, Status> {
+        let details = Details {
+            uid: metadata::uid(last).to_owned(),
+            ..Details::of(&self.resource, metadata::name(last))
+        };
+        let success = serde_json::json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": details.to_json(),
+        });
+        self.answer().plain(StatusCode::OK, &success)
+    }
+}
+
+fn subresource_of(kind: &Kind, version: &Version, place: &Place) -> Result<Option<Subresource>, Status> {
+    match place.subresource.as_deref() {
+        None => Ok(None),
+        Some("status") if version.status => Ok(Some(Subresource::Status)),
+        Some("scale") if version.scale.is_some() => Ok(Some(Subresource::Scale)),
+        Some("finalize") if kind.resource == NAMESPACES => Ok(Some(Subresource::Finalize)),
+        Some(_) => Err(Status::no_such_resource()),
+    }
+}

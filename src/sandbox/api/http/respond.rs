@@ -1,0 +1,207 @@
+//! Answers: objects, lists and events in the form that the client takes.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value, json};
+use tower::BoxError;
+
+use super::super::registry::{self, Kind, Version};
+use super::super::status::Status;
+use super::super::write::Written;
+use super::super::{Event, EventKind, List, Object};
+use super::negotiate::{Accept, Form};
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// How to answer one request.
+pub(super) struct Answer<'a> {
+    pub kind: &'a Arc<Kind>,
+    pub version: &'a Version,
+    pub accept: &'a Accept,
+}
+
+impl Answer<'_> {
+    pub(super) fn object(&self, code: StatusCode, object: &Object) -> Result<Response<Body>, Status> {
+        let object = registry::convert(self.kind, object, &self.version.name);
+        match self.accept.choose(&[Form::Json, Form::Yaml, Form::Partial])? {
+            Form::Partial => encode(code, Form::Json, &partial(&object)),
+            form => encode(code, form, &*object),
+        }
+    }
+
+    /// Answers with something that isn't of the kind asked for.
+    pub(super) fn plain(&self, code: StatusCode, value: &Value) -> Result<Response<Body>, Status> {
+        let form = self
+            .accept
+            .choose(&[Form::Json, Form::Yaml, Form::Table, Form::Partial])?;
+        encode(code, if form == Form::Yaml { form } else { Form::Json }, value)
+    }
+
+    pub(super) fn written(&self, written: &Written) -> Result<Response<Body>, Status> {
+        let code = if written.created {
+            StatusCode::CREATED
+        } else {
+            StatusCode::OK
+        };
+        let mut response = self.object(code, &written.object)?;
+        for warning in &written.warnings {
+            let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+                response.headers_mut().append(header::WARNING, value);
+            }
+        }
+        Ok(response)
+    }
+
+    pub(super) fn list(&self, list: &List) -> Result<Response<Body>, Status> {
+        let form = self.accept.choose(&[Form::Json, Form::Yaml, Form::PartialList])?;
+        let items: Vec<Object> = list
+            .items
+            .iter()
+            .map(|item| registry::convert(self.kind, item, &self.version.name))
+            .collect();
+        let mut meta = Map::new();
+        meta.insert("resourceVersion".to_owned(), json!(list.revision.to_string()));
+        if let Some(token) = &list.continue_token {
+            meta.insert("continue".to_owned(), json!(token));
+        }
+        if let Some(remaining) = list.remaining {
+            meta.insert("remainingItemCount".to_owned(), json!(remaining));
+        }
+        if form == Form::PartialList {
+            let items: Vec<Value> = items.iter().map(|item| partial(item)).collect();
+            let list = json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": meta,
+                "items": items,
+            });
+            return encode(StatusCode::OK, Form::Json, &list);
+        }
+        let document = Document {
+            kind: &self.kind.list_kind,
+            api_version: &self.kind.api_version(self.version),
+            metadata: meta,
+            // Real servers leave the type out of the items of built-in lists.
+            items: items
+                .iter()
+                .map(|object| Item {
+                    object,
+                    typed: self.kind.custom,
+                })
+                .collect(),
+        };
+        encode(StatusCode::OK, form, &document)
+    }
+
+    /// Returns how to write the events of a watch.
+    pub(super) fn event_encoder(
+        &self,
+    ) -> Result<impl FnMut(Event) -> Result<Bytes, BoxError> + Send + 'static + use<>, Status> {
+        let form = self
+            .accept
+            .choose(&[Form::Json, Form::Partial, Form::PartialList])?;
+        let (kind, version) = (Arc::clone(self.kind), self.version.name.clone());
+        Ok(move |event: Event| {
+            let object = match (event.kind, form) {
+                (EventKind::Error, _) => event.object,
+                (_, Form::Json) => registry::convert(&kind, &event.object, &version),
+                _ => Arc::new(partial(&event.object)),
+            };
+            let mut line = serde_json::to_vec(&Line {
+                kind: event.kind.as_str(),
+                object: &object,
+            })?;
+            line.push(b'\n');
+            Ok(Bytes::from(line))
+        })
+    }
+}
+
+pub(super) fn refusal(status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = encode(code, Form::Json, &status.to_json())
+        .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "a status could not be written"));
+    let seconds = status
+        .details
+        .as_ref()
+        .and_then(|details| details.retry_after_seconds);
+    if let Some(seconds) = seconds {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+pub(super) fn text(code: StatusCode, text: &'static str) -> Response<Body> {
+    respond(code, TEXT, Bytes::from_static(text.as_bytes()))
+}
+
+pub(super) fn encode(code: StatusCode, form: Form, value: &impl Serialize) -> Result<Response<Body>, Status> {
+    if form == Form::Yaml {
+        let yaml = serde_yaml::to_string(value).map_err(|error| Status::internal(error.to_string()))?;
+        return Ok(respond(code, YAML, Bytes::from(yaml)));
+    }
+    let json = serde_json::to_vec(value).map_err(|error| Status::internal(error.to_string()))?;
+    Ok(respond(code, JSON, Bytes::from(json)))
+}
+
+fn respond(code: StatusCode, content_type: HeaderValue, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
+/// A list, written without copying its items.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    metadata: Map<String, Value>,
+    items: Vec<Item<'a>>,
+}
+
+struct Item<'a> {
+    object: &'a Value,
+    typed: bool,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(fields) = self.object else {
+            return self.object.serialize(serializer);
+        };
+        let mut map = serializer.serialize_map(None)?;
+        for (field, value) in fields {
+            if self.typed || (field != "apiVersion" && field != "kind") {
+                map.serialize_entry(field, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// A line of a watch.
+#[derive(serde::Serialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    object: &'a Value,
+}

@@ -1,0 +1,436 @@
+//! Objects by resource, namespace and name, with one revision counter and a bounded log of events a resource.
+//!
+//! What etcd and the watch cache are to a real API server. It knows nothing of what objects mean: that is `api`.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use serde_json::Value;
+
+/// An object as it was at one revision: immutable and shared.
+pub type Object = Arc<Value>;
+
+/// A kind of objects by its API group and plural name, whatever the version.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource {
+    pub group: Cow<'static, str>,
+    pub plural: Cow<'static, str>,
+}
+
+impl Resource {
+    pub const fn new(group: &'static str, plural: &'static str) -> Self {
+        Self {
+            group: Cow::Borrowed(group),
+            plural: Cow::Borrowed(plural),
+        }
+    }
+
+    pub fn named(group: impl Into<String>, plural: impl Into<String>) -> Self {
+        Self {
+            group: Cow::Owned(group.into()),
+            plural: Cow::Owned(plural.into()),
+        }
+    }
+}
+
+/// As error messages name it: `configmaps`, `deployments.apps`.
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plural)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where an object is within its resource; the namespace of a cluster-scoped object is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Key {
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Self {
+            namespace: namespace.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One event of the log.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub revision: u64,
+    pub change: Change,
+    pub key: Key,
+    /// The object after the change; of a deleted one its last state, stamped with the revision of the deletion.
+    pub object: Object,
+    pub previous: Option<Object>,
+}
+
+/// The log no longer reaches back to where a reader wants to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    pub wanted: u64,
+    pub oldest: u64,
+}
+
+/// A reader's place in the log of one resource.
+#[derive(Debug)]
+pub struct Cursor {
+    resource: Resource,
+    id: u64,
+    position: u64,
+}
+
+/// All objects of one API server.
+#[derive(Debug)]
+pub struct Store {
+    revision: u64,
+    tables: BTreeMap<Resource, Table>,
+    capacity: usize,
+    next_cursor: u64,
+    woken: Vec<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    objects: BTreeMap<Key, Object>,
+    log: VecDeque<Arc<Entry>>,
+    /// How many entries were ever dropped: the position of `log[0]`.
+    dropped: u64,
+    /// The revision of the last entry dropped.
+    compacted: u64,
+    waiting: BTreeMap<u64, Waker>,
+}
+
+impl Store {
+    /// Creates an empty store which keeps the last `capacity` events of each resource.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            // As in etcd, the first write has a revision above 1: 0 means "any" to clients.
+            revision: 1,
+            tables: BTreeMap::new(),
+            capacity: capacity.max(1),
+            next_cursor: 0,
+            woken: Vec::new(),
+        }
+    }
+
+    /// Returns the revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub fn get(&self, resource: &Resource, key: &Key) -> Option<&Object> {
+        self.tables.get(resource)?.objects.get(key)
+    }
+
+    /// Returns the objects of a resource, or of one namespace of it, in the order of namespace and name.
+    pub fn scan<'a>(
+        &'a self,
+        resource: &Resource,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = (&'a Key, &'a Object)> + use<'a> {
+        let table = self.tables.get(resource);
+        let from = Bound::Included(Key::new(namespace, ""));
+        table
+            .into_iter()
+            .flat_map(move |table| table.objects.range((from.clone(), Bound::Unbounded)))
+            .take_while(move |(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace))
+    }
+
+    /// Returns the objects as they were at `revision`, by undoing what the log says has happened since.
+    pub fn scan_at(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        revision: u64,
+    ) -> Result<BTreeMap<Key, Object>, Compacted> {
+        let mut objects: BTreeMap<Key, Object> = self
+            .scan(resource, namespace)
+            .map(|(key, object)| (key.clone(), Arc::clone(object)))
+            .collect();
+        let Some(table) = self.tables.get(resource) else {
+            return Ok(objects);
+        };
+        table.reaches(revision)?;
+        for entry in table
+            .log
+            .iter()
+            .rev()
+            .take_while(|entry| entry.revision > revision)
+        {
+            if namespace.is_some_and(|namespace| entry.key.namespace != namespace) {
+                continue;
+            }
+            match &entry.previous {
+                Some(previous) => objects.insert(entry.key.clone(), Arc::clone(previous)),
+                None => objects.remove(&entry.key),
+            };
+        }
+        Ok(objects)
+    }
+
+    /// Writes an object and stamps it with a new revision.
+    pub fn put(&mut self, resource: &Resource, key: &Key, object: Value) -> Object {
+        let revision = self.advance();
+        let object = Arc::new(stamp(object, revision));
+        let table = self.tables.entry(resource.clone()).or_default();
+        let previous = table.objects.insert(key.clone(), Arc::clone(&object));
+        let change = if previous.is_some() {
+            Change::Modified
+        } else {
+            Change::Added
+        };
+        self.log(
+            resource,
+            Entry {
+                revision,
+                change,
+                key: key.clone(),
+                object: Arc::clone(&object),
+                previous,
+            },
+        );
+        object
+    }
+
+    /// Removes an object; its last state in the log is `last`.
+    pub fn remove(&mut self, resource: &Resource, key: &Key, last: Value) -> Option<Object> {
+        let previous = self.tables.get_mut(resource)?.objects.remove(key)?;
+        let revision = self.advance();
+        let object = Arc::new(stamp(last, revision));
+        self.log(
+            resource,
+            Entry {
+                revision,
+                change: Change::Deleted,
+                key: key.clone(),
+                object: Arc::clone(&object),
+                previous: Some(previous),
+            },
+        );
+        Some(object)
+    }
+
+    /// Begins to read the log after `revision`.
+    pub fn subscribe(&mut self, resource: &Resource, revision: u64) -> Result<Cursor, Compacted> {
+        let table = self.tables.entry(resource.clone()).or_default();
+        table.reaches(revision)?;
+        let behind = table.log.partition_point(|entry| entry.revision <= revision);
+        self.next_cursor += 1;
+        Ok(Cursor {
+            resource: resource.clone(),
+            id: self.next_cursor,
+            position: table.dropped + behind as u64,
+        })
+    }
+
+    /// Returns the next entry of the log, or sees to it that the reader is woken by the next write.
+    pub fn poll_next(
+        &mut self,
+        cursor: &mut Cursor,
+        context: &Context<'_>,
+    ) -> Poll<Result<Arc<Entry>, Compacted>> {
+        let table = self.tables.entry(cursor.resource.clone()).or_default();
+        let Some(index) = cursor.position.checked_sub(table.dropped) else {
+            return Poll::Ready(Err(Compacted {
+                wanted: cursor.position,
+                oldest: table.compacted,
+            }));
+        };
+        if let Some(entry) = usize::try_from(index).ok().and_then(|index| table.log.get(index)) {
+            cursor.position += 1;
+            return Poll::Ready(Ok(Arc::clone(entry)));
+        }
+        if let Some(stale) = table.waiting.insert(cursor.id, context.waker().clone()) {
+            self.woken.push(stale);
+        }
+        Poll::Pending
+    }
+
+    pub fn unsubscribe(&mut self, cursor: &Cursor) {
+        if let Some(waker) = self
+            .tables
+            .get_mut(&cursor.resource)
+            .and_then(|table| table.waiting.remove(&cursor.id))
+        {
+            self.woken.push(waker);
+        }
+    }
+
+    /// Forgets the history, as etcd's compaction does: readers that are behind have to list again.
+    pub fn compact(&mut self) {
+        let revision = self.revision;
+        for table in self.tables.values_mut() {
+            table.dropped += table.log.len() as u64;
+            table.log.clear();
+            table.compacted = revision;
+        }
+    }
+
+    /// Takes the wakers to call once the lock around the store is released: a waker that is called or dropped
+    /// may come back here.
+    pub fn take_woken(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.woken)
+    }
+
+    fn advance(&mut self) -> u64 {
+        self.revision += 1;
+        self.revision
+    }
+
+    fn log(&mut self, resource: &Resource, entry: Entry) {
+        let Some(table) = self.tables.get_mut(resource) else {
+            return;
+        };
+        table.log.push_back(Arc::new(entry));
+        while table.log.len() > self.capacity {
+            if let Some(oldest) = table.log.pop_front() {
+                table.dropped += 1;
+                table.compacted = oldest.revision;
+            }
+        }
+        self.woken
+            .extend(std::mem::take(&mut table.waiting).into_values());
+    }
+}
+
+impl Table {
+    fn reaches(&self, revision: u64) -> Result<(), Compacted> {
+        if revision < self.compacted {
+            return Err(Compacted {
+                wanted: revision,
+                oldest: self.compacted,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn stamp(mut object: Value, revision: u64) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const THINGS: Resource = Resource::new("", "things");
+
+    fn thing(value: u8) -> Value {
+        json!({"metadata": {}, "value": value})
+    }
+
+    fn next(store: &mut Store, cursor: &mut Cursor) -> Option<Result<Arc<Entry>, Compacted>> {
+        match store.poll_next(cursor, &Context::from_waker(Waker::noop())) {
+            Poll::Ready(entry) => Some(entry),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_reader_gets_every_write_after_its_revision_in_order() {
+        let mut store = Store::new(10);
+        let key = Key::new(Some("ns"), "a");
+        store.put(&THINGS, &key, thing(1));
+        let from = store.revision();
+        store.put(&THINGS, &key, thing(2));
+        store.remove(&THINGS, &key, thing(2));
+
+        let mut cursor = store.subscribe(&THINGS, from).unwrap();
+        let changes: Vec<_> = std::iter::from_fn(|| next(&mut store, &mut cursor))
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                (
+                    entry.change,
+                    entry.revision,
+                    entry.object["metadata"]["resourceVersion"].clone(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            changes,
+            [
+                (Change::Modified, from + 1, json!((from + 1).to_string())),
+                (Change::Deleted, from + 2, json!((from + 2).to_string())),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_reader_that_fell_behind_the_log_is_told_so() {
+        let mut store = Store::new(2);
+        let key = Key::new(None, "a");
+        let mut behind = store.subscribe(&THINGS, store.revision()).unwrap();
+        let start = store.revision();
+        for value in 0..3 {
+            store.put(&THINGS, &key, thing(value));
+        }
+        assert!(next(&mut store, &mut behind).unwrap().is_err());
+        assert!(store.subscribe(&THINGS, start).is_err());
+        assert!(store.scan_at(&THINGS, None, start).is_err());
+        assert!(store.subscribe(&THINGS, start + 1).is_ok());
+        store.compact();
+        assert!(store.subscribe(&THINGS, start + 1).is_err());
+    }
+
+    #[test]
+    fn a_waiting_reader_is_woken_once_by_a_write_of_its_resource() {
+        let mut store = Store::new(2);
+        let mut cursor = store.subscribe(&THINGS, store.revision()).unwrap();
+        assert!(next(&mut store, &mut cursor).is_none());
+        store.put(&Resource::new("", "others"), &Key::new(None, "a"), thing(1));
+        assert!(store.take_woken().is_empty());
+        store.put(&THINGS, &Key::new(None, "a"), thing(1));
+        assert_eq!(store.take_woken().len(), 1);
+        store.put(&THINGS, &Key::new(None, "b"), thing(1));
+        assert!(store.take_woken().is_empty());
+    }
+
+    proptest! {
+        /// Undoing the log gives what a copy made at the time holds.
+        #[test]
+        fn the_past_is_what_it_was(writes in prop::collection::vec((0..3_u8, 0..3_u8, any::<Option<u8>>()), 1..40)) {
+            let mut store = Store::new(100);
+            let mut copies = Vec::new();
+            for (namespace, name, value) in writes {
+                let key = Key::new(Some(&namespace.to_string()), &name.to_string());
+                match value {
+                    Some(value) => drop(store.put(&THINGS, &key, thing(value))),
+                    None => drop(store.remove(&THINGS, &key, thing(0))),
+                }
+                let all: BTreeMap<Key, Object> =
+                    store.scan(&THINGS, None).map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
+                copies.push((store.revision(), all));
+            }
+            for (revision, copy) in copies {
+                prop_assert_eq!(&store.scan_at(&THINGS, None, revision).unwrap(), &copy);
+                let mut one = copy;
+                one.retain(|key, _| key.namespace == "1");
+                prop_assert_eq!(store.scan_at(&THINGS, Some("1"), revision).unwrap(), one);
+            }
+        }
+    }
+}
