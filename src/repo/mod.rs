@@ -1,1 +1,306 @@
-//! Placeholder.
+//! Git: a mirror of the remote, what differs between revisions, when to look, and commits on the status branch.
+//!
+//! [`Repo`] is the asynchronous edge; behind it everything blocks. Nothing here knows what is in the files.
+//!
+//! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
+//! - `remote`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
+//! - `tree`, `log`: reading revisions; `publish`: writing them; `watch`: when to fetch
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), cutover::repo::Error> {
+//! use cutover::repo::{Options, Repo};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let url = "https://git.example.com/team/fleet.git".parse()?;
+//! let repo = Repo::open(Options::new(url, "main", "/var/lib/cutover"), CancellationToken::new()).await?;
+//! let fetched = repo.fetch().await?;
+//! let changes = repo.changed(fetched.previous, fetched.revision, &["apps", "intents"]).await?;
+//! for change in &changes.files {
+//!     println!("{:?} {}", change.kind, change.path);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod credentials;
+mod error;
+mod known_hosts;
+mod log;
+mod mirror;
+mod process;
+mod publish;
+mod remote;
+mod tidy;
+mod tree;
+mod url;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use git2::Repository;
+use tokio_util::sync::CancellationToken;
+
+pub use credentials::{Credentials, HttpsCredentials, Secret, SshCredentials, TOKEN_USER};
+pub use error::Error;
+pub use log::CommitInfo;
+pub use mirror::Fetched;
+pub use publish::{Author, Draft, Files, Message, Published, Tip, Trailer};
+pub use tree::{BlobId, Change, ChangeKind, Changes, Skip, Skipped};
+pub use url::RemoteUrl;
+pub use watch::{Polling, Tick, Trigger, Watch};
+
+use crate::name::Revision;
+use mirror::Mirror;
+use publish::Attempt;
+
+/// Which repository, how to reach it, and where to keep the mirror.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub url: RemoteUrl,
+    /// The branch with the desired state.
+    pub branch: String,
+    /// The branch that status is committed to; made when first published to.
+    pub status_branch: String,
+    /// A directory for the mirror alone. Losing it costs a clone.
+    pub state_dir: PathBuf,
+    pub credentials: Credentials,
+    pub author: Author,
+    pub limits: Limits,
+    pub retry: Retry,
+    /// For one conversation with the remote as a whole; the first clone included.
+    pub timeout: Duration,
+    /// Where the variation of waits starts.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Returns options for a branch of a repository, with defaults for all else.
+    pub fn new(url: RemoteUrl, branch: impl Into<String>, state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            url,
+            branch: branch.into(),
+            status_branch: "cutover/status".to_owned(),
+            state_dir: state_dir.into(),
+            credentials: Credentials::default(),
+            author: Author::default(),
+            limits: Limits::default(),
+            retry: Retry::default(),
+            timeout: Duration::from_mins(10),
+            seed: 0,
+        }
+    }
+}
+
+/// How much of a repository is read. A hostile one costs no more than this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one file.
+    pub file_bytes: usize,
+    /// Entries of trees visited in one comparison.
+    pub entries: usize,
+    /// Directories below each other.
+    pub depth: usize,
+    pub path_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            file_bytes: 4 << 20,
+            entries: 1_000_000,
+            depth: 64,
+            path_bytes: 1024,
+        }
+    }
+}
+
+/// How long to go on when others push to the same branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub attempts: u32,
+    /// Before the second attempt; each further wait is half as long again, and all are varied by a half.
+    pub wait: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 10,
+            wait: Duration::from_secs(1),
+        }
+    }
+}
+
+/// One of the two branches that the mirror follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    Source,
+    Status,
+}
+
+/// A remote repository through its mirror. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Repo {
+    mirror: Arc<Mirror>,
+    rng: Arc<Mutex<fastrand::Rng>>,
+}
+
+impl Repo {
+    /// Opens the mirror, without a word to the remote. Once `cancel` is cancelled, conversations end early.
+    pub async fn open(options: Options, cancel: CancellationToken) -> Result<Self, Error> {
+        let rng = fastrand::Rng::with_seed(options.seed);
+        let mirror = blocking(move || Mirror::open(options, cancel)).await?;
+        Ok(Self {
+            mirror: Arc::new(mirror),
+            rng: Arc::new(Mutex::new(rng)),
+        })
+    }
+
+    /// Brings the mirror up to the remote. Costs one round trip if nothing is new.
+    pub async fn fetch(&self) -> Result<Fetched, Error> {
+        let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.fetch()).await
+    }
+
+    /// Returns the files under `paths` (all if empty) that differ; all files of `to` if `from` is `None`.
+    ///
+    /// [`Error::UnknownRevision`] for `from` means that a forced push took it away: compare with `None` then.
+    pub async fn changed(
+        &self,
+        from: Option<Revision>,
+        to: Revision,
+        paths: &[impl AsRef<str>],
+    ) -> Result<Changes, Error> {
+        let paths: Vec<String> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
+        self.read_mirror(move |repo, limits| {
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            tree::changed(repo, limits, from.as_ref(), &to, &paths)
+        })
+        .await
+    }
+
+    /// Returns all files of a revision under `paths`, as additions.
+    pub async fn files(&self, revision: Revision, paths: &[impl AsRef<str>]) -> Result<Changes, Error> {
+        self.changed(None, revision, paths).await
+    }
+
+    /// Returns contents in the order of their ids; one that is too large is an error of its own.
+    pub async fn read(&self, blobs: Vec<BlobId>) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
+        let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.contents(&blobs)).await
+    }
+
+    /// Returns who made a revision, when and why.
+    pub async fn commit(&self, revision: Revision) -> Result<CommitInfo, Error> {
+        self.read_mirror(move |repo, _| log::info(repo, &revision)).await
+    }
+
+    /// Returns the commits after `since` up to `until` that changed what is at `path`, newest first; looks at no more than
+    /// `limit` commits.
+    pub async fn touching(
+        &self,
+        path: impl Into<String>,
+        since: Option<Revision>,
+        until: Revision,
+        limit: usize,
+    ) -> Result<Vec<CommitInfo>, Error> {
+        let path = path.into();
+        self.read_mirror(move |repo, _| log::touching(repo, &path, since.as_ref(), &until, limit))
+            .await
+    }
+
+    /// Reads a file of a branch at the remote's present tip. `None` only if it certainly isn't there: what can't be told is
+    /// an error.
+    pub async fn read_fresh(
+        &self,
+        branch: Branch,
+        path: impl Into<String>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let (mirror, path) = (Arc::clone(&self.mirror), path.into());
+        blocking(move || mirror.read_fresh(branch, &path)).await
+    }
+
+    /// Commits and pushes what `drafter` makes of the branch's present files.
+    ///
+    /// `drafter` is called again, on the new files, each time that somebody else pushed first; so it has to compute its
+    /// edits from the [`Tip`] it is given and from nothing older.
+    ///
+    /// ```no_run
+    /// # async fn example(repo: cutover::repo::Repo) -> Result<(), cutover::repo::Error> {
+    /// use cutover::repo::{Branch, Draft, Files, Message};
+    ///
+    /// repo.publish(Branch::Status, |tip| {
+    ///     let mut log = tip.read("log.txt")?.unwrap_or_default();
+    ///     log.extend(b"another line\n");
+    ///     Ok(Draft {
+    ///         message: Message::new("log: another line"),
+    ///         files: Files::Edit([("log.txt".to_owned(), Some(log))].into()),
+    ///     })
+    /// })
+    /// .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn publish<F>(&self, branch: Branch, mut drafter: F) -> Result<Published, Error>
+    where
+        F: FnMut(&Tip<'_>) -> Result<Draft, crate::error::Error> + Send + 'static,
+    {
+        let Retry { attempts, mut wait } = self.mirror.options.retry;
+        for attempt in 1..=attempts {
+            let mirror = Arc::clone(&self.mirror);
+            let result;
+            (result, drafter) = blocking(move || {
+                let result = mirror.publish(branch, &mut drafter);
+                Ok((result, drafter))
+            })
+            .await?;
+            if let Attempt::Done(published) = result? {
+                return Ok(published);
+            }
+            tracing::debug!(
+                attempt,
+                branch = self.mirror.branch(branch),
+                "somebody else pushed first"
+            );
+            if attempt < attempts {
+                tokio::time::sleep(wait.mul_f64(0.5 + self.random())).await;
+                wait = wait.mul_f64(1.5);
+            }
+        }
+        Err(Error::Conflict {
+            branch: self.mirror.branch(branch).to_owned(),
+            attempts,
+        })
+    }
+
+    /// Returns a watch of this repository.
+    pub fn watch(&self, polling: Polling) -> Watch {
+        let seed = self.rng.lock().unwrap_or_else(PoisonError::into_inner).u64(..);
+        Watch::new(&self.mirror.options.url, polling, fastrand::Rng::with_seed(seed))
+    }
+
+    async fn read_mirror<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Repository, &Limits) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.read(|repo| work(repo, &mirror.options.limits))).await
+    }
+
+    fn random(&self) -> f64 {
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner).f64()
+    }
+}
+
+/// Runs what blocks where it may. A panic in it is one here.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(Error::Interrupted),
+    }
+}

@@ -1,1 +1,3 @@
+//! What several test files share.
 
+pub mod git;

@@ -1,0 +1,176 @@
+//! What can go wrong with Git, and what people are told about it. No message holds credentials.
+
+use std::path::PathBuf;
+
+use crate::error::Kind;
+use crate::name::Revision;
+
+use super::url::{RemoteUrl, scrub};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("not a Git URL that can be used: {url}: {why}")]
+    Url { url: String, why: &'static str },
+    #[error("not a branch name: {0:?}")]
+    BranchName(String),
+    #[error("cannot use {}: {why}", path.display())]
+    Setting { path: PathBuf, why: String },
+    #[error("cannot authenticate to {url}: {why}")]
+    Auth { url: RemoteUrl, why: String },
+    #[error("cannot trust {host}: its host key is not accepted: {why}")]
+    HostKey { host: String, why: String },
+    #[error("cannot trust {url}: {why}")]
+    Certificate { url: RemoteUrl, why: String },
+    #[error("cannot reach {url}: {why}")]
+    Unreachable { url: RemoteUrl, why: String },
+    #[error("interrupted")]
+    Interrupted,
+    #[error("no Git repository at {url}: {why}")]
+    NoRepository { url: RemoteUrl, why: String },
+    #[error("{url} has no branch {branch}")]
+    NoBranch { url: RemoteUrl, branch: String },
+    #[error("another process uses {}", .0.display())]
+    InUse(PathBuf),
+    #[error("cannot use the state directory {}: {source}", path.display())]
+    State { path: PathBuf, source: std::io::Error },
+    /// A forced push may have taken the commit away.
+    #[error("no commit {0} in the mirror")]
+    UnknownRevision(Revision),
+    #[error("the mirror is damaged: {0}")]
+    Damaged(String),
+    #[error("{what} is larger than the limit of {limit} bytes: {size} bytes")]
+    TooLarge { what: String, size: usize, limit: usize },
+    #[error("the tree of {revision} has more than {limit} entries")]
+    TooMany { revision: Revision, limit: usize },
+    #[error("cannot publish to a path such as {0:?}")]
+    BadPath(String),
+    #[error("branch {branch} moved under each of {attempts} attempts to publish")]
+    Conflict { branch: String, attempts: u32 },
+    /// The server has a rule against it: trying again would not help.
+    #[error("{url} refuses pushes to branch {branch}: {reason}")]
+    Refused {
+        url: RemoteUrl,
+        branch: String,
+        reason: String,
+    },
+    /// What the callback of a publish failed with.
+    #[error("cannot draft the commit")]
+    Draft(#[source] Box<crate::error::Error>),
+    #[error("Git: {0}")]
+    Git(String),
+}
+
+impl Error {
+    /// Returns who can do something about it.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Auth { .. } | Self::HostKey { .. } | Self::Certificate { .. } | Self::Refused { .. } => {
+                Kind::Auth
+            }
+            Self::Unreachable { .. } | Self::Interrupted => Kind::Unreachable,
+            Self::Conflict { .. } | Self::InUse(_) => Kind::Conflict,
+            Self::BadPath(_) => Kind::Internal,
+            Self::Draft(error) => error.kind(),
+            _ => Kind::User,
+        }
+    }
+
+    /// Returns the next thing to do, where there is one.
+    pub const fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Url { .. } => "use a path, or a file, ssh, http, https or git URL",
+            Self::Auth { .. } => {
+                "check the token or the key, and that it may read (and, to publish, write) the repository"
+            }
+            Self::HostKey { .. } => {
+                "add the host's keys to known_hosts (ssh-keyscan prints them; compare them with what the host's owner publishes)"
+            }
+            Self::Certificate { .. } => {
+                "if the server has a private certificate authority, pass its certificate as CA file"
+            }
+            Self::NoRepository { .. } => {
+                "check the URL; servers also answer so when the credentials may not see the repository"
+            }
+            Self::NoBranch { .. } => "push the branch, or name another one",
+            Self::InUse(_) => "give each process a state directory of its own",
+            Self::Damaged(_) => "the next fetch makes the mirror anew",
+            Self::Refused { .. } => {
+                "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
+            }
+            Self::Conflict { .. } => {
+                "something else pushes to the status branch all the time: give it a branch of its own"
+            }
+            _ => return None,
+        })
+    }
+
+    /// Says whether only a new mirror helps.
+    pub(super) const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged(_))
+    }
+}
+
+impl From<Error> for crate::error::Error {
+    fn from(error: Error) -> Self {
+        let mapped = Self::new(error.kind(), error.to_string());
+        let mapped = match error.hint() {
+            Some(hint) => mapped.hint(hint),
+            None => mapped,
+        };
+        match error {
+            Error::Draft(source) => mapped.caused_by(*source),
+            _ => mapped,
+        }
+    }
+}
+
+/// Errors of libgit2 about the mirror itself; those of a conversation with a server go through [`classify`].
+impl From<git2::Error> for Error {
+    fn from(error: git2::Error) -> Self {
+        use git2::{ErrorClass as Class, ErrorCode as Code};
+        let why = scrub(error.message());
+        match (error.code(), error.class()) {
+            (
+                Code::NotFound,
+                Class::Odb | Class::Object | Class::Tree | Class::Reference | Class::Repository | Class::Os,
+            )
+            | (_, Class::Odb | Class::Zlib | Class::Indexer | Class::Object | Class::Tree) => {
+                Self::Damaged(why)
+            }
+            _ => Self::Git(why),
+        }
+    }
+}
+
+/// Turns what libgit2 says after a conversation with a server into an error that people can act on.
+pub(super) fn classify(url: &RemoteUrl, error: &git2::Error) -> Error {
+    use git2::{ErrorClass as Class, ErrorCode as Code};
+    let (url, why) = (url.clone(), scrub(error.message()));
+    let says = |part: &str| why.contains(part);
+    match (error.code(), error.class()) {
+        (Code::Certificate, Class::Ssh) => Error::HostKey {
+            host: url.to_string(),
+            why: "it is not in ~/.ssh/known_hosts".to_owned(),
+        },
+        (Code::Certificate, _) => Error::Certificate { url, why },
+        (_, Class::Ssl) if says("certificate") => Error::Certificate { url, why },
+        (Code::Auth, _) => Error::Auth { url, why },
+        _ if says("status code: 401") || says("status code: 403") => Error::Auth { url, why },
+        _ if says("status code: 404") || says("not exported") => Error::NoRepository { url, why },
+        (Code::Owner, _) => Error::NoRepository {
+            url,
+            why: "it belongs to another user (git config --global --add safe.directory makes an exception)"
+                .to_owned(),
+        },
+        (Code::NotFound, Class::Repository | Class::Os) if url.local_path().is_some() => {
+            Error::NoRepository { url, why }
+        }
+        (Code::Timeout | Code::Eof, _)
+        | (_, Class::Net | Class::Http | Class::Ssl | Class::Ssh | Class::Os) => {
+            Error::Unreachable { url, why }
+        }
+        // A pack that breaks off or doesn't check out: the next attempt gets another one.
+        (_, Class::Indexer | Class::Zlib) => Error::Unreachable { url, why },
+        _ => Error::from(git2::Error::new(error.code(), error.class(), why)),
+    }
+}

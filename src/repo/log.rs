@@ -1,0 +1,83 @@
+//! Who changed what, when and why: single commits and the history of a path, for reports.
+
+use git2::{Oid, Repository, Sort};
+use jiff::Timestamp;
+
+use super::{Error, tree};
+use crate::name::Revision;
+
+/// A commit as people know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitInfo {
+    pub revision: Revision,
+    pub author: String,
+    pub email: String,
+    /// When it was committed; as true as the committer's clock.
+    pub time: Timestamp,
+    pub subject: String,
+    pub body: String,
+}
+
+pub(super) fn info(repo: &Repository, revision: &Revision) -> Result<CommitInfo, Error> {
+    describe(&tree::commit(repo, revision)?)
+}
+
+/// Returns the commits up to `until` and not in `since` that changed what is at `path`, newest first.
+///
+/// A merge counts if it differs from all its parents. Looks at no more than `limit` commits.
+pub(super) fn touching(
+    repo: &Repository,
+    path: &str,
+    since: Option<&Revision>,
+    until: &Revision,
+    limit: usize,
+) -> Result<Vec<CommitInfo>, Error> {
+    let mut walk = repo.revwalk()?;
+    walk.set_sorting(Sort::TOPOLOGICAL | Sort::TIME)?;
+    walk.push(tree::commit(repo, until)?.id())?;
+    if let Some(since) = since {
+        walk.hide(tree::commit(repo, since)?.id())?;
+    }
+    let at = |commit: &git2::Commit<'_>| -> Result<Option<Oid>, Error> {
+        Ok(tree::entry(repo, &commit.tree()?, path)?.map(|(id, _)| id))
+    };
+    let mut found = Vec::new();
+    for id in walk.take(limit) {
+        let commit = repo.find_commit(id?)?;
+        let here = at(&commit)?;
+        let mut touched = commit.parent_count() > 0 || here.is_some();
+        for parent in commit.parents() {
+            touched &= at(&parent)? != here;
+        }
+        if touched {
+            found.push(describe(&commit)?);
+        }
+    }
+    Ok(found)
+}
+
+/// Says whether `old` is `new` or one of its ancestors.
+pub(super) fn contains(repo: &Repository, new: Oid, old: Oid) -> Result<bool, Error> {
+    Ok(new == old || repo.graph_descendant_of(new, old)?)
+}
+
+pub(super) fn revision(id: Oid) -> Result<Revision, Error> {
+    id.to_string()
+        .parse()
+        .map_err(|_| Error::Git(format!("not a commit id: {id}")))
+}
+
+fn describe(commit: &git2::Commit<'_>) -> Result<CommitInfo, Error> {
+    let author = commit.author();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let message = text(commit.message_bytes());
+    let (subject, body) = message.trim().split_once('\n').unwrap_or((message.trim(), ""));
+    Ok(CommitInfo {
+        revision: revision(commit.id())?,
+        author: text(author.name_bytes()),
+        email: text(author.email_bytes()),
+        time: Timestamp::from_second(commit.time().seconds()).unwrap_or_default(),
+        subject: subject.trim().to_owned(),
+        body: body.trim().to_owned(),
+    })
+}

@@ -1,0 +1,271 @@
+//! The bare copy of the remote repository in the state directory: opened, fetched, repaired. Blocking.
+//!
+//! The mirror holds nothing that the remote doesn't: when in doubt about it, it is made anew beside and swapped.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use git2::{Oid, Repository, RepositoryInitOptions};
+use tokio_util::sync::CancellationToken;
+
+use super::remote::{Access, tracking};
+use super::{BlobId, Branch, Error, Options, log, tidy, tree};
+use crate::name::Revision;
+
+/// Where the configuration of a mirror says which remote it is of.
+const REMOTE_KEY: &str = "cutover.remote";
+
+/// What a fetch found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The tip of the source branch.
+    pub revision: Revision,
+    /// What the fetch before found, since the repository was opened.
+    pub previous: Option<Revision>,
+    /// `revision` is not `previous`.
+    pub changed: bool,
+    /// The branch was moved by force: `previous` is no ancestor of `revision`.
+    pub rewound: bool,
+    /// The tip of the status branch, if there is one.
+    pub status: Option<Revision>,
+}
+
+#[derive(Debug)]
+pub(super) struct Mirror {
+    pub(super) options: Options,
+    pub(super) access: Access,
+    directory: PathBuf,
+    /// Held as long as the mirror is open: two processes would delete each other's files.
+    _lock: File,
+    /// Serialises what changes references or files of the mirror. Reads need no lock: objects don't change.
+    writing: Mutex<()>,
+    damaged: AtomicBool,
+    /// What the last fetch found. Not what the mirror has: a rebuild or a publish moves that too.
+    fetched: Mutex<Option<Revision>>,
+}
+
+impl Mirror {
+    pub(super) fn open(options: Options, cancel: CancellationToken) -> Result<Self, Error> {
+        for name in [&options.branch, &options.status_branch] {
+            if !git2::Branch::name_is_valid(name).unwrap_or(false) || name.starts_with('-') {
+                return Err(Error::BranchName(name.clone()));
+            }
+        }
+        options.credentials.install()?;
+        let state = &options.state_dir;
+        fs::create_dir_all(state).map_err(at(state))?;
+        let lock = lock(state)?;
+        for leftover in [beside(state), aside(state)] {
+            remove(&leftover)?;
+        }
+        let directory = state.join("mirror.git");
+        if !directory.exists() {
+            init(&directory, &options)?;
+        }
+        let mirror = Self {
+            access: Access {
+                url: options.url.clone(),
+                credentials: options.credentials.clone(),
+                timeout: options.timeout,
+                cancel,
+            },
+            directory,
+            options,
+            _lock: lock,
+            writing: Mutex::new(()),
+            damaged: AtomicBool::new(false),
+            fetched: Mutex::new(None),
+        };
+        match mirror.repository() {
+            Ok(repo) => tidy::remove_partial_packs(&repo),
+            Err(_) => mirror.damaged.store(true, Ordering::Relaxed),
+        }
+        Ok(mirror)
+    }
+
+    /// Runs something that reads the mirror. What is found damaged is repaired by the next fetch.
+    pub(super) fn read<T>(&self, work: impl FnOnce(&Repository) -> Result<T, Error>) -> Result<T, Error> {
+        let result = self.repository().and_then(|repo| work(&repo));
+        if let Err(error) = &result {
+            self.note(error);
+        }
+        result
+    }
+
+    /// Reads contents; one that can't be read says nothing of the others.
+    pub(super) fn contents(&self, blobs: &[BlobId]) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
+        self.read(|repo| {
+            let read = |blob: &BlobId| {
+                tree::read(repo, &self.options.limits, *blob).inspect_err(|error| self.note(error))
+            };
+            Ok(blobs.iter().map(read).collect())
+        })
+    }
+
+    fn note(&self, error: &Error) {
+        if error.is_damage() {
+            self.damaged.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs something that writes to the mirror, one at a time, on a mirror that is not known to be damaged.
+    pub(super) fn write<T>(&self, work: impl Fn(&Repository) -> Result<T, Error>) -> Result<T, Error> {
+        let _writing: MutexGuard<'_, ()> = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.damaged.load(Ordering::Relaxed) || self.read(|repo| self.check(repo)).is_err() {
+            self.rebuild()?;
+        }
+        let result = match self.read(&work) {
+            Err(error) if error.is_damage() => {
+                self.rebuild()?;
+                self.read(&work)
+            }
+            result => result,
+        };
+        if result.is_ok() {
+            self.read(|repo| {
+                tidy::tidy(repo);
+                Ok(())
+            })?;
+        }
+        result
+    }
+
+    /// Brings both branches up to the remote.
+    pub(super) fn fetch(&self) -> Result<Fetched, Error> {
+        self.write(|repo| {
+            let tips = self.update(repo, &[&self.options.branch, &self.options.status_branch])?;
+            let Some(tip) = tips.get(&self.options.branch) else {
+                return Err(Error::NoBranch {
+                    url: self.options.url.clone(),
+                    branch: self.options.branch.clone(),
+                });
+            };
+            let revision = log::revision(*tip)?;
+            let status = tips.get(&self.options.status_branch);
+            let status = status.map(|tip| log::revision(*tip)).transpose()?;
+            let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+            let previous = fetched.replace(revision.clone());
+            let kept = match previous.as_ref().map(|previous| tree::commit(repo, previous)) {
+                Some(Ok(previous)) => log::contains(repo, *tip, previous.id())?,
+                Some(Err(_)) => false,
+                None => true,
+            };
+            Ok(Fetched {
+                changed: previous.as_ref() != Some(&revision),
+                revision,
+                previous,
+                rewound: !kept,
+                status,
+            })
+        })
+    }
+
+    /// Brings branches up to the remote; a branch that is gone there goes here.
+    pub(super) fn update(
+        &self,
+        repo: &Repository,
+        branches: &[&str],
+    ) -> Result<BTreeMap<String, Oid>, Error> {
+        let tips = self.access.fetch(repo, branches)?;
+        // Deletions first: `a` may have gone to make room for `a/b`.
+        for branch in branches.iter().filter(|branch| !tips.contains_key(**branch)) {
+            if let Ok(mut gone) = repo.find_reference(&tracking(branch)) {
+                gone.delete()?;
+            }
+        }
+        for (branch, tip) in &tips {
+            repo.reference(&tracking(branch), *tip, true, "fetch")?;
+        }
+        Ok(tips)
+    }
+
+    pub(super) fn branch(&self, branch: Branch) -> &str {
+        match branch {
+            Branch::Source => &self.options.branch,
+            Branch::Status => &self.options.status_branch,
+        }
+    }
+
+    fn repository(&self) -> Result<Repository, Error> {
+        Repository::open_bare(&self.directory).map_err(|error| Error::Damaged(error.message().to_owned()))
+    }
+
+    /// Checks what a half-written or foreign directory would not have: the remote's name, and the root of each branch.
+    fn check(&self, repo: &Repository) -> Result<(), Error> {
+        let damaged = |error: git2::Error| Error::Damaged(error.message().to_owned());
+        let remote = repo
+            .config()
+            .and_then(|config| config.get_string(REMOTE_KEY))
+            .map_err(damaged)?;
+        if remote != self.options.url.to_string() {
+            return Err(Error::Damaged(format!("it is of {remote}")));
+        }
+        for reference in repo.references().map_err(damaged)? {
+            let commit = reference
+                .and_then(|reference| reference.peel_to_commit())
+                .map_err(damaged)?;
+            commit.tree().map_err(damaged)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a new mirror beside the damaged one, and swaps them when it is complete.
+    fn rebuild(&self) -> Result<(), Error> {
+        tracing::warn!(remote = %self.options.url, "the mirror is damaged or of another repository: making it anew");
+        let state = &self.options.state_dir;
+        let (new, old) = (beside(state), aside(state));
+        remove(&new)?;
+        let repo = init(&new, &self.options)?;
+        self.update(&repo, &[&self.options.branch, &self.options.status_branch])?;
+        drop(repo);
+        remove(&old)?;
+        if self.directory.exists() {
+            fs::rename(&self.directory, &old).map_err(at(&self.directory))?;
+        }
+        fs::rename(&new, &self.directory).map_err(at(&new))?;
+        self.damaged.store(false, Ordering::Relaxed);
+        remove(&old)
+    }
+}
+
+fn init(directory: &Path, options: &Options) -> Result<Repository, Error> {
+    let mut init = RepositoryInitOptions::new();
+    init.bare(true).external_template(false).mkpath(true);
+    let repo = Repository::init_opts(directory, &init)?;
+    repo.config()?.set_str(REMOTE_KEY, &options.url.to_string())?;
+    Ok(repo)
+}
+
+fn lock(state: &Path) -> Result<File, Error> {
+    let path = state.join("lock");
+    let file = File::create(&path).map_err(at(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse(state.to_owned())),
+        Err(TryLockError::Error(error)) => Err(at(&path)(error)),
+    }
+}
+
+fn beside(state: &Path) -> PathBuf {
+    state.join("mirror.new")
+}
+
+fn aside(state: &Path) -> PathBuf {
+    state.join("mirror.old")
+}
+
+fn remove(directory: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(directory)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    |source| Error::State { path, source }
+}

@@ -1,0 +1,325 @@
+//! Commits files to a branch of the remote without a work tree, and never over what somebody else pushed.
+//!
+//! Each attempt fetches the branch, lets a callback draft files *from what is there*, commits on top and pushes by
+//! compare-and-swap (see `remote`). Who loses a race drafts again from the winner's files, so no update is lost.
+
+use std::collections::BTreeMap;
+
+use git2::{Oid, Repository, Signature, Tree};
+
+use super::mirror::Mirror;
+use super::remote::{Push, tracking};
+use super::{Branch, Error, log, tree};
+use crate::name::Revision;
+
+const FILE_MODE: i32 = 0o100_644;
+const TREE_MODE: i32 = 0o040_000;
+
+/// Who the commits are by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    pub name: String,
+    pub email: String,
+}
+
+impl Default for Author {
+    fn default() -> Self {
+        Self {
+            name: "cutover".to_owned(),
+            email: "cutover@cutover.dev".to_owned(),
+        }
+    }
+}
+
+/// What a branch holds at the moment, for drafting the next commit from it.
+pub struct Tip<'a> {
+    mirror: &'a Mirror,
+    repo: &'a Repository,
+    revision: Option<Revision>,
+    tree: Option<Tree<'a>>,
+}
+
+impl Tip<'_> {
+    /// Returns the last commit; `None` if the branch doesn't exist yet.
+    pub fn revision(&self) -> Option<&Revision> {
+        self.revision.as_ref()
+    }
+
+    /// Returns the content of a file; `None` only if it certainly isn't there.
+    pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        match &self.tree {
+            Some(tree) => tree::read_path(self.repo, &self.mirror.options.limits, tree, path),
+            None => Ok(None),
+        }
+    }
+}
+
+impl std::fmt::Debug for Tip<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Tip").field(&self.revision).finish()
+    }
+}
+
+/// The commit that a callback wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub message: Message,
+    pub files: Files,
+}
+
+/// What the commit does to the files of the branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// Writes (`Some`) or removes (`None`) single files and leaves all others.
+    Edit(BTreeMap<String, Option<Vec<u8>>>),
+    /// Makes these all the files there are.
+    Replace(BTreeMap<String, Vec<u8>>),
+}
+
+/// A commit message whose trailers tools can read.
+///
+/// ```
+/// use cutover::repo::{Message, Trailer};
+///
+/// let message = Message::new("orders: Capture -> Handoff")
+///     .trailer(Trailer::Intent, "streaming/orders-to-west")
+///     .trailer(Trailer::Phase, "Handoff");
+/// assert_eq!(
+///     message.to_string(),
+///     "orders: Capture -> Handoff\n\nCutover-Intent: streaming/orders-to-west\nCutover-Phase: Handoff\n"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    subject: String,
+    body: String,
+    trailers: Vec<(Trailer, String)>,
+}
+
+/// What a trailer of a commit message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trailer {
+    /// The source revision that the status is about.
+    Revision,
+    Intent,
+    Phase,
+}
+
+impl Message {
+    pub fn new(subject: impl AsRef<str>) -> Self {
+        Self {
+            subject: one_line(subject.as_ref()),
+            body: String::new(),
+            trailers: Vec::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn body(mut self, body: impl Into<String>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Adds a trailer; its value becomes one line, so that it can't forge another.
+    #[must_use]
+    pub fn trailer(mut self, trailer: Trailer, value: impl AsRef<str>) -> Self {
+        self.trailers.push((trailer, one_line(value.as_ref())));
+        self
+    }
+}
+
+impl std::fmt::Display for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{}", self.subject)?;
+        if !self.body.trim().is_empty() {
+            writeln!(f, "\n{}", self.body.trim())?;
+        }
+        for (number, (trailer, value)) in self.trailers.iter().enumerate() {
+            let separator = if number == 0 { "\n" } else { "" };
+            writeln!(f, "{separator}Cutover-{trailer:?}: {value}")?;
+        }
+        Ok(())
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What became of a publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// The branch already holds these files: nothing was committed. `None`: there is no branch, and nothing to put there.
+    Unchanged(Option<Revision>),
+    Pushed(Revision),
+}
+
+/// What became of one attempt.
+pub(super) enum Attempt {
+    Done(Published),
+    /// Somebody else pushed in between.
+    Moved,
+}
+
+/// What drafts a commit. It is called again, with a new tip, when somebody else was faster.
+pub(super) type Drafter<'a> = dyn FnMut(&Tip<'_>) -> Result<Draft, crate::error::Error> + 'a;
+
+impl Mirror {
+    pub(super) fn publish(&self, branch: Branch, drafter: &mut Drafter<'_>) -> Result<Attempt, Error> {
+        let drafter = std::cell::RefCell::new(drafter);
+        self.write(|repo| self.attempt(repo, self.branch(branch), &mut **drafter.borrow_mut()))
+    }
+
+    /// Reads a file of a branch from the remote's present tip.
+    pub(super) fn read_fresh(&self, branch: Branch, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.write(|repo| self.tip(repo, self.branch(branch))?.read(path))
+    }
+
+    fn tip<'a>(&'a self, repo: &'a Repository, branch: &str) -> Result<Tip<'a>, Error> {
+        let commit = match self.update(repo, &[branch])?.get(branch) {
+            Some(tip) => Some(repo.find_commit(*tip)?),
+            None => None,
+        };
+        Ok(Tip {
+            mirror: self,
+            repo,
+            revision: commit
+                .as_ref()
+                .map(|commit| log::revision(commit.id()))
+                .transpose()?,
+            tree: commit.map(|commit| commit.tree()).transpose()?,
+        })
+    }
+
+    fn attempt(&self, repo: &Repository, branch: &str, drafter: &mut Drafter<'_>) -> Result<Attempt, Error> {
+        let tip = self.tip(repo, branch)?;
+        let draft = drafter(&tip).map_err(|error| Error::Draft(Box::new(error)))?;
+        let root = write_files(repo, tip.tree.as_ref(), &draft.files)?;
+        let old = tip.tree.as_ref().map(Tree::id);
+        if root == old || root.is_none() && old.is_none() {
+            return Ok(Attempt::Done(Published::Unchanged(tip.revision)));
+        }
+        let root = match root {
+            Some(root) => root,
+            None => repo.treebuilder(None)?.write()?,
+        };
+        let parent = tip
+            .revision
+            .as_ref()
+            .map(|revision| tree::commit(repo, revision))
+            .transpose()?;
+        let author = &self.options.author;
+        let who = Signature::now(&author.name, &author.email)?;
+        let commit = repo.commit(
+            None,
+            &who,
+            &who,
+            &draft.message.to_string(),
+            &repo.find_tree(root)?,
+            &parent.iter().collect::<Vec<_>>(),
+        )?;
+        match self
+            .access
+            .push(repo, branch, commit, parent.map(|parent| parent.id()))?
+        {
+            Push::Done => {
+                repo.reference(&tracking(branch), commit, true, "publish")?;
+                Ok(Attempt::Done(Published::Pushed(log::revision(commit)?)))
+            }
+            Push::Moved => Ok(Attempt::Moved),
+            Push::Refused(reason) => Err(Error::Refused {
+                url: self.options.url.clone(),
+                branch: branch.to_owned(),
+                reason,
+            }),
+        }
+    }
+}
+
+/// Writes the trees of a commit and returns the root; `None` if it would be empty.
+fn write_files(repo: &Repository, base: Option<&Tree<'_>>, files: &Files) -> Result<Option<Oid>, Error> {
+    let mut edits = Edits::default();
+    match files {
+        Files::Edit(files) => {
+            for (path, content) in files {
+                edits.add(path, content.as_deref())?;
+            }
+            edits.write(repo, base)
+        }
+        Files::Replace(files) => {
+            for (path, content) in files {
+                edits.add(path, Some(content))?;
+            }
+            edits.write(repo, None)
+        }
+    }
+}
+
+/// The edits of one directory, by name.
+#[derive(Default)]
+struct Edits<'a>(BTreeMap<&'a str, Edit<'a>>);
+
+enum Edit<'a> {
+    Write(&'a [u8]),
+    Remove,
+    Inside(Edits<'a>),
+}
+
+impl<'a> Edits<'a> {
+    fn add(&mut self, path: &'a str, content: Option<&'a [u8]>) -> Result<(), Error> {
+        let bad = || Error::BadPath(path.to_owned());
+        let mut here = &mut self.0;
+        let mut names = path.split('/').peekable();
+        while let Some(name) = names.next() {
+            if is_bad(name) {
+                return Err(bad());
+            }
+            if names.peek().is_none() {
+                let edit = content.map_or(Edit::Remove, Edit::Write);
+                return match here.insert(name, edit) {
+                    None => Ok(()),
+                    Some(_) => Err(bad()),
+                };
+            }
+            match here.entry(name).or_insert_with(|| Edit::Inside(Edits::default())) {
+                Edit::Inside(inside) => here = &mut inside.0,
+                Edit::Write(_) | Edit::Remove => return Err(bad()),
+            }
+        }
+        Err(bad())
+    }
+
+    /// A directory that becomes empty goes; a file in the way of a directory, or the reverse, gives way.
+    fn write(&self, repo: &Repository, base: Option<&Tree<'_>>) -> Result<Option<Oid>, Error> {
+        let mut builder = repo.treebuilder(base)?;
+        for (name, edit) in &self.0 {
+            let written = match edit {
+                Edit::Write(content) => Some((repo.blob(content)?, FILE_MODE)),
+                Edit::Remove => None,
+                Edit::Inside(edits) => {
+                    let below = match base.and_then(|base| base.get_name(name)) {
+                        Some(entry) if entry.filemode() == TREE_MODE => Some(repo.find_tree(entry.id())?),
+                        _ => None,
+                    };
+                    edits.write(repo, below.as_ref())?.map(|tree| (tree, TREE_MODE))
+                }
+            };
+            match written {
+                Some((id, mode)) => drop(builder.insert(name, id, mode)?),
+                None if builder.get(name)?.is_some() => builder.remove(name)?,
+                None => {}
+            }
+        }
+        if builder.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(builder.write()?))
+    }
+}
+
+fn is_bad(name: &str) -> bool {
+    matches!(name, "" | "." | "..")
+        || name.eq_ignore_ascii_case(".git")
+        || name.len() > 255
+        || name.chars().any(|c| c.is_control() || c == '\\')
+}

@@ -1,0 +1,395 @@
+//! Conversations with the remote repository: what it has, download, push. Blocking; knows nothing of the mirror's life.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use git2::{
+    CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions,
+    Remote, RemoteCallbacks, Repository,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::credentials::{Answers, Credentials, refusal};
+use super::error::classify;
+use super::url::scrub;
+use super::{Error, RemoteUrl, process};
+
+/// The most that is kept of what a server says during a push.
+const SAID_LIMIT: usize = 4096;
+
+/// How to reach a remote repository.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) url: RemoteUrl,
+    pub(super) credentials: Credentials,
+    /// For one conversation as a whole; a silent server is given up much earlier (see `process`).
+    pub(super) timeout: Duration,
+    pub(super) cancel: CancellationToken,
+}
+
+/// What became of a push.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Push {
+    Done,
+    /// The branch is not where it was expected: somebody else pushed.
+    Moved,
+    /// The server won't have it, in its own words.
+    Refused(String),
+}
+
+/// The name under which the mirror keeps a branch of the remote.
+pub(super) fn tracking(branch: &str) -> String {
+    format!("refs/remotes/origin/{branch}")
+}
+
+impl Access {
+    /// Asks where branches are, and downloads what the mirror lacks of them: one round trip if that is nothing.
+    ///
+    /// Returns the tips of those branches that exist. References of the mirror are left as they are.
+    pub(super) fn fetch(
+        &self,
+        mirror: &Repository,
+        branches: &[&str],
+    ) -> Result<BTreeMap<String, Oid>, Error> {
+        if let Some(path) = self.url.local_path() {
+            let result = open_local(path).and_then(|remote| fetch_local(mirror, &remote, branches));
+            return result.map_err(|error| classify(&self.url, &error));
+        }
+        let call = Call::new(self);
+        call.explain(call.fetch(mirror, branches))
+    }
+
+    /// Pushes `commit` to `branch` if it still is at `expected` (`None`: doesn't exist): compare-and-swap.
+    ///
+    /// The parent of `commit` must be `expected`, and its objects in the mirror. Two comparisons make the swap exact:
+    /// - libgit2 reads the branch's tip at the start of the push; `push_negotiation` compares it with `expected`. (Git's
+    ///   fast-forward rule alone would not do: it also lets a commit through after the branch was reset to an ancestor.)
+    /// - the push names that tip as the old value, and the server changes the branch only if it still has it.
+    pub(super) fn push(
+        &self,
+        mirror: &Repository,
+        branch: &str,
+        commit: Oid,
+        expected: Option<Oid>,
+    ) -> Result<Push, Error> {
+        let refname = format!("refs/heads/{branch}");
+        if let Some(path) = self.url.local_path() {
+            let result =
+                open_local(path).and_then(|remote| push_local(mirror, &remote, &refname, commit, expected));
+            return result.map_err(|error| classify(&self.url, &error));
+        }
+        let call = Call::new(self);
+        let result = call.push(mirror, &refname, commit, expected.unwrap_or(Oid::ZERO_SHA1));
+        call.judge_push(result)
+    }
+}
+
+/// One conversation: its deadline, and what callbacks learned that libgit2's error doesn't tell.
+struct Call<'a> {
+    access: &'a Access,
+    deadline: Instant,
+    heard: RefCell<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    failure: Option<Error>,
+    moved: bool,
+    /// The server's verdict on the branch.
+    status: Option<String>,
+    said: Vec<u8>,
+}
+
+impl<'a> Call<'a> {
+    fn new(access: &'a Access) -> Self {
+        process::settle();
+        Self {
+            access,
+            deadline: Instant::now() + access.timeout,
+            heard: RefCell::default(),
+        }
+    }
+
+    fn fetch(&self, mirror: &Repository, branches: &[&str]) -> Result<BTreeMap<String, Oid>, git2::Error> {
+        let mut remote = mirror.remote_anonymous(self.access.url.address())?;
+        let mut connection = remote.connect_auth(Direction::Fetch, Some(self.callbacks()), Some(proxy()))?;
+        let mut tips = BTreeMap::new();
+        for head in connection.list()? {
+            if let Some(branch) = head.name().strip_prefix("refs/heads/")
+                && branches.contains(&branch)
+            {
+                tips.insert(branch.to_owned(), head.oid());
+            }
+        }
+        let missing: Vec<String> = tips
+            .iter()
+            .filter(|(branch, tip)| mirror.refname_to_id(&tracking(branch)).ok() != Some(**tip))
+            .map(|(branch, _)| format!("+refs/heads/{branch}:{}", tracking(branch)))
+            .collect();
+        if !missing.is_empty() {
+            let mut options = FetchOptions::new();
+            options
+                .remote_callbacks(self.callbacks())
+                .proxy_options(proxy())
+                .download_tags(git2::AutotagOption::None);
+            connection.remote().download(&missing, Some(&mut options))?;
+        }
+        Ok(tips)
+    }
+
+    fn push(
+        &self,
+        mirror: &Repository,
+        refname: &str,
+        commit: Oid,
+        expected: Oid,
+    ) -> Result<(), git2::Error> {
+        let mut callbacks = self.callbacks();
+        callbacks.push_negotiation(move |updates| {
+            if updates.iter().all(|update| update.src() == expected) {
+                return Ok(());
+            }
+            self.heard.borrow_mut().moved = true;
+            Err(git2::Error::new(
+                ErrorCode::Modified,
+                ErrorClass::Callback,
+                "moved",
+            ))
+        });
+        callbacks.push_update_reference(|_, status| {
+            self.heard.borrow_mut().status = status.map(str::to_owned);
+            Ok(())
+        });
+        let mut options = PushOptions::new();
+        options.remote_callbacks(callbacks).proxy_options(proxy());
+        let mut remote: Remote<'_> = mirror.remote_anonymous(self.access.url.address())?;
+        remote.push(&[format!("{commit}:{refname}")], Some(&mut options))
+    }
+
+    fn callbacks(&self) -> RemoteCallbacks<'_> {
+        let access = self.access;
+        let mut answers = Answers::default();
+        let mut callbacks = RemoteCallbacks::new();
+        callbacks
+            .credentials(move |asked_by, _, allowed| {
+                self.keep(answers.answer(&access.credentials, &access.url, asked_by, allowed))
+            })
+            .certificate_check(move |certificate, host| {
+                let key = certificate.as_hostkey();
+                let verdict = key.and_then(|key| {
+                    access
+                        .credentials
+                        .check_host_key(&access.url, host, key.hostkey())
+                });
+                match verdict {
+                    Some(verdict) => self.keep(verdict).map(|()| CertificateCheckStatus::CertificateOk),
+                    None => Ok(CertificateCheckStatus::CertificatePassthrough),
+                }
+            })
+            .transfer_progress(|_| self.go_on())
+            .sideband_progress(|text| {
+                let mut heard = self.heard.borrow_mut();
+                let room = SAID_LIMIT.saturating_sub(heard.said.len());
+                heard.said.extend_from_slice(&text[..text.len().min(room)]);
+                drop(heard);
+                self.go_on()
+            });
+        callbacks
+    }
+
+    /// Says whether to go on; libgit2 asks on every piece that arrives.
+    fn go_on(&self) -> bool {
+        let failure = if self.access.cancel.is_cancelled() {
+            Error::Interrupted
+        } else if Instant::now() >= self.deadline {
+            Error::Unreachable {
+                url: self.access.url.clone(),
+                why: format!("not done within {} s", self.access.timeout.as_secs()),
+            }
+        } else {
+            return true;
+        };
+        self.heard.borrow_mut().failure.get_or_insert(failure);
+        false
+    }
+
+    fn keep<T>(&self, result: Result<T, Error>) -> Result<T, git2::Error> {
+        result.map_err(|error| {
+            self.heard.borrow_mut().failure.get_or_insert(error);
+            refusal()
+        })
+    }
+
+    fn explain<T>(&self, result: Result<T, git2::Error>) -> Result<T, Error> {
+        result.map_err(|error| {
+            let known = self.heard.borrow_mut().failure.take();
+            known.unwrap_or_else(|| classify(&self.access.url, &error))
+        })
+    }
+
+    fn judge_push(&self, result: Result<(), git2::Error>) -> Result<Push, Error> {
+        let (moved, status) = {
+            let mut heard = self.heard.borrow_mut();
+            (heard.moved, heard.status.take())
+        };
+        match (result, status) {
+            (Err(error), _) if moved || error.code() == ErrorCode::NotFastForward => Ok(Push::Moved),
+            (Err(error), _) => self.explain(Err(error)),
+            (Ok(()), None) => Ok(Push::Done),
+            (Ok(()), Some(status)) if is_race(&status) => Ok(Push::Moved),
+            (Ok(()), Some(status)) => Ok(Push::Refused(self.words(&status))),
+        }
+    }
+
+    /// Returns the verdict on the branch together with what the server said to explain it.
+    fn words(&self, status: &str) -> String {
+        let heard = self.heard.borrow();
+        let said = String::from_utf8_lossy(&heard.said);
+        let said: Vec<&str> = said.split_whitespace().collect();
+        let words = if said.is_empty() {
+            status.to_owned()
+        } else {
+            format!("{status} ({})", said.join(" "))
+        };
+        scrub(&words)
+    }
+}
+
+fn proxy() -> ProxyOptions<'static> {
+    let mut proxy = ProxyOptions::new();
+    proxy.auto();
+    proxy
+}
+
+/// Tells a lost race from a refusal, by the words of git's `receive-pack` (also behind GitHub and Gitea) and of Gitaly
+/// (GitLab). All else (hooks, protected branches, read-only or hidden references) would be refused again.
+fn is_race(status: &str) -> bool {
+    const RACES: &[&str] = &[
+        "fetch first",
+        "non-fast-forward",
+        "failed to update ref",
+        "failed to lock",
+        "cannot lock ref",
+        "reference already exists",
+        "incorrect old value provided",
+        "stale info",
+        "reference update failed",
+        "reference does not point to expected object",
+    ];
+    let status = status.to_ascii_lowercase();
+    RACES.iter().any(|race| status.contains(race))
+}
+
+/// Opens a repository on this machine: bare or with a work tree, but at `path` and not above it.
+fn open_local(path: &Path) -> Result<Repository, git2::Error> {
+    Repository::open(path)
+}
+
+/// Fetches from a repository on this machine. libgit2's own local fetch copies all branches, wanted or not.
+fn fetch_local(
+    mirror: &Repository,
+    remote: &Repository,
+    branches: &[&str],
+) -> Result<BTreeMap<String, Oid>, git2::Error> {
+    let mut tips = BTreeMap::new();
+    for branch in branches {
+        match remote.refname_to_id(&format!("refs/heads/{branch}")) {
+            Ok(tip) => drop(tips.insert((*branch).to_owned(), tip)),
+            Err(error) if error.code() == ErrorCode::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let known: Vec<Oid> = branches
+        .iter()
+        .filter_map(|branch| mirror.refname_to_id(&tracking(branch)).ok())
+        .collect();
+    let missing: Vec<Oid> = tips
+        .values()
+        .copied()
+        .filter(|tip| !known.contains(tip))
+        .collect();
+    copy(remote, mirror, &missing, &known)?;
+    Ok(tips)
+}
+
+/// Pushes to a repository on this machine.
+///
+/// libgit2's own local push overwrites whatever the branch points to by then, and refuses repositories with a work
+/// tree. Here the old value is compared under the reference's lock, which git respects too. Hooks aren't run.
+fn push_local(
+    mirror: &Repository,
+    remote: &Repository,
+    refname: &str,
+    commit: Oid,
+    expected: Option<Oid>,
+) -> Result<Push, git2::Error> {
+    if !remote.is_bare()
+        && remote
+            .find_reference("HEAD")
+            .is_ok_and(|head| head.symbolic_target().ok().flatten() == Some(refname))
+    {
+        return Ok(Push::Refused("the branch is checked out there".to_owned()));
+    }
+    copy(mirror, remote, &[commit], expected.as_slice())?;
+    let old = expected.unwrap_or(Oid::ZERO_SHA1);
+    match remote.reference_matching(refname, commit, true, old, "cutover: publish") {
+        Ok(_) => Ok(Push::Done),
+        Err(error) if matches!(error.code(), ErrorCode::Modified | ErrorCode::Locked) => Ok(Push::Moved),
+        Err(error) if error.code() == ErrorCode::NotFound && expected.is_some() => Ok(Push::Moved),
+        Err(error) if error.code() == ErrorCode::Exists => Ok(Push::Refused(scrub(error.message()))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies commits with all they need, except what `known` commits have, as one pack.
+fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Result<(), git2::Error> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut walk = from.revwalk()?;
+    for id in wanted {
+        walk.push(*id)?;
+    }
+    for id in known.iter().filter(|id| from.find_commit(**id).is_ok()) {
+        walk.hide(*id)?;
+    }
+    let mut pack = from.packbuilder()?;
+    pack.insert_walk(&mut walk)?;
+    if pack.object_count() == 0 {
+        return Ok(());
+    }
+    let directory = to.commondir().join("objects").join("pack");
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| git2::Error::new(ErrorCode::GenericError, ErrorClass::Os, error.to_string()))?;
+    pack.write(&directory, 0)?;
+    to.odb()?.refresh()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_races_are_told_from_refusals() {
+        for race in [
+            "failed to update ref",
+            "cannot lock ref 'refs/heads/status': is at 1f but expected 2e",
+            "reference already exists",
+            "incorrect old value provided",
+        ] {
+            assert!(is_race(race), "{race}");
+        }
+        for refusal in [
+            "protected branch hook declined",
+            "pre-receive hook declined",
+            "hook declined",
+            "deny updating a hidden ref",
+            "push declined due to repository rule violations",
+            "branch is currently checked out",
+        ] {
+            assert!(!is_race(refusal), "{refusal}");
+        }
+    }
+}

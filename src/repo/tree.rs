@@ -1,0 +1,341 @@
+//! What a revision holds and what differs between two: compares trees by object id and descends only into what differs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use git2::{ObjectType, Oid, Repository, Tree};
+
+use super::{Error, Limits};
+use crate::name::Revision;
+
+/// The id of a file's content. Equal ids are equal contents, so it is a key for caches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(pub(super) Oid);
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What happened to a file between two revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// A file that differs between two revisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Relative to the root of the repository, with `/`.
+    pub path: String,
+    pub kind: ChangeKind,
+    /// The new content; the old one of a deleted file.
+    pub blob: BlobId,
+}
+
+/// Why an entry of a tree is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It would lead out of the repository or to a file that is read anyway.
+    Symlink,
+    Submodule,
+    NotUtf8,
+    /// A name that no file can have (`..`, a control character): somebody wrote the tree by hand.
+    BadName,
+    TooDeep,
+    PathTooLong,
+}
+
+/// A new entry that is not read, for a note to the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    pub path: String,
+    pub why: Skip,
+}
+
+/// What differs between two revisions, by path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub files: Vec<Change>,
+    pub skipped: Vec<Skipped>,
+}
+
+/// Returns the files under `paths` (all if empty) that differ between two revisions; all of `to` if `from` is `None`.
+///
+/// Costs what differs times its depth. Only contents count: a changed file mode is no change.
+pub(super) fn changed(
+    repo: &Repository,
+    limits: &Limits,
+    from: Option<&Revision>,
+    to: &Revision,
+    paths: &[&str],
+) -> Result<Changes, Error> {
+    let old = from.map(|from| root(repo, from)).transpose()?;
+    let new = root(repo, to)?;
+    let paths: Vec<&str> = paths.iter().map(|path| path.trim_matches('/')).collect();
+    let mut walk = Walk {
+        repo,
+        limits,
+        to,
+        whole: paths.is_empty() || paths.contains(&""),
+        paths,
+        visited: 0,
+        changes: Changes::default(),
+    };
+    if old.as_ref().map(Tree::id) != Some(new.id()) {
+        walk.directory("", 0, old.as_ref(), Some(&new))?;
+    }
+    let mut changes = walk.changes;
+    changes.files.sort_by(|a, b| a.path.cmp(&b.path));
+    changes.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(changes)
+}
+
+/// Returns the content of a blob; asks for its size before reading it.
+pub(super) fn read(repo: &Repository, limits: &Limits, blob: BlobId) -> Result<Vec<u8>, Error> {
+    let odb = repo.odb()?;
+    let (size, kind) = odb.read_header(blob.0)?;
+    if kind != ObjectType::Blob {
+        return Err(Error::Damaged(format!("{blob} is not a blob")));
+    }
+    if size > limits.file_bytes {
+        return Err(Error::TooLarge {
+            what: format!("blob {blob}"),
+            size,
+            limit: limits.file_bytes,
+        });
+    }
+    Ok(odb.read(blob.0)?.data().to_vec())
+}
+
+/// Returns the content of a file of a tree, `None` if there is no such file.
+pub(super) fn read_path(
+    repo: &Repository,
+    limits: &Limits,
+    tree: &Tree<'_>,
+    path: &str,
+) -> Result<Option<Vec<u8>>, Error> {
+    match entry(repo, tree, path)? {
+        Some((id, EntryKind::File)) => read(repo, limits, BlobId(id)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(super) fn commit<'r>(repo: &'r Repository, revision: &Revision) -> Result<git2::Commit<'r>, Error> {
+    let unknown = || Error::UnknownRevision(revision.clone());
+    let id = Oid::from_str(revision.as_str()).map_err(|_| unknown())?;
+    repo.find_commit(id).map_err(|_| unknown())
+}
+
+/// Returns id and kind of what is at a path. Goes step by step: libgit2 tells a missing file from a missing tree object
+/// by nothing but words.
+pub(super) fn entry(
+    repo: &Repository,
+    tree: &Tree<'_>,
+    path: &str,
+) -> Result<Option<(Oid, EntryKind)>, Error> {
+    let mut here = (tree.id(), EntryKind::Directory);
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        if here.1 != EntryKind::Directory {
+            return Ok(None);
+        }
+        let tree = repo.find_tree(here.0)?;
+        match tree.get_name(name) {
+            Some(entry) => here = (entry.id(), EntryKind::of(entry.filemode())),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(here))
+}
+
+fn root<'r>(repo: &'r Repository, revision: &Revision) -> Result<Tree<'r>, Error> {
+    Ok(commit(repo, revision)?.tree()?)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryKind {
+    File,
+    Directory,
+    Symlink,
+    Submodule,
+}
+
+impl EntryKind {
+    fn of(mode: i32) -> Self {
+        match mode & 0o170_000 {
+            0o040_000 => Self::Directory,
+            0o120_000 => Self::Symlink,
+            0o160_000 => Self::Submodule,
+            _ => Self::File,
+        }
+    }
+}
+
+/// How much of a directory is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Whole,
+    Partly,
+    Not,
+}
+
+type Entry = (Oid, EntryKind);
+
+struct Walk<'a> {
+    repo: &'a Repository,
+    limits: &'a Limits,
+    to: &'a Revision,
+    paths: Vec<&'a str>,
+    whole: bool,
+    visited: usize,
+    changes: Changes,
+}
+
+impl Walk<'_> {
+    fn directory(
+        &mut self,
+        path: &str,
+        depth: usize,
+        old: Option<&Tree<'_>>,
+        new: Option<&Tree<'_>>,
+    ) -> Result<(), Error> {
+        let mut entries: BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)> = BTreeMap::new();
+        for entry in old.into_iter().flatten() {
+            self.count()?;
+            let slot = entries.entry(entry.name_bytes().to_vec()).or_default();
+            slot.0 = Some((entry.id(), EntryKind::of(entry.filemode())));
+        }
+        for entry in new.into_iter().flatten() {
+            self.count()?;
+            let slot = entries.entry(entry.name_bytes().to_vec()).or_default();
+            slot.1 = Some((entry.id(), EntryKind::of(entry.filemode())));
+        }
+        for (name, (old, new)) in entries {
+            if old != new {
+                self.entry(path, depth, &name, old, new)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        parent: &str,
+        depth: usize,
+        name: &[u8],
+        old: Option<Entry>,
+        new: Option<Entry>,
+    ) -> Result<(), Error> {
+        let lossy = String::from_utf8_lossy(name);
+        let path = if parent.is_empty() {
+            lossy.clone().into_owned()
+        } else {
+            format!("{parent}/{lossy}")
+        };
+        let wanted = self.wanted(&path);
+        if wanted == Wanted::Not {
+            return Ok(());
+        }
+        if let Some(why) = self.unreadable(name, &path, depth) {
+            if new.is_some() {
+                self.skip(path, why);
+            }
+            return Ok(());
+        }
+        self.file(&path, wanted, old, new);
+        let directory = |entry: Option<Entry>| match entry {
+            Some((id, EntryKind::Directory)) => self.repo.find_tree(id).map(Some),
+            _ => Ok(None),
+        };
+        let (old, new) = (directory(old)?, directory(new)?);
+        if old.is_some() || new.is_some() {
+            self.directory(&path, depth + 1, old.as_ref(), new.as_ref())?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &str, wanted: Wanted, old: Option<Entry>, new: Option<Entry>) {
+        if wanted != Wanted::Whole {
+            return;
+        }
+        let blob = |entry: Option<Entry>| match entry {
+            Some((id, EntryKind::File)) => Some(BlobId(id)),
+            _ => None,
+        };
+        let change = match (blob(old), blob(new)) {
+            (None, None) => None,
+            (None, Some(blob)) => Some((ChangeKind::Added, blob)),
+            (Some(blob), None) => Some((ChangeKind::Deleted, blob)),
+            (Some(_), Some(blob)) => Some((ChangeKind::Modified, blob)),
+        };
+        if let Some((kind, blob)) = change {
+            self.changes.files.push(Change {
+                path: path.to_owned(),
+                kind,
+                blob,
+            });
+        }
+        match new {
+            Some((_, EntryKind::Symlink)) => self.skip(path.to_owned(), Skip::Symlink),
+            Some((_, EntryKind::Submodule)) => self.skip(path.to_owned(), Skip::Submodule),
+            _ => {}
+        }
+    }
+
+    fn skip(&mut self, path: String, why: Skip) {
+        self.changes.skipped.push(Skipped { path, why });
+    }
+
+    fn wanted(&self, path: &str) -> Wanted {
+        let inside = |path: &str, directory: &str| {
+            path.strip_prefix(directory)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if self.whole || self.paths.iter().any(|wanted| inside(path, wanted)) {
+            Wanted::Whole
+        } else if self.paths.iter().any(|wanted| inside(wanted, path)) {
+            Wanted::Partly
+        } else {
+            Wanted::Not
+        }
+    }
+
+    fn unreadable(&self, name: &[u8], path: &str, depth: usize) -> Option<Skip> {
+        let Ok(name) = std::str::from_utf8(name) else {
+            return Some(Skip::NotUtf8);
+        };
+        if matches!(name, "" | "." | "..") || name.contains('/') || name.chars().any(char::is_control) {
+            Some(Skip::BadName)
+        } else if depth >= self.limits.depth {
+            Some(Skip::TooDeep)
+        } else if path.len() > self.limits.path_bytes {
+            Some(Skip::PathTooLong)
+        } else {
+            None
+        }
+    }
+
+    /// Counts what is visited, not what is found: a small repository can hold the same tree a billion times.
+    fn count(&mut self) -> Result<(), Error> {
+        self.visited += 1;
+        if self.visited > self.limits.entries {
+            return Err(Error::TooMany {
+                revision: self.to.clone(),
+                limit: self.limits.entries,
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! The tree comparison against a slow and obvious one: flatten both trees, compare the maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use git2::{Repository, Signature, Time};
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits = Limits {
+    file_bytes: 1 << 20,
+    entries: 10_000,
+    depth: 64,
+    path_bytes: 1024,
+};
+
+struct Scratch {
+    repo: Repository,
+    _directory: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self {
+            repo: Repository::init_bare(directory.path()).unwrap(),
+            _directory: directory,
+        }
+    }
+
+    fn blob(&self, content: &str) -> Oid {
+        self.repo.blob(content.as_bytes()).unwrap()
+    }
+
+    /// Writes a tree object byte by byte: `TreeBuilder` would refuse the names that hostile trees have.
+    fn tree(&self, entries: &[(&str, &[u8], Oid)]) -> Oid {
+        let mut bytes = Vec::new();
+        for (mode, name, id) in entries {
+            bytes.extend_from_slice(format!("{mode} ").as_bytes());
+            bytes.extend_from_slice(name);
+            bytes.push(0);
+            bytes.extend_from_slice(id.as_bytes());
+        }
+        self.repo.odb().unwrap().write(ObjectType::Tree, &bytes).unwrap()
+    }
+
+    fn commit(&self, tree: Oid) -> Revision {
+        let who = Signature::new("a", "a@b", &Time::new(0, 0)).unwrap();
+        let tree = self.repo.find_tree(tree).unwrap();
+        let id = self.repo.commit(None, &who, &who, "m", &tree, &[]).unwrap();
+        id.to_string().parse().unwrap()
+    }
+
+    fn files(&self, files: &Flat) -> Revision {
+        let tree = self.directory(files, "");
+        self.commit(tree)
+    }
+
+    fn directory(&self, files: &Flat, prefix: &str) -> Oid {
+        let mut builder = self.repo.treebuilder(None).unwrap();
+        let mut directories = BTreeSet::new();
+        for (path, (kind, content)) in files {
+            let Some(rest) = path.strip_prefix(prefix) else {
+                continue;
+            };
+            if let Some((directory, _)) = rest.split_once('/') {
+                directories.insert(directory);
+                continue;
+            }
+            let id = match kind {
+                EntryKind::Submodule => Oid::from_str(&content.repeat(40)).unwrap(),
+                _ => self.blob(content),
+            };
+            builder.insert(rest, id, mode(*kind)).unwrap();
+        }
+        for name in directories {
+            let tree = self.directory(files, &format!("{prefix}{name}/"));
+            builder.insert(name, tree, mode(EntryKind::Directory)).unwrap();
+        }
+        builder.write().unwrap()
+    }
+
+    fn changed(&self, from: Option<&Revision>, to: &Revision, paths: &[&str]) -> Changes {
+        changed(&self.repo, &LIMITS, from, to, paths).unwrap()
+    }
+}
+
+fn mode(kind: EntryKind) -> i32 {
+    match kind {
+        EntryKind::File => 0o100_644,
+        EntryKind::Directory => 0o040_000,
+        EntryKind::Symlink => 0o120_000,
+        EntryKind::Submodule => 0o160_000,
+    }
+}
+
+type Flat = BTreeMap<String, (EntryKind, String)>;
+
+/// The obvious comparison: looks at every path of both sides.
+fn obvious(scratch: &Scratch, old: &Flat, new: &Flat, paths: &[&str]) -> Changes {
+    let under = |path: &str| {
+        paths.is_empty()
+            || paths
+                .iter()
+                .any(|dir| path == *dir || path.starts_with(&format!("{dir}/")))
+    };
+    let all: BTreeSet<&String> = old.keys().chain(new.keys()).filter(|path| under(path)).collect();
+    let mut changes = Changes::default();
+    for path in all {
+        let (before, after) = (old.get(path), new.get(path));
+        let file = |entry: Option<&(EntryKind, String)>| match entry {
+            Some((EntryKind::File, content)) => Some(BlobId(scratch.blob(content))),
+            _ => None,
+        };
+        let change = match (file(before), file(after)) {
+            (None, Some(blob)) => Some((ChangeKind::Added, blob)),
+            (Some(blob), None) => Some((ChangeKind::Deleted, blob)),
+            (Some(old), Some(new)) if old != new => Some((ChangeKind::Modified, new)),
+            _ => None,
+        };
+        if let Some((kind, blob)) = change {
+            changes.files.push(Change {
+                path: path.clone(),
+                kind,
+                blob,
+            });
+        }
+        let why = match after {
+            Some((EntryKind::Symlink, _)) => Skip::Symlink,
+            Some((EntryKind::Submodule, _)) => Skip::Submodule,
+            _ => continue,
+        };
+        if before != after {
+            changes.skipped.push(Skipped {
+                path: path.clone(),
+                why,
+            });
+        }
+    }
+    changes
+}
+
+/// Files in few directories with few names, so that both sides share most of them; names that sort around `/`.
+fn flat() -> impl Strategy<Value = Flat> {
+    let name = prop::sample::select(vec!["a", "a-b", "a.b", "a0", "b"]);
+    let path = prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"));
+    let kind = prop_oneof![
+        6 => Just(EntryKind::File),
+        1 => Just(EntryKind::Symlink),
+        1 => Just(EntryKind::Submodule),
+    ];
+    let entry = (kind, prop::sample::select(vec!["1", "2"]).prop_map(str::to_owned));
+    prop::collection::btree_map(path, entry, 0..12).prop_map(|files| {
+        let names: Vec<String> = files.keys().cloned().collect();
+        let in_the_way = |path: &str| names.iter().any(|name| name.starts_with(&format!("{path}/")));
+        files.into_iter().filter(|(path, _)| !in_the_way(path)).collect()
+    })
+}
+
+fn paths() -> impl Strategy<Value = Vec<&'static str>> {
+    prop::collection::vec(
+        prop::sample::select(vec!["a", "b", "a/b", "a/a.b", "nowhere"]),
+        0..3,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn the_walk_finds_what_comparing_every_file_finds(old in flat(), new in flat(), paths in paths()) {
+        let scratch = Scratch::new();
+        let (from, to) = (scratch.files(&old), scratch.files(&new));
+        prop_assert_eq!(
+            scratch.changed(Some(&from), &to, &paths),
+            obvious(&scratch, &old, &new, &paths)
+        );
+        prop_assert_eq!(
+            scratch.changed(None, &to, &paths),
+            obvious(&scratch, &Flat::new(), &new, &paths)
+        );
+    }
+}
+
+#[test]
+fn names_that_no_file_has_are_skipped_with_a_note() {
+    let scratch = Scratch::new();
+    let blob = scratch.blob("x");
+    let deep = scratch.tree(&[("100644", b"good", blob)]);
+    let root = scratch.tree(&[
+        ("40000", b"..", deep),
+        ("100644", b"a\nb", blob),
+        ("100644", b"fine", blob),
+        ("100644", b"\xff", blob),
+    ]);
+    let changes = scratch.changed(None, &scratch.commit(root), &[]);
+    assert_eq!(
+        changes
+            .files
+            .iter()
+            .map(|change| change.path.as_str())
+            .collect::<Vec<_>>(),
+        ["fine"]
+    );
+    let reasons: Vec<Skip> = changes.skipped.iter().map(|skipped| skipped.why).collect();
+    assert_eq!(reasons, [Skip::BadName, Skip::BadName, Skip::NotUtf8]);
+}
+
+#[test]
+fn a_tree_that_repeats_itself_a_billion_times_is_given_up_early() {
+    let scratch = Scratch::new();
+    let mut tree = scratch.tree(&[("100644", b"file", scratch.blob("x"))]);
+    for _ in 0..10 {
+        let names: Vec<String> = (0..10).map(|n| n.to_string()).collect();
+        let entries: Vec<_> = names
+            .iter()
+            .map(|name| ("40000", name.as_bytes(), tree))
+            .collect();
+        tree = scratch.tree(&entries);
+    }
+    let result = changed(&scratch.repo, &LIMITS, None, &scratch.commit(tree), &[]);
+    assert!(
+        matches!(result, Err(Error::TooMany { limit: 10_000, .. })),
+        "{result:?}"
+    );
+}
+
+#[test]
+fn directories_below_the_limit_of_depth_are_skipped_with_a_note() {
+    let scratch = Scratch::new();
+    let mut tree = scratch.tree(&[("100644", b"file", scratch.blob("x"))]);
+    for _ in 0..100 {
+        tree = scratch.tree(&[("40000", b"d", tree)]);
+    }
+    let changes = scratch.changed(None, &scratch.commit(tree), &[]);
+    assert!(changes.files.is_empty());
+    assert_eq!(changes.skipped.len(), 1);
+    assert_eq!(changes.skipped[0].why, Skip::TooDeep);
+}
+
+#[test]
+fn a_large_file_is_refused_by_its_size() {
+    let scratch = Scratch::new();
+    let blob = BlobId(scratch.blob(&"x".repeat(101)));
+    let limits = Limits {
+        file_bytes: 100,
+        ..LIMITS
+    };
+    let result = read(&scratch.repo, &limits, blob);
+    assert!(matches!(
+        result,
+        Err(Error::TooLarge {
+            size: 101,
+            limit: 100,
+            ..
+        })
+    ));
+    assert_eq!(read(&scratch.repo, &LIMITS, blob).unwrap().len(), 101);
+}
+
+#[test]
+fn a_missing_tree_is_damage_and_a_missing_file_is_not() {
+    let scratch = Scratch::new();
+    let lost = Oid::from_str(&"1".repeat(40)).unwrap();
+    let root = scratch.tree(&[("100644", b"file", scratch.blob("x")), ("40000", b"lost", lost)]);
+    let tree = scratch.repo.find_tree(root).unwrap();
+    assert_eq!(
+        read_path(&scratch.repo, &LIMITS, &tree, "absent/file").unwrap(),
+        None
+    );
+    assert_eq!(
+        read_path(&scratch.repo, &LIMITS, &tree, "file/below").unwrap(),
+        None
+    );
+    assert!(matches!(
+        read_path(&scratch.repo, &LIMITS, &tree, "lost/file"),
+        Err(Error::Damaged(_))
+    ));
+}
