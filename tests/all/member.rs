@@ -1,1 +1,1 @@
-
+//! The member's simulators through an API server.

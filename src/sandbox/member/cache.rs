@@ -1,0 +1,134 @@
+//! An operator's cache of one resource: fed by a watch, and as far behind it as it is told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// Namespace and name.
+pub type Key = (String, String);
+
+/// What can be seen of one resource; clones share it.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    objects: Arc<Mutex<BTreeMap<Key, Arc<DynamicObject>>>>,
+    changed: watch::Sender<()>,
+}
+
+impl Cache {
+    pub fn new() -> Self {
+        Self {
+            objects: Arc::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Arc<DynamicObject>> {
+        self.objects().get(key).cloned()
+    }
+
+    pub fn all(&self) -> Vec<(Key, Arc<DynamicObject>)> {
+        self.objects()
+            .iter()
+            .map(|(key, object)| (key.clone(), Arc::clone(object)))
+            .collect()
+    }
+
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Feeds the cache for ever; every event is seen `behind()` after it arrives, and never before an earlier one.
+    pub async fn feed(
+        self,
+        client: Client,
+        resource: ApiResource,
+        behind: impl Fn() -> Duration + Send,
+        retry: Duration,
+    ) {
+        let mut events = watch_all(client, &resource, retry);
+        let mut pending: VecDeque<(Instant, Event<DynamicObject>)> = VecDeque::new();
+        let mut listing = BTreeMap::new();
+        loop {
+            let due = pending.front().map(|(due, _)| *due);
+            tokio::select! {
+                biased;
+                Some(event) = events.next() => {
+                    let earliest = pending.back().map_or_else(Instant::now, |(due, _)| *due);
+                    pending.push_back(((Instant::now() + behind()).max(earliest), event));
+                }
+                () = sleep_until(due), if due.is_some() => {}
+            }
+            while pending.front().is_some_and(|(due, _)| *due <= Instant::now()) {
+                if let Some((_, event)) = pending.pop_front() {
+                    self.see(event, &mut listing);
+                }
+            }
+        }
+    }
+
+    fn see(&self, event: Event<DynamicObject>, listing: &mut BTreeMap<Key, Arc<DynamicObject>>) {
+        match event {
+            Event::Init => listing.clear(),
+            Event::InitApply(object) => {
+                listing.insert(key(&object), Arc::new(object));
+                return;
+            }
+            Event::InitDone => *self.objects() = std::mem::take(listing),
+            Event::Apply(object) => {
+                self.objects().insert(key(&object), Arc::new(object));
+            }
+            Event::Delete(object) => {
+                self.objects().remove(&key(&object));
+            }
+        }
+        self.changed.send_replace(());
+    }
+
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<DynamicObject>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Watches a resource in all namespaces; errors are waited out.
+pub fn watch_all(
+    client: Client,
+    resource: &ApiResource,
+    retry: Duration,
+) -> impl Stream<Item = Event<DynamicObject>> + Send + Unpin + use<> {
+    let api: Api<DynamicObject> = Api::all_with(client, resource);
+    let plural = resource.plural.clone();
+    let events = watcher(api, watcher::Config::default()).filter_map(move |event| {
+        let plural = plural.clone();
+        async move {
+            match event {
+                Ok(event) => Some(event),
+                Err(error) => {
+                    tracing::debug!(%error, plural, "watch failed");
+                    tokio::time::sleep(retry).await;
+                    None
+                }
+            }
+        }
+    });
+    Box::pin(events)
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Returns where an object is kept.
+pub fn key(object: &DynamicObject) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}

@@ -1,0 +1,322 @@
+//! A simulator of Flink's Kubernetes operator and of the application clusters it deploys.
+//!
+//! The decisions follow the operator's source; each file names the classes it follows. Not simulated: session
+//! clusters and session jobs, snapshot resources, in-place scaling, the autoscaler, ingress, Events, blue-green
+//! deployments. An image can't be pulled when its name or tag contains `broken` or `does-not-exist`.
+//!
+//! One default differs from the operator's built-in one: `kubernetes.operator.jm-deployment.shutdown-ttl` is `0 s` here,
+//! not `1 d`, so that the `JobManager`'s pod goes soon after a job was stopped with a savepoint.
+
+mod diff;
+mod job;
+mod jobs;
+mod observe;
+mod operator;
+mod reconcile;
+mod resource;
+mod spec;
+mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::Event;
+use kube::{Client, Error, ResourceExt};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+pub use self::job::is_broken_image;
+pub use self::jobs::Jobs;
+use self::operator::{Failure, Operator, Record};
+use self::resource::{FINALIZER, Resource};
+use self::status::Status;
+use super::cache::{Cache, Key, key, watch_all};
+use super::pods::Shown;
+use super::{Context, Gate};
+
+fn api_resource() -> ApiResource {
+    ApiResource {
+        group: "flink.apache.org".to_owned(),
+        version: "v1beta1".to_owned(),
+        api_version: "flink.apache.org/v1beta1".to_owned(),
+        kind: "FlinkDeployment".to_owned(),
+        plural: "flinkdeployments".to_owned(),
+    }
+}
+
+/// Shows the pods of the member's Flink clusters, for ever.
+pub async fn show_pods(client: Client, context: Arc<Context>, jobs: Jobs) {
+    let mut shown = Shown::default();
+    let mut changes = jobs.subscribe();
+    loop {
+        changes.mark_unchanged();
+        if shown.show(&client, &context, jobs.pods()).await {
+            jobs.changed(&mut changes).await;
+        } else {
+            tokio::time::sleep(context.timings.retry).await;
+        }
+    }
+}
+
+/// Takes away clusters whose `FlinkDeployment` is gone, for ever: the member's garbage collector, not the operator.
+pub async fn collect_garbage(client: Client, context: Arc<Context>, jobs: Jobs) {
+    let mut events = watch_all(client, &api_resource(), context.timings.retry);
+    let mut known: BTreeSet<(Key, String)> = BTreeSet::new();
+    let mut listed = BTreeSet::new();
+    let id = |object: &DynamicObject| (key(object), object.uid().unwrap_or_default());
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => drop(listed.insert(id(&object))),
+            Event::InitDone => {
+                for (key, uid) in known.difference(&listed) {
+                    jobs.orphan(key, uid);
+                }
+                known = std::mem::take(&mut listed);
+            }
+            Event::Apply(object) => drop(known.insert(id(&object))),
+            Event::Delete(object) => {
+                let id = id(&object);
+                jobs.orphan(&id.0, &id.1);
+                known.remove(&id);
+            }
+        }
+    }
+}
+
+/// Runs the operator, for ever: one task a resource, each working off its own events one after the other.
+pub async fn operate(client: Client, context: Arc<Context>, jobs: Jobs, gate: Gate) {
+    let cache = Cache::new();
+    let mut changes = cache.subscribe();
+    let mut tasks: JoinSet<Key> = JoinSet::new();
+    let (lag, retry) = (Arc::clone(&context), context.timings.retry);
+    let behind = move || lag.lag.behind(&lag.cluster, "flinkdeployments");
+    let feed = cache.clone().feed(client.clone(), api_resource(), behind, retry);
+    let operator = Operator { context, jobs, gate };
+    let dispatch = async {
+        let mut busy = BTreeSet::new();
+        loop {
+            for (key, _) in cache.all() {
+                if busy.insert(key.clone()) {
+                    let worker = Worker::new(&client, &operator, &cache, key);
+                    tasks.spawn(worker.run());
+                }
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                Some(Ok(done)) = tasks.join_next() => drop(busy.remove(&done)),
+            }
+        }
+    };
+    tokio::join!(feed, dispatch);
+}
+
+/// The operator's work on one resource.
+struct Worker {
+    operator: Operator,
+    cache: Cache,
+    key: Key,
+    api: Api<DynamicObject>,
+}
+
+/// What of a cached object makes the operator look at it; changes of other metadata don't.
+#[derive(PartialEq)]
+struct Trigger {
+    uid: Option<String>,
+    generation: Option<i64>,
+    deleting: bool,
+    finalized: bool,
+}
+
+impl Trigger {
+    fn of(object: &DynamicObject) -> Self {
+        Self {
+            uid: object.uid(),
+            generation: object.metadata.generation,
+            deleting: object.metadata.deletion_timestamp.is_some(),
+            finalized: object.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
+        }
+    }
+}
+
+impl Worker {
+    fn new(client: &Client, operator: &Operator, cache: &Cache, key: Key) -> Self {
+        Self {
+            operator: operator.clone(),
+            cache: cache.clone(),
+            api: Api::namespaced_with(client.clone(), &key.0, &api_resource()),
+            key,
+        }
+    }
+
+    /// Works until the resource is gone.
+    async fn run(self) -> Key {
+        let mut changes = self.cache.subscribe();
+        let mut recorder: Option<Recorder> = None;
+        loop {
+            changes.mark_unchanged();
+            let Some(object) = self.cache.get(&self.key) else {
+                return self.key;
+            };
+            let trigger = Trigger::of(&object);
+            let next = self
+                .handle(&object, &mut recorder)
+                .await
+                .unwrap_or_else(|failure| {
+                    tracing::debug!(%failure, name = self.key.1, "a pass failed");
+                    Some(self.operator.context.timings.retry)
+                });
+            let due = next.and_then(|next| Instant::now().checked_add(next));
+            loop {
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    () = until(due) => break,
+                }
+                if self
+                    .cache
+                    .get(&self.key)
+                    .is_none_or(|object| Trigger::of(&object) != trigger)
+                {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn handle(
+        &self,
+        object: &Arc<DynamicObject>,
+        recorder: &mut Option<Recorder>,
+    ) -> Result<Option<Duration>, Failure> {
+        let trigger = Trigger::of(object);
+        self.operator.gate.open().await;
+        if !trigger.finalized {
+            if !trigger.deleting {
+                self.set_finalizer(object, true).await?;
+            }
+            return Ok(None);
+        }
+        let mut resource = Resource::new(object);
+        // Its own last record is newer than what the cache shows, unless this is another object.
+        let recorder = match recorder {
+            Some(recorder) if recorder.written_for(object) => recorder,
+            other => other.insert(Recorder::new(self.api.clone(), object, resource.status.clone())),
+        };
+        resource.status.clone_from(&recorder.status);
+        recorder.base = Arc::clone(object);
+        if trigger.deleting {
+            self.operator.clean_up(&mut resource).await?;
+            self.operator.gate.open().await;
+            self.set_finalizer(object, false).await?;
+            return Ok(None);
+        }
+        self.operator.reconcile(&mut resource, recorder).await
+    }
+
+    /// Adds or removes the operator's finalizer, on the newest version of the object.
+    async fn set_finalizer(&self, object: &DynamicObject, present: bool) -> Result<(), Failure> {
+        let mut current = object.clone();
+        loop {
+            let mut finalizers = current.finalizers().to_vec();
+            finalizers.retain(|finalizer| finalizer != FINALIZER);
+            if present {
+                finalizers.push(FINALIZER.to_owned());
+            }
+            let patch = json!({"metadata": {
+                "finalizers": finalizers,
+                "resourceVersion": current.resource_version(),
+                "uid": object.uid(),
+            }});
+            let name = &self.key.1;
+            match self
+                .api
+                .patch(name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+            {
+                Err(Error::Api(status)) if status.is_conflict() => match self.api.get_opt(name).await? {
+                    Some(latest) if latest.uid() == object.uid() => current = latest,
+                    _ => return Ok(()),
+                },
+                Err(Error::Api(status)) if status.is_not_found() => return Ok(()),
+                Err(error) => return Err(error.into()),
+                Ok(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Writes statuses of one resource and remembers the last (`StatusRecorder`).
+struct Recorder {
+    api: Api<DynamicObject>,
+    base: Arc<DynamicObject>,
+    status: Status,
+}
+
+impl Recorder {
+    fn new(api: Api<DynamicObject>, object: &Arc<DynamicObject>, status: Status) -> Self {
+        Self {
+            api,
+            base: Arc::clone(object),
+            status,
+        }
+    }
+
+    fn written_for(&self, object: &DynamicObject) -> bool {
+        self.base.uid() == object.uid()
+    }
+}
+
+impl Record for Recorder {
+    /// Replaces the status. A conflict is only about metadata or spec, unless somebody else wrote a status.
+    async fn record(&mut self, status: &Status) -> Result<(), Failure> {
+        if *status == self.status {
+            return Ok(());
+        }
+        loop {
+            let mut object = (*self.base).clone();
+            object.data["status"] = serde_json::to_value(status).unwrap_or(Value::Null);
+            let name = object.name_any();
+            match self
+                .api
+                .replace_status(&name, &PostParams::default(), &object)
+                .await
+            {
+                Ok(written) => {
+                    self.base = Arc::new(written);
+                    self.status.clone_from(status);
+                    return Ok(());
+                }
+                Err(Error::Api(conflict)) if conflict.is_conflict() => {
+                    let latest = self.api.get(&name).await?;
+                    let theirs = Resource::new(&latest).status;
+                    if theirs != self.status || latest.uid() != self.base.uid() {
+                        self.status = theirs;
+                        return Err(Error::Api(conflict).into());
+                    }
+                    self.base = Arc::new(latest);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Record(Box::new(error))
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
