@@ -7,9 +7,7 @@ use serde_json::Value;
 use super::record::Record;
 use super::seen::Seen;
 use crate::api::{Claim, LeaseSeen, WorkloadProfile};
-use crate::karmada::{
-    Cluster, ClusterOverridePolicy, OverridePolicy, PropagationSpec, ResourceBinding, Work,
-};
+use crate::karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work};
 use crate::name::ClusterName;
 
 /// One pass's view of the control plane, the members and Git.
@@ -23,7 +21,6 @@ pub struct World {
     /// Read before anything of a member is read: see [`super::proof::Release`].
     pub pin: Seen<Option<OverridePolicy>>,
     pub overrides: Seen<Overrides>,
-    pub policy: Seen<Option<PropagationSpec>>,
     pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
     /// The binding of the canary that the journal names.
     pub canary: Seen<Option<ResourceBinding>>,

@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The loops: sync, intents, publish.
+
+pub mod intents;

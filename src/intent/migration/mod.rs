@@ -65,6 +65,8 @@ pub struct Input<'a> {
     pub has_finalizer: bool,
     pub spec: &'a MigrationSpec,
     pub status: &'a MigrationStatus,
+    /// Why the last effect failed, if it did.
+    pub trouble: Option<&'a str>,
     pub world: &'a World,
     pub now: Timestamp,
 }
@@ -187,7 +189,10 @@ impl<'a> Machine<'a> {
             }
             Ok(Next::Again) | Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
             Err(Stop::Act(effects)) => {
-                self.status.waiting_for = None;
+                match self.input.trouble {
+                    Some(trouble) => self.wait(format!("trying again: {trouble}")),
+                    None => self.status.waiting_for = None,
+                }
                 return effects;
             }
             Err(Stop::Wait(reason)) => self.wait(reason),

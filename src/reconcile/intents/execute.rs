@@ -1,0 +1,228 @@
+//! Sends effects, each under its precondition. One that fails is an answer: observe again.
+
+use serde_json::{Value, json};
+
+use super::{Parts, observe, served};
+use crate::api::{self, INTENT_FINALIZER, INTENT_MANAGER, Migration, SYNC_MANAGER};
+use crate::cluster::{Applied, Exactly, Mode, Writer, Written};
+use crate::error::{Error, Kind};
+use crate::intent::effect::{self, Effect};
+use crate::karmada::meta;
+use crate::name::Gvk;
+
+/// What became of an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    Done,
+    /// Nothing was written: what was observed isn't so any more.
+    Stale(String),
+}
+
+pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> Result<Sent, Error> {
+    let send = Send {
+        parts,
+        writer: parts.cluster.writer(INTENT_MANAGER),
+    };
+    match effect {
+        Effect::AddFinalizer => send.finalizer(intent, true).await,
+        Effect::RemoveFinalizer => send.finalizer(intent, false).await,
+        Effect::CreateClaim { name, spec } => {
+            let claim = json!({
+                "apiVersion": api::API_VERSION, "kind": "Claim", "metadata": {"name": name}, "spec": spec,
+            });
+            // Somebody else's is seen in the next pass, which waits for it.
+            send.create("cutover.dev/v1alpha1", "Claim", claim).await
+        }
+        Effect::ReplaceClaim { claim, spec } => {
+            let object = json!({
+                "apiVersion": api::API_VERSION, "kind": "Claim", "spec": spec,
+                "metadata": {"name": claim.name, "uid": claim.uid, "resourceVersion": claim.resource_version},
+            });
+            send.replace("cutover.dev/v1alpha1", "Claim", object).await
+        }
+        Effect::DeleteClaim { claim } => send.delete("cutover.dev/v1alpha1", "Claim", claim).await,
+        Effect::WritePin(pin) => {
+            let policy = to_value(pin.policy())?;
+            if pin.creates() {
+                send.create("policy.karmada.io/v1alpha1", "OverridePolicy", policy)
+                    .await
+            } else {
+                send.replace("policy.karmada.io/v1alpha1", "OverridePolicy", policy)
+                    .await
+            }
+        }
+        Effect::DeletePin { pin } => {
+            send.delete("policy.karmada.io/v1alpha1", "OverridePolicy", pin)
+                .await
+        }
+        Effect::PatchBinding {
+            binding,
+            patch,
+            rehearse,
+            ..
+        } => send.patch_binding(binding, patch, *rehearse).await,
+        Effect::CreateCanary {
+            name,
+            scheduler,
+            cluster,
+        } => send.canary(name, scheduler, cluster).await,
+        Effect::DeleteCanary { name } => send.delete_canary(name).await,
+        Effect::ApplyTemplate { manifest, uid } => send.apply_template(intent, manifest, uid).await,
+        Effect::PushRecord(record) => {
+            parts.records.push(intent, record).await?;
+            Ok(Sent::Done)
+        }
+    }
+}
+
+struct Send<'a> {
+    parts: &'a Parts,
+    writer: Writer,
+}
+
+impl Send<'_> {
+    async fn create(&self, api_version: &str, kind: &str, object: Value) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api_version, kind)).await?;
+        Ok(sent(self.writer.create(&served, &object, Mode::Write).await?))
+    }
+
+    async fn replace(&self, api_version: &str, kind: &str, object: Value) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api_version, kind)).await?;
+        Ok(sent(self.writer.replace(&served, &object, Mode::Write).await?))
+    }
+
+    async fn delete(&self, api_version: &str, kind: &str, object: &effect::Exactly) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api_version, kind)).await?;
+        Ok(sent(
+            self.writer.delete(&served, &exactly(object), Mode::Write).await?,
+        ))
+    }
+
+    async fn patch_binding(
+        &self,
+        binding: &effect::Exactly,
+        patch: &[Value],
+        rehearse: bool,
+    ) -> Result<Sent, Error> {
+        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
+        let served = served(&self.parts.cluster, &gvk).await?;
+        let object = exactly(binding);
+        if rehearse {
+            let rehearsed = self.writer.patch(&served, &object, patch, Mode::Rehearse).await?;
+            if let Written::Precondition(why) = rehearsed {
+                return Ok(Sent::Stale(why));
+            }
+        }
+        Ok(sent(
+            self.writer.patch(&served, &object, patch, Mode::Write).await?,
+        ))
+    }
+
+    async fn finalizer(&self, intent: &Migration, wanted: bool) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
+        let mut finalizers = intent.metadata.finalizers.clone().unwrap_or_default();
+        finalizers.retain(|name| name != INTENT_FINALIZER);
+        if wanted {
+            finalizers.push(INTENT_FINALIZER.to_owned());
+        }
+        let object = Exactly {
+            namespace: intent.metadata.namespace.clone(),
+            name: intent.metadata.name.clone().unwrap_or_default(),
+            uid: intent.metadata.uid.clone(),
+            resource_version: intent.metadata.resource_version.clone(),
+        };
+        let patch = [json!({"op": "add", "path": "/metadata/finalizers", "value": finalizers})];
+        Ok(sent(
+            self.writer.patch(&served, &object, &patch, Mode::Write).await?,
+        ))
+    }
+
+    /// A ConfigMap and a policy that is never dispatched, in a namespace that stays in the control plane.
+    async fn canary(&self, name: &str, scheduler: &str, cluster: &str) -> Result<Sent, Error> {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": observe::OWN_NAMESPACE, "labels": {meta::SKIP_AUTO_PROPAGATION: "true"}},
+        });
+        self.create("v1", "Namespace", namespace).await?;
+        let mut spec = json!({
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": name}],
+            "placement": {"clusterAffinity": {"clusterNames": [cluster]}},
+            "suspension": {"dispatching": true},
+        });
+        if !scheduler.is_empty() {
+            spec["schedulerName"] = scheduler.into();
+        }
+        let metadata = json!({"name": name, "namespace": observe::OWN_NAMESPACE});
+        let policy = json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": metadata.clone(), "spec": spec,
+        });
+        self.create("policy.karmada.io/v1alpha1", "PropagationPolicy", policy)
+            .await?;
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        self.create("v1", "ConfigMap", config).await
+    }
+
+    async fn delete_canary(&self, name: &str) -> Result<Sent, Error> {
+        let object = effect::Exactly {
+            namespace: Some(observe::OWN_NAMESPACE.to_owned()),
+            name: name.to_owned(),
+            uid: String::new(),
+            resource_version: None,
+        };
+        // The template first: without it the policy has nothing to bind again.
+        self.delete("v1", "ConfigMap", &object).await?;
+        self.delete("policy.karmada.io/v1alpha1", "PropagationPolicy", &object)
+            .await?;
+        Ok(Sent::Done)
+    }
+
+    /// Applied in the name of sync, so that what sync applies later finds its own fields.
+    async fn apply_template(&self, intent: &Migration, manifest: &Value, uid: &str) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &intent.spec.workload.gvk()).await?;
+        let mut manifest = manifest.clone();
+        manifest["metadata"]["uid"] = uid.into();
+        match self
+            .parts
+            .cluster
+            .writer(SYNC_MANAGER)
+            .apply(&served, &manifest, Mode::Write)
+            .await?
+        {
+            Applied::Done(_) => Ok(Sent::Done),
+            Applied::Precondition(why) => Ok(Sent::Stale(why)),
+            Applied::Conflicts(conflicts) => {
+                let fields: Vec<_> = conflicts
+                    .iter()
+                    .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
+                    .collect();
+                Err(Error::new(
+                    Kind::Conflict,
+                    format!("others own fields of the template: {}", fields.join(", ")),
+                ))
+            }
+        }
+    }
+}
+
+/// An object that is there already is somebody's: what it is, the next pass sees.
+fn sent(written: Written) -> Sent {
+    match written {
+        Written::Done(_) | Written::Exists(_) => Sent::Done,
+        Written::Precondition(why) => Sent::Stale(why),
+    }
+}
+
+fn exactly(object: &effect::Exactly) -> Exactly {
+    Exactly {
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        uid: Some(object.uid.clone()).filter(|uid| !uid.is_empty()),
+        resource_version: object.resource_version.clone(),
+    }
+}
+
+fn to_value(object: &impl serde::Serialize) -> Result<Value, Error> {
+    serde_json::to_value(object)
+        .map_err(|error| Error::internal(format!("an object cannot be written down: {error}")))
+}

@@ -1,0 +1,327 @@
+//! Carries intents out: one worker an intent, each pass observes afresh, decides by [`crate::intent`], writes the journal,
+//! sends the effects. Caches only wake a worker; they are never what it decides on.
+
+mod execute;
+mod observe;
+mod wake;
+mod witness;
+
+pub use witness::{Nobody, Point, Side, Witness};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{self, Migration, MigrationStatus};
+use crate::cluster::{Answer, Cluster, Keep, Lookup, Observer, Served, Watched, Written};
+use crate::error::Error;
+use crate::intent::migration::{self, Input};
+use crate::intent::record::Record;
+use crate::name::{Gvk, ObjectKey};
+use execute::Sent;
+use wake::{Interest, Workers};
+
+/// How long a worker waits after something failed that may come right by itself.
+const TROUBLE: Duration = Duration::from_secs(1);
+
+/// Where what an intent leaves in Git is read and pushed.
+pub trait Records: Send + Sync {
+    /// Reads the record of an intent at the remote; `None` only if there certainly is none.
+    fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>>;
+
+    /// Pushes the record of an intent; returns when the remote has it.
+    fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
+}
+
+/// A template as the desired state has it.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub manifest: Value,
+    pub revision: Option<String>,
+}
+
+/// Where templates that sync holds back are looked up.
+pub trait Templates: Send + Sync {
+    /// Returns a template; an error while no revision has been read.
+    fn template(&self, key: &ObjectKey) -> Result<Option<Wanted>, Error>;
+
+    /// Returns the revision that was read last.
+    fn revision(&self) -> Option<String>;
+}
+
+/// What the loop is made of; all of it can be shared.
+#[derive(Clone)]
+pub struct Parts {
+    pub cluster: Cluster,
+    pub observer: Observer,
+    pub records: Arc<dyn Records>,
+    pub templates: Arc<dyn Templates>,
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub witness: Arc<dyn Witness>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts")
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The kinds whose changes wake a worker.
+pub fn watched() -> Vec<Watched> {
+    let slim = Keep {
+        managed_fields: crate::cluster::KeepManagedFields::None,
+        status: false,
+    };
+    let with_status = Keep { status: true, ..slim };
+    let kind = |api_version, kind, keep| Watched {
+        keep,
+        ..Watched::all(Gvk::new(api_version, kind))
+    };
+    // The statuses of Works and bindings change when something happens in a member or in the scheduler.
+    vec![
+        kind(api::API_VERSION, "Migration", with_status),
+        kind(api::API_VERSION, "Claim", slim),
+        kind("work.karmada.io/v1alpha2", "ResourceBinding", with_status),
+        kind("work.karmada.io/v1alpha1", "Work", with_status),
+        kind("policy.karmada.io/v1alpha1", "OverridePolicy", slim),
+    ]
+}
+
+/// Runs the intents until it is cancelled. Dropped or killed at any point, a new one goes on where this one was.
+pub async fn run(parts: Parts, cancel: CancellationToken) {
+    for kind in watched() {
+        parts.observer.watch(kind);
+    }
+    let mut changes = parts.observer.changes();
+    let mut tasks = JoinSet::new();
+    let workers = Workers::default();
+    spawn_new(&parts, &workers, &mut tasks);
+    loop {
+        tokio::select! {
+            () = cancel.cancelled() => break,
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                if let Ok(key) = ended {
+                    workers.forget(&key);
+                }
+            }
+            change = changes.recv() => match change {
+                Ok(change) => {
+                    if change.key.kind == "Migration" && change.key.group == api::GROUP {
+                        spawn_new(&parts, &workers, &mut tasks);
+                    }
+                    workers.wake(&change.key);
+                }
+                Err(RecvError::Lagged(_)) => {
+                    spawn_new(&parts, &workers, &mut tasks);
+                    workers.wake_all();
+                }
+                Err(RecvError::Closed) => break,
+            }
+        }
+    }
+    tasks.shutdown().await;
+}
+
+fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>) {
+    for object in parts.observer.list(api::GROUP, "Migration") {
+        let key = ObjectKey {
+            group: api::GROUP.to_owned(),
+            kind: "Migration".to_owned(),
+            namespace: object["metadata"]["namespace"].as_str().map(str::to_owned),
+            name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        };
+        if let Some(interest) = workers.begin(&key) {
+            let parts = parts.clone();
+            tasks.spawn(async move {
+                Box::pin(
+                    Worker {
+                        parts,
+                        key: key.clone(),
+                        trouble: None,
+                    }
+                    .run(&interest),
+                )
+                .await;
+                key
+            });
+        }
+    }
+}
+
+/// What a pass came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Something was written: look again at once.
+    Again,
+    /// Look again after this time, or when something changes.
+    Recheck(Duration),
+    /// Nothing to do until something changes.
+    Idle,
+    /// The intent is gone.
+    Gone,
+}
+
+struct Worker {
+    parts: Parts,
+    key: ObjectKey,
+    /// Why the last effect failed, until one succeeds.
+    trouble: Option<String>,
+}
+
+impl Worker {
+    async fn run(&mut self, interest: &Interest) {
+        loop {
+            let heard = interest.heard();
+            let pass = match Box::pin(self.pass(interest)).await {
+                Ok(pass) => pass,
+                Err(error) => {
+                    tracing::warn!(intent = %self.key, %error, "a pass failed");
+                    self.trouble = Some(error.to_string());
+                    Pass::Recheck(TROUBLE)
+                }
+            };
+            match pass {
+                Pass::Again => tokio::task::yield_now().await,
+                Pass::Gone => return,
+                Pass::Idle => heard.await,
+                Pass::Recheck(after) => {
+                    let _ = tokio::time::timeout(after, heard).await;
+                }
+            }
+        }
+    }
+
+    /// Observes, decides, writes the journal, sends the effects: in this order, and no further than what succeeds.
+    async fn pass(&mut self, interest: &Interest) -> Result<Pass, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
+        let namespace = self.key.namespace.clone().unwrap_or_default();
+        let read = self
+            .parts
+            .cluster
+            .reader()
+            .get(&served, Some(&namespace), &self.key.name)
+            .await;
+        let raw = match read.answer {
+            Answer::Found(raw) => raw,
+            Answer::NotFound => return Ok(Pass::Gone),
+            Answer::Unknown { why } => return Err(Error::new(crate::error::Kind::Unreachable, why)),
+        };
+        let intent: Migration = serde_json::from_value(raw.clone())
+            .map_err(|error| Error::user(format!("{} cannot be read: {error}", self.key)))?;
+        let status = intent.status.clone().unwrap_or_default();
+        let world = Box::pin(observe::world(&self.parts, &intent, &status)).await;
+        interest.update(&self.key, &intent, &world);
+        let revision = self.parts.templates.revision();
+        let step = migration::step(&self.input(&intent, &status, revision.as_deref(), &world));
+
+        if step.status != status {
+            self.journal(&served, raw, &status, &step.status).await?;
+            if step.effects.is_empty() {
+                return Ok(after(step.recheck));
+            }
+        }
+        for effect in &step.effects {
+            let what = format!("{}: {effect}", step.status.phase);
+            self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+            match execute::send(&self.parts, &intent, effect).await {
+                Ok(Sent::Done) => self.trouble = None,
+                Ok(Sent::Stale(why)) => {
+                    tracing::debug!(intent = %self.key, what, why, "a precondition failed");
+                    return Ok(Pass::Recheck(Duration::from_millis(20)));
+                }
+                Err(error) => {
+                    self.trouble = Some(format!("{effect}: {error}"));
+                    return Ok(Pass::Recheck(TROUBLE));
+                }
+            }
+            self.parts.witness.reached(&Point::after(&self.key, &what)).await;
+            tracing::debug!(intent = %self.key, what, "sent");
+        }
+        Ok(if step.effects.is_empty() {
+            after(step.recheck)
+        } else {
+            Pass::Again
+        })
+    }
+
+    fn input<'a>(
+        &'a self,
+        intent: &'a Migration,
+        status: &'a MigrationStatus,
+        revision: Option<&'a str>,
+        world: &'a crate::intent::World,
+    ) -> Input<'a> {
+        let meta = &intent.metadata;
+        Input {
+            uid: meta.uid.as_deref().unwrap_or_default(),
+            namespace: self.key.namespace.as_deref().unwrap_or_default(),
+            name: &self.key.name,
+            generation: meta.generation.unwrap_or_default(),
+            revision,
+            deleting: meta.deletion_timestamp.is_some(),
+            has_finalizer: meta
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|name| name == api::INTENT_FINALIZER),
+            spec: &intent.spec,
+            status,
+            trouble: self.trouble.as_deref(),
+            world,
+            now: (self.parts.clock)(),
+        }
+    }
+
+    /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing.
+    async fn journal(
+        &self,
+        served: &Served,
+        mut raw: Value,
+        before: &MigrationStatus,
+        status: &MigrationStatus,
+    ) -> Result<(), Error> {
+        let what = format!("{}: journal", status.phase);
+        let moved = before.phase != status.phase;
+        raw["status"] = serde_json::to_value(status)
+            .map_err(|error| Error::internal(format!("the journal cannot be written down: {error}")))?;
+        self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+        let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
+        match writer.replace_status(served, &raw).await? {
+            Written::Done(_) => {}
+            Written::Precondition(why) | Written::Exists(Value::String(why)) => {
+                return Err(Error::new(crate::error::Kind::Conflict, why));
+            }
+            Written::Exists(_) => return Err(Error::internal("a status was answered as an existing object")),
+        }
+        if moved {
+            tracing::info!(intent = %self.key, phase = %status.phase, "entered");
+        }
+        self.parts.witness.reached(&Point::after(&self.key, &what)).await;
+        Ok(())
+    }
+}
+
+fn after(recheck: Option<Duration>) -> Pass {
+    match recheck {
+        Some(Duration::ZERO) => Pass::Again,
+        Some(after) => Pass::Recheck(after),
+        None => Pass::Idle,
+    }
+}
+
+/// Looks up how a kind is served; one that isn't is the user's to install.
+async fn served(cluster: &Cluster, gvk: &Gvk) -> Result<Served, Error> {
+    match cluster.lookup(gvk).await? {
+        Lookup::Served(served) => Ok(served),
+        Lookup::NotServed => Err(Error::user(format!("the API server does not serve {gvk}"))
+            .hint("install the CRDs: cutover init --cluster")),
+    }
+}

@@ -1,0 +1,517 @@
+//! One pass's fresh reads. The control plane is read before any member: a release counts on that order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join, join_all};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Parts, served};
+use crate::api::{self, LeaseSeen, Migration, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
+use crate::cluster::{Answer, Mode, Read, Reader};
+use crate::intent::migration::canary_name;
+use crate::intent::record::digest;
+use crate::intent::world::{DesiredTemplate, Member, Overrides, Pod};
+use crate::intent::{self, Seen, World, pin};
+use crate::karmada::{self, ResourceBinding, Work, meta};
+use crate::name::{ClusterName, Gvk, ObjectKey};
+use crate::profile::{self, Profile};
+
+/// The namespace of the tool's own: the canaries are in it.
+pub(super) const OWN_NAMESPACE: &str = "cutover-system";
+/// Where Karmada's controllers keep their leases.
+const KARMADA_NAMESPACE: &str = "karmada-system";
+const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
+
+/// Reads what the machine may look at in the phase that the status is in.
+pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus) -> World {
+    if status.phase.is_terminal() {
+        return nothing();
+    }
+    let look = Look {
+        parts,
+        intent,
+        status,
+    };
+    let mut world = look.control_plane().await;
+    let involved = look.involved(&world);
+    let template = world.template.get().ok().and_then(Option::as_ref);
+    let profile = look.profile(&world);
+    let members = involved.into_iter().map(|cluster| {
+        let look = &look;
+        let profile = profile.as_ref();
+        async move {
+            let member = look.member(&cluster, profile, template).await;
+            (cluster, member)
+        }
+    });
+    world.members = join_all(members).await.into_iter().collect();
+    world
+}
+
+/// Returns the binding of the canary that an intent waits for.
+pub(super) fn canary_binding(intent: &Migration) -> Option<ObjectKey> {
+    let status = intent.status.as_ref()?;
+    let number = status.journal.as_ref()?.fence.canary;
+    let name = canary_name(intent.metadata.uid.as_deref()?, status.attempt, number);
+    Some(ObjectKey {
+        group: "work.karmada.io".to_owned(),
+        kind: "ResourceBinding".to_owned(),
+        namespace: Some(OWN_NAMESPACE.to_owned()),
+        name: meta::binding_name(&name, "ConfigMap"),
+    })
+}
+
+/// An intent that has ended looks at nothing.
+fn nothing() -> World {
+    fn unread<T>() -> Seen<T> {
+        Seen::unknown("not read: the intent has ended")
+    }
+    World {
+        template: unread(),
+        binding: unread(),
+        works: unread(),
+        claim: unread(),
+        pin: unread(),
+        overrides: unread(),
+        clusters: unread(),
+        canary: unread(),
+        leases: unread(),
+        profiles: unread(),
+        members: BTreeMap::new(),
+        desired: unread(),
+        record: unread(),
+    }
+}
+
+struct Look<'a> {
+    parts: &'a Parts,
+    intent: &'a Migration,
+    status: &'a MigrationStatus,
+}
+
+impl Look<'_> {
+    async fn control_plane(&self) -> World {
+        let namespace = self.intent.metadata.namespace.as_deref().unwrap_or_default();
+        let workload = self.intent.spec.workload.key(namespace);
+        let gvk = self.intent.spec.workload.gvk();
+        let claim = api::claim_name(&workload);
+        let (binding, works) = self.binding_and_works(namespace, &workload).await;
+        let (template, claim, cluster_wide, namespaced, clusters) = tokio::join!(
+            self.get(gvk.clone(), Some(namespace), &workload.name),
+            self.get(Gvk::new(api::API_VERSION, "Claim"), None, &claim),
+            self.list("policy.karmada.io/v1alpha1", "ClusterOverridePolicy", None, None),
+            self.list(
+                "policy.karmada.io/v1alpha1",
+                "OverridePolicy",
+                Some(namespace),
+                None
+            ),
+            self.list::<karmada::Cluster>("cluster.karmada.io/v1alpha1", "Cluster", None, None),
+        );
+        let (canary, leases, (profiles, desired), record) = tokio::join!(
+            self.canary(),
+            self.leases(),
+            self.for_preflight(&template, &workload),
+            self.record()
+        );
+        let pin_name = pin::name(&workload);
+        World {
+            pin: map(&namespaced, |all: &Vec<karmada::OverridePolicy>| {
+                all.iter()
+                    .find(|policy| policy.metadata.name.as_deref() == Some(&pin_name))
+                    .cloned()
+            }),
+            overrides: match (&cluster_wide, &namespaced) {
+                (
+                    Seen::Known {
+                        value: cluster_wide, ..
+                    },
+                    Seen::Known {
+                        value: namespaced,
+                        read,
+                    },
+                ) => Seen::known(
+                    Overrides {
+                        cluster_wide: cluster_wide.clone(),
+                        namespaced: namespaced.clone(),
+                    },
+                    *read,
+                ),
+                (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::unknown(why.clone()),
+            },
+            clusters: map(&clusters, |all| {
+                let named = |cluster: &karmada::Cluster| {
+                    ClusterName::new(cluster.metadata.name.clone().unwrap_or_default())
+                };
+                all.iter()
+                    .map(|cluster| (named(cluster), cluster.clone()))
+                    .collect()
+            }),
+            template,
+            binding,
+            works,
+            claim,
+            canary,
+            leases,
+            profiles,
+            desired,
+            record,
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// The Works are found by the binding's id, which stays when names are hashed.
+    async fn binding_and_works(
+        &self,
+        namespace: &str,
+        workload: &ObjectKey,
+    ) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
+        let journaled = self
+            .status
+            .journal
+            .as_ref()
+            .map(|journal| journal.binding.clone());
+        let name = journaled.as_ref().map_or_else(
+            || meta::binding_name(&workload.name, &workload.kind),
+            |binding| binding.name.clone(),
+        );
+        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
+        let binding: Seen<Option<ResourceBinding>> = self.get(gvk, Some(namespace), &name).await;
+        let id = match (&journaled, &binding) {
+            (Some(journaled), _) => Some(journaled.id.clone()),
+            (
+                None,
+                Seen::Known {
+                    value: Some(binding), ..
+                },
+            ) => binding
+                .metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(meta::BINDING_ID))
+                .cloned(),
+            _ => None,
+        };
+        let works = match id {
+            Some(id) => {
+                let selector = format!("{}={id}", meta::BINDING_ID);
+                let works: Seen<Vec<Work>> = self
+                    .list("work.karmada.io/v1alpha1", "Work", None, Some(&selector))
+                    .await;
+                map(&works, |works| {
+                    let of = |work: &Work| {
+                        let namespace = work.metadata.namespace.as_deref()?;
+                        Some((ClusterName::new(meta::cluster_of(namespace)?), work.clone()))
+                    };
+                    works.iter().filter_map(of).collect()
+                })
+            }
+            None => Seen::unknown("the binding's id is not known"),
+        };
+        (binding, works)
+    }
+
+    fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
+        let mut involved = BTreeSet::from([self.intent.spec.to.clone()]);
+        if let Some(journal) = &self.status.journal {
+            involved.extend([journal.source.clone(), journal.target.clone()]);
+        }
+        if let Ok(Some(binding)) = world.binding.get() {
+            involved.extend(
+                binding
+                    .spec
+                    .synced_clusters()
+                    .into_iter()
+                    .map(|cluster| cluster.name),
+            );
+            involved.extend(
+                binding
+                    .spec
+                    .graceful_eviction_tasks
+                    .iter()
+                    .map(|task| task.from_cluster.clone()),
+            );
+        }
+        if let Ok(works) = world.works.get() {
+            involved.extend(works.keys().cloned());
+        }
+        involved
+    }
+
+    fn profile(&self, world: &World) -> Option<Profile> {
+        let spec = match &self.status.journal {
+            Some(journal) => (*journal.profile).clone(),
+            None => {
+                let spec = &self.intent.spec;
+                let given = world.profiles.get().ok()?;
+                profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())
+                    .ok()??
+                    .spec
+            }
+        };
+        Profile::compile("in force", &spec).ok()
+    }
+
+    async fn member(
+        &self,
+        cluster: &ClusterName,
+        profile: Option<&Profile>,
+        template: Option<&Value>,
+    ) -> Member {
+        let namespace = self.intent.metadata.namespace.as_deref().unwrap_or_default();
+        let workload = &self.intent.spec.workload;
+        let reader = self.parts.cluster.member(cluster);
+        let object = match served(&self.parts.cluster, &workload.gvk()).await {
+            Ok(served) => optional(reader.get(&served, Some(namespace), &workload.name).await),
+            Err(error) => Seen::unknown(error.to_string()),
+        };
+        let named = json!({"metadata": {"name": workload.name, "namespace": namespace}});
+        let selector = profile.map(|profile| profile.pod_selector(template.unwrap_or(&named)));
+        let pods = match selector {
+            None => Seen::unknown("no profile says which pods are the workload's"),
+            Some(Err(error)) => Seen::unknown(error.to_string()),
+            Some(Ok(None)) => Seen::known(Vec::new(), self.instant()),
+            Some(Ok(Some(selector))) => map(
+                &all(reader.pods(namespace, &selector).await),
+                |pods: &Vec<Value>| pods.iter().map(pod).collect(),
+            ),
+        };
+        let mut nodes: BTreeSet<String> = self
+            .status
+            .journal
+            .as_ref()
+            .and_then(|journal| journal.nodes.get(cluster).cloned())
+            .unwrap_or_default();
+        nodes.extend(
+            pods.get()
+                .into_iter()
+                .flatten()
+                .filter_map(|pod| pod.node.clone()),
+        );
+        let nodes = self.nodes(&reader, nodes).await;
+        Member { object, pods, nodes }
+    }
+
+    async fn nodes(&self, reader: &Reader, names: BTreeSet<String>) -> Seen<BTreeMap<String, bool>> {
+        let mut ready = BTreeMap::new();
+        for name in names {
+            match reader.node(&name).await.answer {
+                Answer::Found(node) => {
+                    ready.insert(name, is_ready(&node));
+                }
+                Answer::NotFound => {}
+                Answer::Unknown { why } => return Seen::unknown(why),
+            }
+        }
+        Seen::known(ready, self.instant())
+    }
+
+    async fn canary(&self) -> Seen<Option<ResourceBinding>> {
+        match canary_binding(self.intent) {
+            Some(key) => {
+                self.get(
+                    Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"),
+                    Some(OWN_NAMESPACE),
+                    &key.name,
+                )
+                .await
+            }
+            None => Seen::known(None, self.instant()),
+        }
+    }
+
+    /// An installation without leader election has no leases: that is an answer, too.
+    async fn leases(&self) -> Seen<BTreeMap<String, LeaseSeen>> {
+        let mut seen = BTreeMap::new();
+        for name in CONTROLLERS {
+            let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
+            let lease: Seen<Option<Value>> = self.get(gvk, Some(KARMADA_NAMESPACE), name).await;
+            let lease = match lease {
+                Seen::Known { value, .. } => value.map_or_else(LeaseSeen::default, |lease| LeaseSeen {
+                    holder: lease["spec"]["holderIdentity"].as_str().map(str::to_owned),
+                    transitions: lease["spec"]["leaseTransitions"].as_i64().unwrap_or_default(),
+                }),
+                Seen::Unknown { why } => return Seen::unknown(why),
+            };
+            seen.insert(name.to_owned(), lease);
+        }
+        Seen::known(seen, self.instant())
+    }
+
+    /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
+    async fn for_preflight(
+        &self,
+        template: &Seen<Option<Value>>,
+        workload: &ObjectKey,
+    ) -> (Seen<Vec<WorkloadProfile>>, Seen<Option<DesiredTemplate>>) {
+        if self.status.phase != Phase::Preflight {
+            return (
+                Seen::unknown("not read in this phase"),
+                Seen::unknown("not read in this phase"),
+            );
+        }
+        join(
+            self.list(api::API_VERSION, "WorkloadProfile", None, None),
+            self.desired(template, workload),
+        )
+        .await
+    }
+
+    /// What the live template would become if sync applied what Git wants.
+    async fn desired(
+        &self,
+        template: &Seen<Option<Value>>,
+        workload: &ObjectKey,
+    ) -> Seen<Option<DesiredTemplate>> {
+        let Ok(Some(live)) = template.get() else {
+            return Seen::unknown("the template was not read");
+        };
+        let wanted = match self.parts.templates.template(workload) {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return Seen::known(None, self.instant()),
+            Err(error) => return Seen::unknown(error.to_string()),
+        };
+        let rehearsed = async {
+            let served = served(&self.parts.cluster, &self.intent.spec.workload.gvk()).await?;
+            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
+            Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
+        };
+        match rehearsed.await {
+            Ok(crate::cluster::Applied::Done(applied)) => {
+                let same = applied.get("spec") == live.get("spec");
+                let change = (!same).then(|| DesiredTemplate {
+                    hash: digest(&wanted.manifest),
+                    revision: wanted.revision.clone(),
+                    manifest: wanted.manifest.clone(),
+                    applied,
+                });
+                Seen::known(change, self.instant())
+            }
+            Ok(other) => Seen::unknown(format!("the template in Git cannot be applied: {other:?}")),
+            Err(error) => Seen::unknown(format!("the template in Git cannot be applied: {error}")),
+        }
+    }
+
+    /// Read only where a phase asks for it: it costs a conversation with the remote.
+    async fn record(&self) -> Seen<Option<intent::record::Record>> {
+        let journal = self.status.journal.as_ref();
+        let wanted = match self.status.phase {
+            Phase::Pending => self.status.attempt == 0,
+            Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
+            Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
+            Phase::RollingBack => journal.is_some_and(|journal| {
+                let stage = journal.roll_back.as_ref().map(|back| back.stage);
+                let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
+                journal.unpinning || (returning && journal.captured.is_some())
+            }),
+            _ => false,
+        };
+        if !wanted {
+            return Seen::unknown("not read in this phase");
+        }
+        let key = ObjectKey {
+            group: api::GROUP.to_owned(),
+            kind: "Migration".to_owned(),
+            namespace: self.intent.metadata.namespace.clone(),
+            name: self.intent.metadata.name.clone().unwrap_or_default(),
+        };
+        match self.parts.records.read(&key).await {
+            Ok(record) => Seen::known(record, self.instant()),
+            Err(error) => Seen::unknown(format!("the record in Git cannot be read: {error}")),
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        gvk: Gvk,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Seen<Option<T>> {
+        match served(&self.parts.cluster, &gvk).await {
+            Ok(served) => optional(
+                self.parts
+                    .cluster
+                    .reader()
+                    .get(&served, namespace, name)
+                    .await
+                    .typed(),
+            ),
+            Err(error) => Seen::unknown(error.to_string()),
+        }
+    }
+
+    async fn list<T: DeserializeOwned>(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Seen<Vec<T>> {
+        match served(&self.parts.cluster, &Gvk::new(api_version, kind)).await {
+            Ok(served) => all(self
+                .parts
+                .cluster
+                .reader()
+                .list(&served, namespace, selector)
+                .await
+                .typed()),
+            Err(error) => Seen::unknown(error.to_string()),
+        }
+    }
+
+    /// A read that took no time: what was put together here, after what it was put together from.
+    fn instant(&self) -> intent::Read {
+        let tick = self.parts.cluster.tick();
+        intent::Read {
+            sent: tick,
+            answered: tick,
+        }
+    }
+}
+
+fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
+    let span = intent::Read {
+        sent: read.sent,
+        answered: read.answered,
+    };
+    match read.answer {
+        Answer::Found(value) => Seen::known(Some(value), span),
+        Answer::NotFound => Seen::known(None, span),
+        Answer::Unknown { why } => Seen::unknown(why),
+    }
+}
+
+fn all<T>(read: Read<Vec<T>>) -> Seen<Vec<T>> {
+    let span = intent::Read {
+        sent: read.sent,
+        answered: read.answered,
+    };
+    match read.answer {
+        Answer::Found(value) => Seen::known(value, span),
+        Answer::NotFound => Seen::unknown("a list was answered with 404"),
+        Answer::Unknown { why } => Seen::unknown(why),
+    }
+}
+
+fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
+    match seen {
+        Seen::Known { value, read } => Seen::known(f(value), *read),
+        Seen::Unknown { why } => Seen::unknown(why.clone()),
+    }
+}
+
+fn pod(object: &Value) -> Pod {
+    Pod {
+        name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        node: object["spec"]["nodeName"].as_str().map(str::to_owned),
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
