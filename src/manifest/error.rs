@@ -30,8 +30,8 @@ pub enum Problem {
     CompositeKey,
     #[error("the tag {0} is not supported")]
     Tag(String),
-    #[error("{0} has the tag {1}, but is none")]
-    TagMismatch(String, &'static str),
+    #[error("the value has the tag {0}, but is none")]
+    TagMismatch(&'static str),
     #[error("{0} has no representation in JSON")]
     NotJson(String),
     #[error("an alias inside its own anchor")]

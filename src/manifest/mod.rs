@@ -11,6 +11,8 @@ mod scalar;
 mod set;
 mod yaml;
 
+use std::fmt;
+
 use serde_json::Value;
 
 pub use error::{Error, Problem};
@@ -68,7 +70,7 @@ impl Default for Limits {
 }
 
 /// An object as a file asks for it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Manifest {
     /// The namespace is the one that is written; see [`Manifest::in_namespace`].
     pub key: ObjectKey,
@@ -78,6 +80,17 @@ pub struct Manifest {
     /// Where the object begins.
     pub source: Location,
     pub blob: Option<String>,
+}
+
+impl fmt::Debug for Manifest {
+    /// Leaves the content out: it may be a Secret's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manifest")
+            .field("key", &self.key)
+            .field("gvk", &self.gvk)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Manifest {

@@ -149,7 +149,7 @@ fn a_billion_laughs_are_refused() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let below = format!("*a{}, ", level - 1).repeat(10);
-        text += &format!("a{level}: &a{level} [{below}]\n");
+        text.extend([&format!("a{level}: &a{level} ["), below.as_str(), "]\n"]);
     }
     assert_eq!(
         read(&text).errors[0].problem,
@@ -163,9 +163,7 @@ fn a_billion_laughs_are_refused() {
 #[test]
 fn depth_is_limited() {
     let flow = "[".repeat(150);
-    let block: String = (0..150)
-        .map(|depth| format!("{}a:\n", " ".repeat(depth)))
-        .collect();
+    let block = (0..150).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
     for text in [flow, block] {
         assert_eq!(
             read(&text).errors[0].problem,

@@ -356,7 +356,7 @@ impl<'a> Reader<'a> {
         if fits {
             Ok(value)
         } else {
-            Err(self.error(span.start, Problem::TagMismatch(value.to_string(), what)))
+            Err(self.error(span.start, Problem::TagMismatch(what)))
         }
     }
 

@@ -1,1 +1,275 @@
-//! Placeholder.
+//! Desired and live objects to an ordered set of changes, and how to show it.
+//!
+//! Nothing here asks a cluster. Whether an object is in sync is decided from what the API server has recorded about
+//! our fields ([`owned_matches`]); where that can't tell, the caller asks by a dry-run and hands in the answer.
+//!
+//! ```
+//! use cutover::manifest::{Limits, Source, parse};
+//! use cutover::plan::{Change, ChangeSet, TextOptions};
+//!
+//! let file = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}";
+//! let parsed = parse(Source::new("shop.yaml"), file, &Limits::default());
+//! let change = Change::apply(&parsed.objects[0], None, None, "cutover");
+//! let plan = ChangeSet::new(None, vec![change]);
+//! assert!(plan.text(&TextOptions::default()).starts_with("+ Namespace shop  (shop.yaml:1:1)"));
+//! ```
+
+mod diff;
+mod json;
+mod mask;
+mod normalise;
+mod order;
+mod overlay;
+mod ownership;
+mod prune;
+mod yaml;
+
+use std::fmt;
+
+use serde_json::Value;
+
+pub use diff::{Palette, TextOptions};
+pub use json::{Document, PlannedChange};
+pub use mask::{MASK, mask};
+pub use normalise::normalise;
+pub use order::{Rank, WAVE_ANNOTATION};
+pub use overlay::overlay;
+pub use ownership::{Decision, owned_matches};
+pub use prune::{Guard, MassDeletion, Member, prune};
+
+use crate::manifest::Manifest;
+use crate::name::{Gvk, Location, ObjectKey, Revision};
+
+/// What is to be done with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    Create,
+    Configure,
+    Unchanged,
+    Delete,
+    /// An intent holds the workload and takes the change along.
+    HeldBack {
+        by: String,
+    },
+    /// The change can't be made as things are.
+    Blocked {
+        reason: String,
+    },
+}
+
+/// What is to be done with one object.
+///
+/// `before` and `after` are normalised, and unmasked: show them by [`ChangeSet::text`] and [`ChangeSet::document`]
+/// only. Both are `None` when nothing changes.
+#[derive(Clone, PartialEq)]
+pub struct Change {
+    pub key: ObjectKey,
+    pub gvk: Gvk,
+    pub action: Action,
+    pub before: Option<Value>,
+    pub after: Option<Value>,
+    pub source: Option<Location>,
+    wave: i64,
+}
+
+impl Change {
+    /// Returns what applying `desired` as `manager` does to `live`.
+    ///
+    /// `preview` is the answer of a server-side dry-run; without it, what the server would do is computed here:
+    /// [`Decision::Undecided`] is then a difference only if it would be seen.
+    pub fn apply(desired: &Manifest, live: Option<&Value>, preview: Option<&Value>, manager: &str) -> Self {
+        let change = Self {
+            key: desired.key.clone(),
+            gvk: desired.gvk.clone(),
+            action: Action::Create,
+            before: None,
+            after: None,
+            source: Some(desired.source.clone()),
+            wave: order::wave(&desired.value),
+        };
+        let Some(live) = live else {
+            return Self {
+                after: Some(normalise(&desired.value)),
+                ..change
+            };
+        };
+        let decision = match preview {
+            Some(_) => Decision::Undecided,
+            None => owned_matches(&desired.value, live, manager),
+        };
+        if decision == Decision::InSync {
+            return Self {
+                action: Action::Unchanged,
+                ..change
+            };
+        }
+        let before = normalise(live);
+        let after = match preview {
+            Some(preview) => normalise(preview),
+            None => normalise(&overlay(&desired.value, live, manager)),
+        };
+        if before == after && decision == Decision::Undecided {
+            return Self {
+                action: Action::Unchanged,
+                ..change
+            };
+        }
+        Self {
+            action: Action::Configure,
+            before: Some(before),
+            after: Some(after),
+            ..change
+        }
+    }
+
+    /// Returns the deletion of a live object that is no longer wanted.
+    pub fn delete(key: ObjectKey, gvk: Gvk, live: &Value) -> Self {
+        Self {
+            key,
+            gvk,
+            action: Action::Delete,
+            before: Some(normalise(live)),
+            after: None,
+            source: None,
+            wave: order::wave(live),
+        }
+    }
+
+    /// Returns an object that can't even be compared, and why.
+    pub fn refused(desired: &Manifest, reason: impl Into<String>) -> Self {
+        Self::apply(desired, None, None, "").blocked(reason)
+    }
+
+    /// Marks a change as one that an intent takes along. What is unchanged stays so.
+    #[must_use]
+    pub fn held_back(self, by: impl Into<String>) -> Self {
+        self.instead(Action::HeldBack { by: by.into() })
+    }
+
+    /// Marks a change as one that can't be made. What is unchanged stays so.
+    #[must_use]
+    pub fn blocked(self, reason: impl Into<String>) -> Self {
+        self.instead(Action::Blocked {
+            reason: reason.into(),
+        })
+    }
+
+    /// Returns whether this takes an object away, be it held back or blocked.
+    pub fn is_deletion(&self) -> bool {
+        self.before.is_some() && self.after.is_none()
+    }
+
+    fn instead(self, action: Action) -> Self {
+        if self.action == Action::Unchanged {
+            self
+        } else {
+            Self { action, ..self }
+        }
+    }
+}
+
+impl fmt::Debug for Change {
+    /// Leaves the content out: it may be a Secret's.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("key", &self.key)
+            .field("action", &self.action)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The changes of one sync, in the order in which they are made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChangeSet {
+    pub revision: Option<Revision>,
+    pub changes: Vec<Change>,
+}
+
+impl ChangeSet {
+    /// Orders changes: by rank of their kinds, wave and key; deletions last and in reverse. See [`Rank`].
+    pub fn new(revision: Option<Revision>, mut changes: Vec<Change>) -> Self {
+        changes.sort_by(order::compare);
+        Self { revision, changes }
+    }
+
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        for change in &self.changes {
+            *match change.action {
+                Action::Create => &mut summary.create,
+                Action::Configure => &mut summary.change,
+                Action::Unchanged => &mut summary.unchanged,
+                Action::Delete => &mut summary.delete,
+                Action::HeldBack { .. } => &mut summary.held_back,
+                Action::Blocked { .. } => &mut summary.blocked,
+            } += 1;
+        }
+        summary
+    }
+
+    /// Returns whether carrying this out would write nothing.
+    pub fn is_noop(&self) -> bool {
+        let summary = self.summary();
+        summary.create + summary.change + summary.delete == 0
+    }
+
+    /// Returns the readable form: a diff of every object that changes, and the summary. Secrets are masked.
+    pub fn text(&self, options: &TextOptions) -> String {
+        diff::text(self, options)
+    }
+
+    /// Returns the form for programs. Secrets are masked.
+    pub fn document(&self) -> Document {
+        json::document(self)
+    }
+}
+
+/// How many objects each kind of action concerns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    pub create: usize,
+    pub change: usize,
+    pub delete: usize,
+    pub held_back: usize,
+    pub blocked: usize,
+    pub unchanged: usize,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pending = self.create + self.change + self.delete + self.held_back + self.blocked;
+        if pending == 0 {
+            return write!(f, "No changes: {} in sync.", objects(self.unchanged));
+        }
+        write!(
+            f,
+            "Plan: {} to create, {} to change, {} to delete",
+            self.create, self.change, self.delete
+        )?;
+        if self.held_back > 0 {
+            write!(f, ", {} held back", self.held_back)?;
+        }
+        if self.blocked > 0 {
+            write!(f, ", {} blocked", self.blocked)?;
+        }
+        f.write_str(".")
+    }
+}
+
+fn objects(count: usize) -> String {
+    match count {
+        1 => "1 object".to_owned(),
+        _ => format!("{count} objects"),
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    clippy::format_collect,
+    clippy::too_many_lines,
+    reason = "tables of small cases"
+)]
+mod tests;

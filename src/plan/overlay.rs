@@ -1,0 +1,181 @@
+//! What a server-side apply would make of a live object, as far as that can be told without a server.
+
+use serde_json::{Map, Value};
+
+use super::ownership::{has_key, managers, sent, text};
+
+/// Returns `live` as applying `desired` as `manager` would leave it: what it says is set, what we owned and it no
+/// longer says is removed unless somebody else owns it too, and the rest stays.
+///
+/// Lists whose items somebody owns by key are merged by it, as the schema says they are; other lists are replaced.
+/// Conflicts, defaults and pruning are the server's.
+pub fn overlay(desired: &Value, live: &Value, manager: &str) -> Value {
+    let ours =
+        |entry: &&Value| text(entry, "manager") == Some(manager) && text(entry, "operation") == Some("Apply");
+    let fields = |entry: &Value| entry.get("fieldsV1").cloned();
+    let owned: Vec<Value> = managers(live).filter(ours).filter_map(fields).collect();
+    let others: Vec<Value> = managers(live)
+        .filter(|entry| !ours(entry))
+        .filter_map(fields)
+        .collect();
+    let owners = Owners {
+        ours: owned.iter().collect(),
+        others: others.iter().collect(),
+    };
+    let mut result = live.clone();
+    if let Some(fields) = result.as_object_mut() {
+        merge_fields(fields, &sent(desired), &owners);
+    }
+    result
+}
+
+/// Who owns what at one place of the object.
+#[derive(Default)]
+struct Owners<'a> {
+    ours: Vec<&'a Value>,
+    others: Vec<&'a Value>,
+}
+
+impl<'a> Owners<'a> {
+    fn under(&self, step: &str) -> Self {
+        let go = |from: &[&'a Value]| from.iter().filter_map(|fields| fields.get(step)).collect();
+        Self {
+            ours: go(&self.ours),
+            others: go(&self.others),
+        }
+    }
+
+    /// Returns the steps below that begin with a prefix and that we own.
+    fn our_steps(&self, prefix: &str) -> Vec<String> {
+        steps(&self.ours, prefix)
+    }
+
+    fn shared(&self, step: &str) -> bool {
+        self.others.iter().any(|fields| fields.get(step).is_some())
+    }
+
+    /// Returns the names of the fields that tell the items of a list apart.
+    fn key_fields(&self) -> Option<Vec<String>> {
+        let all: Vec<&Value> = self.ours.iter().chain(&self.others).copied().collect();
+        let key: Value = serde_json::from_str(steps(&all, "k:").first()?.strip_prefix("k:")?).ok()?;
+        Some(key.as_object()?.keys().cloned().collect())
+    }
+
+    fn is_set(&self) -> bool {
+        !steps(&self.ours, "v:").is_empty() || !steps(&self.others, "v:").is_empty()
+    }
+}
+
+fn steps(fields: &[&Value], prefix: &str) -> Vec<String> {
+    fields
+        .iter()
+        .filter_map(|fields| fields.as_object())
+        .flat_map(Map::keys)
+        .filter(|step| step.starts_with(prefix))
+        .cloned()
+        .collect()
+}
+
+fn merge_fields(live: &mut Map<String, Value>, desired: &Map<String, Value>, owners: &Owners<'_>) {
+    for step in owners.our_steps("f:") {
+        let field = &step[2..];
+        if !desired.contains_key(field) {
+            remove(live, field, &owners.under(&step), owners.shared(&step));
+        }
+    }
+    for (field, value) in desired {
+        match live.get_mut(field) {
+            Some(there) => merge(there, value, &owners.under(&format!("f:{field}"))),
+            None => drop(live.insert(field.clone(), value.clone())),
+        }
+    }
+}
+
+/// Removes what is ours in a field that is no longer desired; all of it, when nobody else has a part in it.
+fn remove(live: &mut Map<String, Value>, field: &str, owners: &Owners<'_>, shared: bool) {
+    if !shared {
+        live.shift_remove(field);
+        return;
+    }
+    if let Some(Value::Object(fields)) = live.get_mut(field) {
+        merge_fields(fields, &Map::new(), owners);
+    }
+}
+
+fn merge(live: &mut Value, desired: &Value, owners: &Owners<'_>) {
+    match (&mut *live, desired) {
+        (Value::Object(live), Value::Object(desired)) if !is_atomic(owners) => {
+            merge_fields(live, desired, owners);
+        }
+        (Value::Array(live), Value::Array(desired)) if owners.is_set() => merge_set(live, desired, owners),
+        (Value::Array(items), Value::Array(wanted)) => match owners.key_fields() {
+            Some(keys) => merge_items(items, wanted, &keys, owners),
+            None => live.clone_from(desired),
+        },
+        _ => live.clone_from(desired),
+    }
+}
+
+/// A mapping that is owned without a word about its fields is owned as a whole.
+fn is_atomic(owners: &Owners<'_>) -> bool {
+    let mut all = owners
+        .ours
+        .iter()
+        .chain(&owners.others)
+        .filter_map(|fields| fields.as_object())
+        .peekable();
+    all.peek().is_some() && all.all(Map::is_empty)
+}
+
+fn merge_items(live: &mut Vec<Value>, desired: &[Value], keys: &[String], owners: &Owners<'_>) {
+    for step in owners.our_steps("k:") {
+        let Ok(key) = serde_json::from_str::<Value>(&step[2..]) else {
+            continue;
+        };
+        if !desired.iter().any(|item| has_key(item, &key, true)) && !owners.shared(&step) {
+            live.retain(|item| !has_key(item, &key, false));
+        }
+    }
+    for item in desired {
+        let key: Map<String, Value> = keys
+            .iter()
+            .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
+            .collect();
+        let key = Value::Object(key);
+        match live.iter_mut().find(|there| has_key(there, &key, false)) {
+            Some(there) => {
+                let step = owner_step(owners, there);
+                merge(
+                    there,
+                    item,
+                    &step.map_or_else(Owners::default, |step| owners.under(&step)),
+                );
+            }
+            None => live.push(item.clone()),
+        }
+    }
+}
+
+/// Returns the step that stands for an item of a list.
+fn owner_step(owners: &Owners<'_>, item: &Value) -> Option<String> {
+    let all: Vec<&Value> = owners.ours.iter().chain(&owners.others).copied().collect();
+    steps(&all, "k:")
+        .into_iter()
+        .find(|step| serde_json::from_str::<Value>(&step[2..]).is_ok_and(|key| has_key(item, &key, false)))
+}
+
+fn merge_set(live: &mut Vec<Value>, desired: &[Value], owners: &Owners<'_>) {
+    for step in owners.our_steps("v:") {
+        let Ok(value) = serde_json::from_str::<Value>(&step[2..]) else {
+            continue;
+        };
+        if !desired.contains(&value) && !owners.shared(&step) {
+            live.retain(|item| *item != value);
+        }
+    }
+    for item in desired {
+        if !live.contains(item) {
+            live.push(item.clone());
+        }
+    }
+}
