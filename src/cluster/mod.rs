@@ -4,6 +4,7 @@
 //! answers from a watch cache and is good for deciding what to look at; [`Reader`] asks the server, says when it
 //! asked, and is the only thing a proof may be made of. What is wanted is decided elsewhere.
 
+mod apply;
 mod connect;
 mod discover;
 mod error;
@@ -13,6 +14,7 @@ mod observe;
 mod read;
 mod write;
 
+pub use apply::{Failure, Outcome, Write, apply, rehearse};
 pub use connect::{Cluster, ConnectOptions, connect};
 pub use discover::{Discovery, Lookup, Served};
 pub use error::Error;
