@@ -56,6 +56,21 @@ fn core_modules_import_no_shell() {
     );
 }
 
+#[test]
+fn one_file_alone_allows_unsafe_code() {
+    let mut files = Vec::new();
+    visit(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut |path, text| {
+            if text.contains("allow(unsafe_code)") {
+                files.push(path.to_owned());
+            }
+        },
+    );
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert!(files[0].ends_with("repo/process.rs"), "{files:?}");
+}
+
 fn visit(path: &Path, look: &mut impl FnMut(&Path, &str)) {
     if path.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {
