@@ -1,1 +1,172 @@
-//! Placeholder.
+//! What people and machines are told: the files of the status branch, and the lines on a terminal.
+//!
+//! The same state gives the same bytes, so that a pass in which nothing changed commits nothing: nothing here reads a
+//! clock, and an [`Overview`] says how things stand, not what a pass did.
+
+mod gantt;
+mod markdown;
+mod snapshot;
+mod text;
+mod units;
+
+use std::collections::BTreeMap;
+
+use crate::api::{Finding, Migration, MigrationStatus, Phase};
+use crate::error::Error;
+use crate::intent::record;
+use crate::name::{Location, ObjectKey, Revision};
+
+pub use snapshot::{CommitText, TrailerKey, commit_text};
+pub use text::{finding_lines, migration_lines, status_json, status_text, step_line};
+pub use units::{duration, instant};
+
+/// The file for people.
+pub const STATUS_FILE: &str = "STATUS.md";
+/// The file for machines.
+pub const SNAPSHOT_FILE: &str = "status.yaml";
+
+/// How everything stands.
+#[derive(Clone, Debug, Default)]
+pub struct Overview {
+    /// The revision of the desired state that was looked at last.
+    pub revision: Option<Revision>,
+    pub syncs: Vec<SyncOverview>,
+    pub migrations: Vec<Migration>,
+}
+
+/// How one sync stands. Counts are of objects as they are now, not of requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncOverview {
+    pub name: String,
+    /// The revision that was applied last.
+    pub revision: Option<Revision>,
+    /// Objects in the API server that are as Git wants them.
+    pub in_sync: usize,
+    /// What an intent holds back, and which.
+    pub held_back: Vec<HeldObject>,
+    pub problems: Vec<Problem>,
+}
+
+/// An object that Git has changed and that an intent takes along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldObject {
+    pub object: ObjectKey,
+    /// For instance `Migration shop/orders-to-west`.
+    pub by: String,
+}
+
+/// Why a file or an object is not as Git wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub message: String,
+    pub location: Option<Location>,
+    pub hint: Option<String>,
+}
+
+impl From<&Error> for Problem {
+    fn from(error: &Error) -> Self {
+        Self {
+            message: error.to_string(),
+            location: error.location().cloned(),
+            hint: error.hint_text().map(str::to_owned),
+        }
+    }
+}
+
+/// Returns the files of the status branch. Records of intents that are gone stay there: these files are additions and
+/// replacements, never the whole branch.
+pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+    let mut files = BTreeMap::from([
+        (STATUS_FILE.to_owned(), markdown::page(overview).into_bytes()),
+        (
+            SNAPSHOT_FILE.to_owned(),
+            yaml(&snapshot::Snapshot::of(overview))?.into_bytes(),
+        ),
+    ]);
+    for migration in &overview.migrations {
+        let document = yaml(&record::document(migration))?;
+        files.insert(record_path(migration), document.into_bytes());
+    }
+    Ok(files)
+}
+
+fn record_path(migration: &Migration) -> String {
+    let (namespace, name) = names(migration);
+    record::path("Migration", namespace, name)
+}
+
+fn yaml(value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_yaml::to_string(value)
+        .map_err(|error| Error::internal(format!("the status cannot be written as YAML: {error}")))
+}
+
+/// Returns namespace and name.
+fn names(migration: &Migration) -> (&str, &str) {
+    let meta = &migration.metadata;
+    (
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// What stands in for the status of an intent that no pass has looked at yet.
+static NOT_BEGUN: std::sync::LazyLock<MigrationStatus> = std::sync::LazyLock::new(MigrationStatus::default);
+
+fn status(migration: &Migration) -> &MigrationStatus {
+    migration.status.as_ref().unwrap_or(&NOT_BEGUN)
+}
+
+/// Returns when the present phase began.
+fn since(status: &MigrationStatus) -> Option<jiff::Timestamp> {
+    if status.phase.is_terminal() && status.finished_at.is_some() {
+        return status.finished_at;
+    }
+    let journal = status.journal.as_ref().and_then(|journal| journal.phase_since);
+    journal.or_else(|| status.steps.last().map(|step| step.started_at))
+}
+
+/// Returns the clusters a migration goes from and to; the first is unknown until it was looked at.
+fn route(migration: &Migration) -> (&str, &str) {
+    let status = status(migration);
+    let source = status.source.as_ref().or(migration.spec.from.as_ref());
+    (
+        source.map_or("?", |cluster| cluster.as_str()),
+        migration.spec.to.as_str(),
+    )
+}
+
+/// Returns what is running first, then what ended, the last first; ties by name.
+fn by_urgency(overview: &Overview) -> Vec<&Migration> {
+    let mut all: Vec<&Migration> = overview.migrations.iter().collect();
+    all.sort_by(|one, other| {
+        let (a, b) = (status(one), status(other));
+        let ended = a.phase.is_terminal().cmp(&b.phase.is_terminal());
+        ended
+            .then_with(|| b.finished_at.cmp(&a.finished_at))
+            .then_with(|| names(one).cmp(&names(other)))
+    });
+    all
+}
+
+/// Returns the word that sums a phase up at a glance.
+const fn symbol(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Completed => "✅",
+        Phase::RolledBack | Phase::Aborted => "↩️",
+        Phase::Failed => "❌",
+        Phase::RollingBack => "⏪",
+        Phase::Pending => "⏳",
+        _ => "🔄",
+    }
+}
+
+/// Returns what a finding says, hint included, in one line.
+fn finding_text(finding: &Finding) -> String {
+    match &finding.hint {
+        Some(hint) => format!("{}: {} ({hint})", finding.code, finding.message),
+        None => format!("{}: {}", finding.code, finding.message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

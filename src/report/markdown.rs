@@ -1,0 +1,250 @@
+//! `STATUS.md`: what a person wants to know first is on top; details follow; what ended long ago is a link.
+
+use std::fmt::Write;
+
+use super::{
+    Overview, Problem, SyncOverview, by_urgency, duration, finding_text, gantt, instant, names, record_path,
+    route, since, status, symbol,
+};
+use crate::api::{Migration, Phase, StepRecord, WaitingFor};
+
+/// How many migrations that have ended are told in full.
+const TOLD: usize = 10;
+
+pub(super) fn status_line(overview: &Overview) -> String {
+    let all = overview.migrations.len();
+    let running = overview
+        .migrations
+        .iter()
+        .filter(|migration| !status(migration).phase.is_terminal())
+        .count();
+    let problems: usize = overview.syncs.iter().map(|sync| sync.problems.len()).sum();
+    let failed = overview
+        .migrations
+        .iter()
+        .filter(|migration| status(migration).phase == Phase::Failed)
+        .count();
+    let mut line = match (problems, failed) {
+        (0, 0) => "All is well".to_owned(),
+        (0, _) => format!("{} failed", count(failed, "migration")),
+        _ => format!("{} in the desired state", count(problems, "problem")),
+    };
+    match running {
+        0 => {}
+        _ => {
+            let _ = write!(line, "; {running} of {} running", count(all, "migration"));
+        }
+    }
+    line
+}
+
+pub(super) fn page(overview: &Overview) -> String {
+    let mut page = format!("# Status\n\n**{}.**\n\n", status_line(overview));
+    if let Some(revision) = &overview.revision {
+        let _ = writeln!(page, "Desired state: revision `{revision}`.\n");
+    }
+    syncs(&mut page, &overview.syncs);
+    let migrations = by_urgency(overview);
+    if !migrations.is_empty() {
+        table(&mut page, &migrations);
+    }
+    let mut ended = 0;
+    for migration in migrations {
+        if status(migration).phase.is_terminal() {
+            ended += 1;
+        }
+        if ended <= TOLD {
+            story(&mut page, migration);
+        }
+    }
+    page
+}
+
+fn syncs(page: &mut String, syncs: &[SyncOverview]) {
+    if syncs.is_empty() {
+        return;
+    }
+    page.push_str("## Syncs\n\n| Sync | Applied | In sync | Held back | Problems |\n|---|---|--:|--:|--:|\n");
+    for sync in syncs {
+        let revision = match &sync.revision {
+            Some(revision) => format!("`{}`", revision.short()),
+            None => "never".to_owned(),
+        };
+        let _ = writeln!(
+            page,
+            "| {} | {revision} | {} | {} | {} |",
+            escape(&sync.name),
+            sync.in_sync,
+            sync.held_back.len(),
+            sync.problems.len()
+        );
+    }
+    page.push('\n');
+    for sync in syncs {
+        for held in &sync.held_back {
+            let _ = writeln!(
+                page,
+                "- {} is held back: {} takes the change along.",
+                escape(&held.object.to_string()),
+                escape(&held.by)
+            );
+        }
+        for problem in &sync.problems {
+            page.push_str(&problem_item(problem));
+        }
+        if !sync.held_back.is_empty() || !sync.problems.is_empty() {
+            page.push('\n');
+        }
+    }
+}
+
+fn problem_item(problem: &Problem) -> String {
+    let mut item = "- ❌ ".to_owned();
+    if let Some(location) = &problem.location {
+        let _ = write!(item, "`{}`: ", code(&location.to_string()));
+    }
+    item.push_str(&escape(&problem.message));
+    if let Some(hint) = &problem.hint {
+        let _ = write!(item, "  \n  *Hint:* {}", escape(hint));
+    }
+    item.push('\n');
+    item
+}
+
+fn table(page: &mut String, migrations: &[&Migration]) {
+    page.push_str(
+        "## Migrations\n\n| Migration | Workload | Route | Phase | Since | Downtime |\n|---|---|---|---|---|--:|\n",
+    );
+    for migration in migrations {
+        let status = status(migration);
+        let (namespace, name) = names(migration);
+        let (from, to) = route(migration);
+        let workload = &migration.spec.workload;
+        let downtime = status.downtime_ms.map_or_else(String::new, milliseconds);
+        let _ = writeln!(
+            page,
+            "| [{}/{}]({}) | {} {} | {} → {} | {} {} | {} | {downtime} |",
+            escape(namespace),
+            escape(name),
+            record_path(migration),
+            escape(&workload.kind),
+            escape(&workload.name),
+            escape(from),
+            escape(to),
+            symbol(status.phase),
+            status.phase,
+            since(status).map_or_else(String::new, instant),
+        );
+    }
+    page.push('\n');
+}
+
+fn story(page: &mut String, migration: &Migration) {
+    let status = status(migration);
+    let (namespace, name) = names(migration);
+    let (from, to) = route(migration);
+    let _ = writeln!(
+        page,
+        "### {} {}/{}: {}\n",
+        symbol(status.phase),
+        escape(namespace),
+        escape(name),
+        status.phase
+    );
+    let _ = write!(
+        page,
+        "{} {} from {} to {}",
+        escape(&migration.spec.workload.kind),
+        escape(&migration.spec.workload.name),
+        escape(from),
+        escape(to)
+    );
+    if status.attempt > 1 {
+        let _ = write!(page, ", attempt {}", status.attempt);
+    }
+    if let Some(downtime) = status.downtime_ms {
+        let _ = write!(page, "; downtime {}", milliseconds(downtime));
+    }
+    page.push_str(".\n\n");
+    if let Some(waiting) = &status.waiting_for {
+        let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting)));
+    }
+    for finding in &status.findings {
+        let _ = writeln!(page, "- ⚠️ {}", escape(&finding_text(finding)));
+    }
+    if !status.findings.is_empty() {
+        page.push('\n');
+    }
+    if let Some(chart) = gantt::chart(migration) {
+        page.push_str(&chart);
+        page.push('\n');
+    }
+    if !status.steps.is_empty() {
+        page.push_str("| Step | Began | Took | Evidence |\n|---|---|--:|---|\n");
+        for step in &status.steps {
+            row(page, step);
+        }
+        page.push('\n');
+    }
+}
+
+fn row(page: &mut String, step: &StepRecord) {
+    let took = step
+        .finished_at
+        .map_or_else(String::new, |at| duration(at.duration_since(step.started_at)));
+    let evidence: Vec<String> = step.evidence.iter().map(|line| escape(line)).collect();
+    let _ = writeln!(
+        page,
+        "| {} | {} | {took} | {} |",
+        escape(&step.name),
+        instant(step.started_at),
+        evidence.join("<br>")
+    );
+}
+
+/// Returns why something waits, since when, until when, and what happens then.
+pub(super) fn wait(waiting: &WaitingFor) -> String {
+    let mut text = format!("Waits since {}: {}", instant(waiting.since), waiting.reason);
+    if let Some(until) = waiting.until {
+        let _ = write!(text, ". At {}", instant(until));
+        match &waiting.then {
+            Some(then) => {
+                let _ = write!(text, ": {then}");
+            }
+            None => text.push_str(" it ends"),
+        }
+    }
+    text
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn milliseconds(millis: u64) -> String {
+    duration(jiff::SignedDuration::from_millis(
+        i64::try_from(millis).unwrap_or(i64::MAX),
+    ))
+}
+
+/// Makes text that others wrote (messages of API servers, names) plain text in any place of the page.
+fn escape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' => plain.extend(['\\', character]),
+            '<' => plain.push_str("&lt;"),
+            '>' => plain.push_str("&gt;"),
+            '&' => plain.push_str("&amp;"),
+            '\n' | '\r' | '\t' => plain.push(' '),
+            control if control.is_control() => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// Makes text fit between backticks.
+fn code(text: &str) -> String {
+    text.replace(['`', '\n', '\r'], " ")
+}
