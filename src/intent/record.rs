@@ -19,6 +19,25 @@ impl Record {
     }
 }
 
+/// Returns how far a status has come: of two copies of one intent, the one with the higher rank is the newer.
+pub fn rank(status: &MigrationStatus) -> (u32, bool, u64, bool, usize) {
+    let journal = status.journal.as_ref();
+    (
+        status.attempt,
+        status.phase.is_terminal(),
+        journal.map_or(0, |journal| journal.seq),
+        journal.is_some_and(|journal| journal.captured.is_some()),
+        status.steps.len(),
+    )
+}
+
+/// Returns whether a recorded document is of the same intent and newer than a status: it must not be overwritten.
+pub fn is_newer(recorded: &serde_json::Value, uid: &str, status: &MigrationStatus) -> bool {
+    let same = recorded.pointer("/metadata/uid").and_then(serde_json::Value::as_str) == Some(uid);
+    let recorded = recorded.get("status").cloned().and_then(|value| serde_json::from_value(value).ok());
+    same && recorded.is_some_and(|recorded: MigrationStatus| rank(&recorded) > rank(status))
+}
+
 /// Returns the path on the status branch of the record of an intent.
 pub fn path(kind: &str, namespace: &str, name: &str) -> String {
     format!("intents/{namespace}/{}-{name}.yaml", kind.to_lowercase())

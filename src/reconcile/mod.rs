@@ -1,3 +1,6 @@
 //! The loops: sync, intents, publish.
 
 pub mod intents;
+mod records;
+
+pub use records::GitRecords;

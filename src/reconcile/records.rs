@@ -1,0 +1,87 @@
+//! Records of intents in Git: read at the remote, pushed before the phase that needs them goes on.
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::intents::Records;
+use crate::api::Migration;
+use crate::error::{Error, Kind};
+use crate::intent::record::{self, Record};
+use crate::name::ObjectKey;
+use crate::repo::{Branch, Draft, Files, Message, Repo, Trailer};
+
+/// Records on the status branch of a repository.
+#[derive(Clone, Debug)]
+pub struct GitRecords {
+    repo: Repo,
+}
+
+impl GitRecords {
+    pub const fn new(repo: Repo) -> Self {
+        Self { repo }
+    }
+}
+
+impl Records for GitRecords {
+    fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
+        Box::pin(async move {
+            let path = path(intent);
+            let Some(bytes) = self.repo.read_fresh(Branch::Status, path.clone()).await? else { return Ok(None) };
+            let document = parse(&path, &bytes)?;
+            let record = serde_json::from_value(document).map_err(|error| unreadable(&path, &error))?;
+            Ok(Some(record))
+        })
+    }
+
+    fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let document = document(intent, record);
+            let namespace = intent.metadata.namespace.clone().unwrap_or_default();
+            let name = intent.metadata.name.clone().unwrap_or_default();
+            let path = record::path("Migration", &namespace, &name);
+            let bytes = to_yaml(&document)?;
+            let phase = record.status.phase;
+            let mut message = Message::new(format!("{namespace}/{name}: {phase}"));
+            if let Some(revision) = &record.status.revision {
+                message = message.trailer(Trailer::Revision, revision);
+            }
+            let message = message
+                .trailer(Trailer::Intent, format!("{namespace}/{name}"))
+                .trailer(Trailer::Phase, phase.to_string());
+            self.repo
+                .publish(Branch::Status, move |_| {
+                    let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
+                    Ok(Draft { message: message.clone(), files })
+                })
+                .await?;
+            Ok(())
+        })
+    }
+}
+
+/// The document of an intent with the status that is to be recorded.
+fn document(intent: &Migration, record: &Record) -> Value {
+    let mut intent = intent.clone();
+    intent.spec = record.spec.clone();
+    intent.status = Some(record.status.clone());
+    record::document(&intent)
+}
+
+fn path(intent: &ObjectKey) -> String {
+    record::path(&intent.kind, intent.namespace.as_deref().unwrap_or_default(), &intent.name)
+}
+
+pub(super) fn to_yaml(document: &Value) -> Result<Vec<u8>, Error> {
+    serde_yaml::to_string(document)
+        .map(String::into_bytes)
+        .map_err(|error| Error::internal(format!("a record cannot be written as YAML: {error}")))
+}
+
+pub(super) fn parse(path: &str, bytes: &[u8]) -> Result<Value, Error> {
+    serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::new(Kind::User, format!("{path} on the status branch cannot be read: {error}"))
+        .hint("somebody edited it: restore it from the branch's history")
+}
