@@ -104,9 +104,14 @@ impl Pin {
     }
 
     /// Returns whether a policy in the API server says what this pin says.
+    ///
+    /// Karmada reads the deprecated `targetCluster` and `overriders` only without `overrideRules`, and its webhook adds an
+    /// empty one: they say nothing here.
     pub fn is_written_as(&self, policy: &OverridePolicy) -> bool {
+        let wanted = self.spec();
         policy.metadata.deletion_timestamp.is_none()
-            && policy.spec == self.spec()
+            && policy.spec.override_rules == wanted.override_rules
+            && policy.spec.resource_selectors == wanted.resource_selectors
             && policy
                 .metadata
                 .finalizers

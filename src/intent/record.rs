@@ -33,8 +33,14 @@ pub fn rank(status: &MigrationStatus) -> (u32, bool, u64, bool, usize) {
 
 /// Returns whether a recorded document is of the same intent and newer than a status: it must not be overwritten.
 pub fn is_newer(recorded: &serde_json::Value, uid: &str, status: &MigrationStatus) -> bool {
-    let same = recorded.pointer("/metadata/uid").and_then(serde_json::Value::as_str) == Some(uid);
-    let recorded = recorded.get("status").cloned().and_then(|value| serde_json::from_value(value).ok());
+    let same = recorded
+        .pointer("/metadata/uid")
+        .and_then(serde_json::Value::as_str)
+        == Some(uid);
+    let recorded = recorded
+        .get("status")
+        .cloned()
+        .and_then(|value| serde_json::from_value(value).ok());
     same && recorded.is_some_and(|recorded: MigrationStatus| rank(&recorded) > rank(status))
 }
 

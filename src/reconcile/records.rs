@@ -26,7 +26,9 @@ impl Records for GitRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let Some(bytes) = self.repo.read_fresh(Branch::Status, path.clone()).await? else { return Ok(None) };
+            let Some(bytes) = self.repo.read_fresh(Branch::Status, path.clone()).await? else {
+                return Ok(None);
+            };
             let document = parse(&path, &bytes)?;
             let record = serde_json::from_value(document).map_err(|error| unreadable(&path, &error))?;
             Ok(Some(record))
@@ -51,7 +53,10 @@ impl Records for GitRecords {
             self.repo
                 .publish(Branch::Status, move |_| {
                     let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
-                    Ok(Draft { message: message.clone(), files })
+                    Ok(Draft {
+                        message: message.clone(),
+                        files,
+                    })
                 })
                 .await?;
             Ok(())
@@ -68,7 +73,11 @@ fn document(intent: &Migration, record: &Record) -> Value {
 }
 
 fn path(intent: &ObjectKey) -> String {
-    record::path(&intent.kind, intent.namespace.as_deref().unwrap_or_default(), &intent.name)
+    record::path(
+        &intent.kind,
+        intent.namespace.as_deref().unwrap_or_default(),
+        &intent.name,
+    )
 }
 
 pub(super) fn to_yaml(document: &Value) -> Result<Vec<u8>, Error> {
@@ -82,6 +91,9 @@ pub(super) fn parse(path: &str, bytes: &[u8]) -> Result<Value, Error> {
 }
 
 fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::new(Kind::User, format!("{path} on the status branch cannot be read: {error}"))
-        .hint("somebody edited it: restore it from the branch's history")
+    Error::new(
+        Kind::User,
+        format!("{path} on the status branch cannot be read: {error}"),
+    )
+    .hint("somebody edited it: restore it from the branch's history")
 }

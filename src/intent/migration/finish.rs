@@ -30,8 +30,8 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         self.claim()?;
-        let resumed = self.journal()?.fence.resumed;
-        if !resumed {
+        // Once the fence comes down only the scheduler's own look at the binding counts: see `settled_on`.
+        if !self.journal()?.fence.lowered {
             self.fence()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
         }

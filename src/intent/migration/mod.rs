@@ -407,8 +407,10 @@ impl<'a> Machine<'a> {
 
     /// What is about to be sent stands in the journal first.
     fn note_plan(&mut self, effects: &[Effect]) {
+        let ended = self.status.phase.is_terminal();
         if let Some(journal) = &mut self.status.journal {
-            journal.planned = effects.iter().map(ToString::to_string).collect();
+            let effects = effects.iter().filter(|_| !ended);
+            journal.planned = effects.map(ToString::to_string).collect();
         }
     }
 

@@ -152,8 +152,10 @@ impl Machine<'_> {
 
     /// The source has the token again and is healthy; then the target goes, and everything comes down.
     fn restore_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
-        self.renew_barrier()?;
-        self.fence()?;
+        if !self.journal()?.fence.lowered {
+            self.renew_barrier()?;
+            self.fence()?;
+        }
         self.give_token(source)?;
         // A source that was never told to stop is as healthy as it was: nothing is asked of it.
         if self.back()?.restart {

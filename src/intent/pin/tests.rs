@@ -102,4 +102,7 @@ fn a_pin_is_recognised_only_with_its_protection() {
     assert!(pin(None).is_written_as(&live));
     assert!(!pin(None).is_written_as(PinWrite::unprotected(&live).policy()));
     assert_eq!(marker_of(&live), Some("uid.1.2"));
+    let mut defaulted = live;
+    defaulted.spec.overriders = Some(Overriders::default());
+    assert!(pin(None).is_written_as(&defaulted));
 }

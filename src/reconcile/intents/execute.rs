@@ -191,16 +191,7 @@ impl Send<'_> {
         {
             Applied::Done(_) => Ok(Sent::Done),
             Applied::Precondition(why) => Ok(Sent::Stale(why)),
-            Applied::Conflicts(conflicts) => {
-                let fields: Vec<_> = conflicts
-                    .iter()
-                    .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
-                    .collect();
-                Err(Error::new(
-                    Kind::Conflict,
-                    format!("others own fields of the template: {}", fields.join(", ")),
-                ))
-            }
+            refused @ Applied::Conflicts(_) => Err(Error::new(Kind::Conflict, observe::reason(&refused))),
         }
     }
 }

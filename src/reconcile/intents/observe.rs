@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Parts, served};
 use crate::api::{self, LeaseSeen, Migration, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
-use crate::cluster::{Answer, Mode, Read, Reader};
+use crate::cluster::{Answer, Applied, Mode, Read, Reader};
 use crate::intent::migration::canary_name;
 use crate::intent::record::digest;
 use crate::intent::world::{DesiredTemplate, Member, Overrides, Pod};
@@ -378,7 +378,7 @@ impl Look<'_> {
             Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
         };
         match rehearsed.await {
-            Ok(crate::cluster::Applied::Done(applied)) => {
+            Ok(Applied::Done(applied)) => {
                 let same = applied.get("spec") == live.get("spec");
                 let change = (!same).then(|| DesiredTemplate {
                     hash: digest(&wanted.manifest),
@@ -388,7 +388,10 @@ impl Look<'_> {
                 });
                 Seen::known(change, self.instant())
             }
-            Ok(other) => Seen::unknown(format!("the template in Git cannot be applied: {other:?}")),
+            Ok(refused) => Seen::unknown(format!(
+                "the template in Git cannot be applied: {}",
+                reason(&refused)
+            )),
             Err(error) => Seen::unknown(format!("the template in Git cannot be applied: {error}")),
         }
     }
@@ -466,6 +469,21 @@ impl Look<'_> {
         intent::Read {
             sent: tick,
             answered: tick,
+        }
+    }
+}
+
+/// Says why an apply was refused.
+pub(super) fn reason(refused: &Applied) -> String {
+    match refused {
+        Applied::Done(_) => "it was not refused".to_owned(),
+        Applied::Precondition(why) => why.clone(),
+        Applied::Conflicts(conflicts) => {
+            let fields: Vec<_> = conflicts
+                .iter()
+                .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
+                .collect();
+            format!("others own {}", fields.join(", "))
         }
     }
 }
