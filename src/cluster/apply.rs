@@ -86,8 +86,8 @@ pub async fn apply(
     };
     let mut outcomes = BTreeMap::new();
     for wave in waves {
-        let results: Vec<_> = futures::stream::iter(&wave)
-            .map(|write| applying.one(write))
+        let writes: Vec<_> = wave.iter().map(|write| applying.one(write)).collect();
+        let results: Vec<_> = futures::stream::iter(writes)
             .buffer_unordered(cluster.limits().in_flight)
             .collect()
             .await;
@@ -157,6 +157,9 @@ impl Applying<'_> {
 
     async fn send(&self, served: &Served, write: &Write) -> Outcome {
         let manifest = &write.manifest;
+        if served.namespaced && manifest.key.namespace.is_none() {
+            return overtaken(manifest, "it has no metadata.namespace".to_owned());
+        }
         match self
             .cluster
             .writer(SYNC_MANAGER)

@@ -30,12 +30,12 @@ pub struct Observer {
 }
 
 #[derive(Debug, Default)]
-struct Watches(Mutex<BTreeMap<GroupKind, AbortHandle>>);
+struct Watches(Mutex<BTreeMap<GroupKind, (Watched, AbortHandle)>>);
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        for watch in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).values() {
-            watch.abort();
+        for (_, task) in self.0.get_mut().unwrap_or_else(PoisonError::into_inner).values() {
+            task.abort();
         }
     }
 }
@@ -50,15 +50,24 @@ impl Observer {
         }
     }
 
-    /// Watches a kind from now on. A kind that is watched already stays as it is.
-    pub fn watch(&self, watched: Watched) {
-        let kind = GroupKind::of(&watched.gvk);
+    /// Watches a kind from now on. One that is watched already, but for less, is listed again.
+    pub fn watch(&self, wanted: Watched) {
+        let kind = GroupKind::of(&wanted.gvk);
         let mut tasks = self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.entry(kind.clone()).or_insert_with(|| {
-            self.cache.begin(&kind);
-            let task = watch::run(self.cluster.clone(), Arc::clone(&self.cache), watched);
-            tokio::spawn(task).abort_handle()
-        });
+        let widened = match tasks.get(&kind) {
+            Some((watched, task)) => {
+                let both = watched.union(&wanted);
+                if both == *watched {
+                    return;
+                }
+                task.abort();
+                both
+            }
+            None => wanted,
+        };
+        self.cache.begin(&kind, widened.keep);
+        let task = watch::run(self.cluster.clone(), Arc::clone(&self.cache), widened.clone());
+        tasks.insert(kind, (widened, tokio::spawn(task).abort_handle()));
     }
 
     /// Returns an object as it was last seen.
@@ -83,17 +92,16 @@ impl Observer {
 
     /// Waits until every kind that is watched is known, or is known not to be served; returns the others after `limit`.
     pub async fn settled(&self, limit: Duration) -> Vec<(String, KindState)> {
-        let mut versions = self.cache.versions();
-        let all_known = async {
-            loop {
-                versions.mark_unchanged();
-                if self.cache.unsettled().is_empty() || versions.changed().await.is_err() {
-                    return;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(limit, all_known).await;
+        self.until(limit, |observer| observer.cache.unsettled().is_empty())
+            .await;
         self.cache.unsettled()
+    }
+
+    /// Waits until something is known of every kind that is watched, be it that it can't be listed; false after `limit`.
+    pub async fn heard(&self, limit: Duration) -> bool {
+        let waits = |(_, state): &(String, KindState)| *state == KindState::Waiting;
+        self.until(limit, |observer| !observer.cache.unsettled().iter().any(waits))
+            .await
     }
 
     /// Waits until the cache satisfies a condition, which is tried after every change; false after `limit`.

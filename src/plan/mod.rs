@@ -154,6 +154,11 @@ impl Change {
         })
     }
 
+    /// Returns what the object says about its order within its rank; smaller ones come first.
+    pub const fn wave(&self) -> i64 {
+        self.wave
+    }
+
     /// Returns whether this takes an object away, be it held back or blocked.
     pub fn is_deletion(&self) -> bool {
         self.before.is_some() && self.after.is_none()

@@ -326,3 +326,171 @@ async fn a_kind_is_asked_for_once_and_again_only_when_it_is_missing() {
     }
     assert_eq!(script.asked().len(), 2);
 }
+
+/// Watches against the sandbox's API server, with a connection that can be disturbed.
+mod watching {
+    use super::*;
+    use cutover::cluster::{Change, KindState, Observer, Watched};
+    use cutover::sandbox::api::{ApiServer, DeleteOptions, Options, Resource, WriteOptions};
+
+    const SOON: Duration = Duration::from_secs(10);
+    const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
+
+    fn server() -> ApiServer {
+        ApiServer::new(Options::new("karmada", 1))
+    }
+
+    fn config_maps() -> Watched {
+        Watched::all(Gvk::new("v1", "ConfigMap"))
+    }
+
+    fn write(server: &ApiServer, name: &str) {
+        let object =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}});
+        server
+            .create(
+                &CONFIG_MAPS,
+                Some("default"),
+                object,
+                &WriteOptions::manager("test"),
+            )
+            .unwrap();
+    }
+
+    fn names(observer: &Observer) -> Vec<String> {
+        let objects = observer.list("", "ConfigMap");
+        objects
+            .iter()
+            .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// A cluster of which the first watches are answered by `disturb`.
+    fn disturbed(
+        server: &ApiServer,
+        times: u32,
+        disturb: impl Fn() -> Response<Body> + Send + Sync + 'static,
+    ) -> Cluster {
+        let inner = server.client("cutover");
+        let (left, disturb) = (Arc::new(AtomicU32::new(times)), Arc::new(disturb));
+        let flaky = tower::service_fn(move |request: Request<Body>| {
+            let watches = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch=true"));
+            let hit = watches
+                && left
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+                    .is_ok();
+            let (inner, disturb) = (inner.clone(), Arc::clone(&disturb));
+            async move {
+                if hit {
+                    Ok(disturb())
+                } else {
+                    inner.send(request).await
+                }
+            }
+        });
+        Cluster::from_client(kube::Client::new(flaky, "default"), Limits::default())
+    }
+
+    #[tokio::test]
+    async fn a_watch_survives_what_breaks_it() {
+        let expired = json!({"type": "ERROR", "object": refusal(410, "Expired", json!({}))});
+        for (code, body) in [
+            (200, Value::Null),
+            (200, expired),
+            (500, refusal(500, "InternalError", json!({}))),
+        ] {
+            let server = server();
+            let body = if body.is_null() {
+                Vec::new()
+            } else {
+                format!("{body}\n").into_bytes()
+            };
+            let cluster = disturbed(&server, 3, move || {
+                Response::builder()
+                    .status(code)
+                    .body(Body::from(body.clone()))
+                    .unwrap()
+            });
+            let observer = Observer::new(cluster);
+            observer.watch(config_maps());
+            observer.settled(SOON).await;
+            write(&server, "a");
+            assert!(
+                observer.until(SOON, |observer| names(observer) == ["a"]).await,
+                "HTTP {code}"
+            );
+            assert_eq!(observer.settled(SOON).await, []);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_quiet_kind_is_known_again_when_its_watch_is_open_again() {
+        let server = server();
+        let refused = || {
+            let body = refusal(503, "ServiceUnavailable", json!({})).to_string();
+            Response::builder()
+                .status(503)
+                .body(Body::from(body.into_bytes()))
+                .unwrap()
+        };
+        let observer = Observer::new(disturbed(&server, 2, refused));
+        observer.watch(config_maps());
+        let failing = |observer: &Observer| {
+            matches!(
+                observer.state("", "ConfigMap"),
+                Some(KindState::Failing {
+                    synced_at: Some(_),
+                    ..
+                })
+            )
+        };
+        assert!(observer.until(SOON, failing).await);
+        assert_eq!(observer.settled(SOON).await, []);
+    }
+
+    #[tokio::test]
+    async fn a_cache_follows_what_comes_changes_and_goes() {
+        let server = server();
+        write(&server, "a");
+        let observer = Observer::new(Cluster::from_client(server.client("cutover"), Limits::default()));
+        observer.watch(config_maps());
+        assert_eq!(observer.settled(SOON).await, []);
+        assert_eq!(names(&observer), ["a"]);
+        let mut changes = observer.changes();
+        write(&server, "b");
+        server
+            .delete(&CONFIG_MAPS, Some("default"), "a", &DeleteOptions::default())
+            .unwrap();
+        assert!(observer.until(SOON, |observer| names(observer) == ["b"]).await);
+        let mut heard = [changes.recv().await.unwrap(), changes.recv().await.unwrap()];
+        heard.sort_by(|one, other| one.key.cmp(&other.key));
+        let said: Vec<_> = heard
+            .iter()
+            .map(|Change { key, gone }| (key.name.as_str(), *gone))
+            .collect();
+        assert_eq!(said, [("a", true), ("b", false)]);
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_installed_later_is_found() {
+        let server = server();
+        let observer = Observer::new(Cluster::from_client(server.client("cutover"), Limits::default()));
+        observer.watch(Watched::all(Gvk::new("cutover.dev/v1alpha1", "Claim")));
+        assert_eq!(observer.settled(SOON).await, []);
+        assert_eq!(observer.state("cutover.dev", "Claim"), Some(KindState::NotServed));
+        for crd in cutover::api::crds() {
+            server.install(&serde_json::to_value(crd).unwrap()).unwrap();
+        }
+        observer.look_again();
+        let synced = |observer: &Observer| {
+            matches!(
+                observer.state("cutover.dev", "Claim"),
+                Some(KindState::Synced { .. })
+            )
+        };
+        assert!(observer.until(SOON, synced).await);
+    }
+}

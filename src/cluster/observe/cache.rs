@@ -30,6 +30,17 @@ impl Watched {
             keep: Keep::ALL,
         }
     }
+
+    /// Returns what covers both.
+    pub(super) fn union(&self, other: &Self) -> Self {
+        let same = |one: &Option<String>, other: &Option<String>| one.clone().filter(|_| one == other);
+        Self {
+            gvk: self.gvk.clone(),
+            namespace: same(&self.namespace, &other.namespace),
+            labels: same(&self.labels, &other.labels),
+            keep: self.keep.union(other.keep),
+        }
+    }
 }
 
 /// An object that appeared, changed or went.
@@ -135,19 +146,17 @@ impl Default for Cache {
 }
 
 impl Cache {
-    pub(super) fn begin(&self, kind: &GroupKind) {
-        self.write().entry(kind.clone()).or_insert_with(|| Objects {
+    /// Begins, or begins anew with more to keep: what is cached stays, but isn't complete any more.
+    pub(super) fn begin(&self, kind: &GroupKind, keep: Keep) {
+        let mut kinds = self.write();
+        let objects = kinds.entry(kind.clone()).or_insert_with(|| Objects {
             state: KindState::Waiting,
-            keep: Keep::ALL,
+            keep,
             by_id: BTreeMap::new(),
             newest: 0,
         });
-    }
-
-    pub(super) fn set_keep(&self, kind: &GroupKind, keep: Keep) {
-        if let Some(objects) = self.write().get_mut(kind) {
-            objects.keep = keep;
-        }
+        objects.keep = keep;
+        objects.state = KindState::Waiting;
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Value>> {
@@ -351,7 +360,7 @@ mod tests {
 
     fn cache() -> Cache {
         let cache = Cache::default();
-        cache.begin(&kind());
+        cache.begin(&kind(), Keep::ALL);
         cache
     }
 

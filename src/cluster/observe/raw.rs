@@ -15,7 +15,7 @@ pub struct Keep {
     pub status: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeepManagedFields {
     None,
     /// Of every manager.
@@ -27,6 +27,14 @@ impl Keep {
         managed_fields: KeepManagedFields::All,
         status: true,
     };
+
+    /// Returns what covers both.
+    pub(super) fn union(self, other: Self) -> Self {
+        Self {
+            managed_fields: self.managed_fields.max(other.managed_fields),
+            status: self.status || other.status,
+        }
+    }
 
     /// Drops what isn't kept.
     pub(super) fn prune(self, object: &mut Value) {

@@ -24,7 +24,7 @@ use crate::cluster::{Error, error};
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
-    let watch = Watch {
+    Watch {
         kind: GroupKind::of(&watched.gvk),
         jitter: Jitter::new(&Limits {
             slowest: Duration::from_secs(30),
@@ -33,9 +33,9 @@ pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
         cluster,
         cache,
         watched,
-    };
-    watch.cache.set_keep(&watch.kind, watch.watched.keep);
-    watch.run().await;
+    }
+    .run()
+    .await;
 }
 
 struct Watch {
