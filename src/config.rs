@@ -1,1 +1,415 @@
-//! Placeholder.
+//! What `cutover.yaml` at the root of a repository says: which folders are synced, and how.
+//!
+//! Without the file, the whole repository is one sync. What a run is told by flags is not here.
+
+mod glob;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::API_VERSION;
+use crate::error;
+use crate::lint::schema::violations;
+use crate::lint::{Code, Finding};
+use crate::manifest::{self, Limits, Positions};
+use crate::name::Location;
+
+/// The file's place in a repository.
+pub const PATH: &str = "cutover.yaml";
+const KIND: &str = "Config";
+
+/// How a repository is synced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "cutover.yaml")]
+pub struct Config {
+    #[schemars(extend("const" = API_VERSION))]
+    pub api_version: String,
+    #[schemars(extend("const" = KIND))]
+    pub kind: String,
+    /// What is synced. None: the whole repository, as one sync called `main`.
+    #[serde(default = "whole_repository")]
+    #[schemars(length(min = 1))]
+    pub syncs: Vec<Sync>,
+    #[serde(default)]
+    pub status: Status,
+    /// How often Git is asked for new commits and drift is corrected, for instance `30s`.
+    #[serde(default)]
+    pub interval: Interval,
+    #[serde(default)]
+    pub author: Author,
+}
+
+/// A folder of the repository, and how its objects are applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Sync {
+    /// Names the sync in status, and in the labels of what it applied. Never change it while it prunes.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// A folder, relative to the root. A file that is in the folders of several syncs belongs to the innermost.
+    #[serde(default = "root")]
+    pub path: String,
+    /// Files that are left out: `*` within a name, `**` across folders, relative to `path`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// The namespace of objects that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Whether objects that Git no longer has are deleted.
+    #[serde(default)]
+    pub prune: bool,
+}
+
+/// Where status is committed to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Status {
+    pub branch: String,
+}
+
+impl Default for Status {
+    fn default() -> Self {
+        Self {
+            branch: "cutover-status".to_owned(),
+        }
+    }
+}
+
+/// Who makes the commits on the status branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Author {
+    pub name: String,
+    pub email: String,
+}
+
+impl Default for Author {
+    fn default() -> Self {
+        Self {
+            name: "cutover".to_owned(),
+            email: "cutover@localhost".to_owned(),
+        }
+    }
+}
+
+/// A length of time of at least a second, written as `30s`, `5m`, `1h30m`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct Interval(#[schemars(with = "String")] Duration);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a length of time of at least a second: {0:?}")]
+pub struct NotAnInterval(String);
+
+impl Interval {
+    pub const fn duration(&self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for Interval {
+    fn default() -> Self {
+        Self(Duration::from_secs(30))
+    }
+}
+
+impl TryFrom<String> for Interval {
+    type Error = NotAnInterval;
+
+    fn try_from(text: String) -> Result<Self, NotAnInterval> {
+        let parsed = text
+            .parse::<jiff::SignedDuration>()
+            .ok()
+            .and_then(|length| Duration::try_from(length).ok());
+        match parsed {
+            Some(length) if length >= Duration::from_secs(1) => Ok(Self(length)),
+            _ => Err(NotAnInterval(text)),
+        }
+    }
+}
+
+impl From<Interval> for String {
+    fn from(interval: Interval) -> Self {
+        format!("{}s", interval.0.as_secs())
+    }
+}
+
+fn root() -> String {
+    ".".to_owned()
+}
+
+fn whole_repository() -> Vec<Sync> {
+    vec![Sync {
+        name: "main".to_owned(),
+        path: root(),
+        exclude: Vec::new(),
+        namespace: None,
+        prune: false,
+    }]
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            syncs: whole_repository(),
+            status: Status::default(),
+            interval: Interval::default(),
+            author: Author::default(),
+        }
+    }
+}
+
+/// Why `cutover.yaml` can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Unreadable(#[from] manifest::Error),
+    #[error("{}", .0.first().map_or("", |finding| finding.message.as_str()))]
+    Invalid(Vec<Finding>),
+}
+
+impl Error {
+    /// Returns everything that is wrong, with places.
+    pub fn findings(&self) -> Vec<Finding> {
+        match self {
+            Self::Unreadable(error) => vec![error.into()],
+            Self::Invalid(findings) => findings.clone(),
+        }
+    }
+}
+
+impl From<Error> for error::Error {
+    fn from(error: Error) -> Self {
+        let mut converted = Self::user(format!("{PATH}: {error}"));
+        let Some(finding) = error.findings().into_iter().next() else {
+            return converted;
+        };
+        if let Some(location) = finding.location {
+            converted = converted.at(location);
+        }
+        match finding.hint {
+            Some(hint) => converted.hint(hint),
+            None => converted,
+        }
+    }
+}
+
+impl Config {
+    /// Reads `cutover.yaml`. An empty file says the same as none.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let Some((value, positions)) = manifest::parse_one(PATH, bytes, &Limits::default())? else {
+            return Ok(Self::default());
+        };
+        let faults: Vec<_> = violations(&value, &Self::schema())
+            .iter()
+            .map(|violation| violation.finding(PATH, PATH, &positions))
+            .collect();
+        if !faults.is_empty() {
+            return Err(Error::Invalid(faults));
+        }
+        let config: Self = serde_json::from_value(value.clone()).map_err(|error| {
+            // The schema fits, so it is a value that only its type can judge: there is one such.
+            let at = if value.get("interval").is_some() {
+                "/interval"
+            } else {
+                ""
+            };
+            Error::Invalid(vec![fault(&positions, at, error.to_string())])
+        })?;
+        let faults = config.faults(&positions);
+        if faults.is_empty() {
+            Ok(config)
+        } else {
+            Err(Error::Invalid(faults))
+        }
+    }
+
+    /// Returns the JSON Schema of the file.
+    pub fn schema() -> Value {
+        schemars::schema_for!(Self).to_value()
+    }
+
+    /// Returns the sync that a file belongs to: the innermost whose folder it is in, unless that leaves it out.
+    ///
+    /// Only `.yaml`, `.yml` and `.json` files are looked at; `cutover.yaml`, and whatever begins with a dot, never.
+    pub fn sync_of(&self, path: &str) -> Option<&Sync> {
+        let (_, extension) = path.rsplit_once('.')?;
+        let hidden = path.split('/').any(|part| part.starts_with('.'));
+        if hidden || path == PATH || !matches!(extension, "yaml" | "yml" | "json") {
+            return None;
+        }
+        let inside = self
+            .syncs
+            .iter()
+            .filter_map(|sync| Some((sync, sync.inside(path)?)));
+        let (sync, rest) = inside.min_by_key(|(_, rest)| rest.len())?;
+        (!sync.exclude.iter().any(|pattern| glob::matches(pattern, rest))).then_some(sync)
+    }
+
+    fn faults(&self, positions: &Positions) -> Vec<Finding> {
+        let mut faults = Vec::new();
+        let mut report = |at: String, message: String| faults.push(fault(positions, &at, message));
+        for (index, sync) in self.syncs.iter().enumerate() {
+            let at = |field: &str| format!("/syncs/{index}/{field}");
+            if sync.folder().split('/').any(|part| matches!(part, "." | "..")) || sync.path.starts_with('/') {
+                report(
+                    at("path"),
+                    format!("{:?} is not a folder of the repository", sync.path),
+                );
+            }
+            if !is_label(&sync.name) {
+                report(
+                    at("name"),
+                    format!("{:?} is not lower-case letters, digits and `-`", sync.name),
+                );
+            }
+            for earlier in &self.syncs[..index] {
+                if earlier.name == sync.name {
+                    report(at("name"), format!("two syncs are called {:?}", sync.name));
+                }
+                if earlier.folder() == sync.folder() {
+                    report(
+                        at("path"),
+                        format!("{:?} and {:?} have the same path", earlier.name, sync.name),
+                    );
+                }
+            }
+        }
+        faults
+    }
+}
+
+impl Sync {
+    /// Returns the path without `./` before and `/` after it; empty for the root.
+    fn folder(&self) -> &str {
+        let path = self.path.trim_end_matches('/');
+        let path = path.strip_prefix("./").unwrap_or(path);
+        if path == "." { "" } else { path }
+    }
+
+    /// Returns the rest of a path in this folder.
+    fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match self.folder() {
+            "" => Some(path),
+            folder => path.strip_prefix(folder)?.strip_prefix('/'),
+        }
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    name.bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+fn fault(positions: &Positions, pointer: &str, message: String) -> Finding {
+    let location: Location = positions.value(pointer).of(PATH);
+    Finding::new(Code::WrongValue, location, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints(text: &str) -> String {
+        let findings = Config::parse(text.as_bytes()).unwrap_err().findings();
+        findings
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    const HEAD: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\n";
+
+    #[test]
+    fn no_file_is_one_sync_of_everything() {
+        let config = Config::parse(b"# nothing\n").unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(config, Config::parse(HEAD.as_bytes()).unwrap());
+        let synced = |path: &str| config.sync_of(path).map(|sync| sync.name.as_str());
+        for path in ["a.yaml", "deep/er/b.yml", "c.json", "sub/cutover.yaml"] {
+            assert_eq!(synced(path), Some("main"), "{path}");
+        }
+        for path in [
+            "cutover.yaml",
+            "README.md",
+            "LICENSE",
+            ".github/workflows/a.yaml",
+            "x/.hidden.yaml",
+            "yaml",
+        ] {
+            assert_eq!(synced(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_innermost_sync_takes_a_file() {
+        let text = format!(
+            "{HEAD}interval: 1m30s\nsyncs:\n- {{name: all, exclude: ['**/values*.yaml']}}\n\
+             - {{name: team, path: teams/a/, exclude: ['charts/**'], prune: true, namespace: a}}\n"
+        );
+        let config = Config::parse(text.as_bytes()).unwrap();
+        assert_eq!(config.interval.duration(), Duration::from_secs(90));
+        let synced = |path: &str| config.sync_of(path).map(|sync| sync.name.as_str());
+        assert_eq!(synced("teams/a/x.yaml"), Some("team"));
+        assert_eq!(synced("teams/ab/x.yaml"), Some("all"));
+        assert_eq!(synced("teams/a/charts/x.yaml"), None);
+        assert_eq!(synced("teams/b/values-1.yaml"), None);
+        assert_eq!(synced("values.yaml"), None);
+        assert_eq!(synced("teams/a/values.yaml"), Some("team"));
+    }
+
+    #[test]
+    fn mistakes_are_placed_and_hinted_at() {
+        insta::assert_snapshot!(complaints(&format!("{HEAD}syncs:\n- name: a\n  excludes: []\n  prune: 'yes'\n")), @"
+        error[CUT0006]: syncs[0].excludes is not a field of cutover.yaml
+          --> cutover.yaml:5:3
+        hint: did you mean exclude?
+        error[CUT0007]: syncs[0].prune must be true or false, not a string
+          --> cutover.yaml:6:10
+        ");
+        insta::assert_snapshot!(complaints("apiVersion: cutover.dev/v1\nkind: Config\n"), @r#"
+        error[CUT0007]: apiVersion can't be "cutover.dev/v1"
+          --> cutover.yaml:1:13
+        hint: one of cutover.dev/v1alpha1
+        "#);
+        insta::assert_snapshot!(complaints(&format!("{HEAD}syncs:\n- path: a\n")), @"
+        error[CUT0008]: syncs[0].name is missing
+          --> cutover.yaml:4:3
+        ");
+        insta::assert_snapshot!(complaints(&format!("{HEAD}syncs:\n- {{name: a}}\n- {{name: a, path: ../b}}\n- {{name: C, path: ./}}")), @r#"
+        error[CUT0007]: "../b" is not a folder of the repository
+          --> cutover.yaml:5:19
+        error[CUT0007]: two syncs are called "a"
+          --> cutover.yaml:5:10
+        error[CUT0007]: "C" is not lower-case letters, digits and `-`
+          --> cutover.yaml:6:10
+        error[CUT0007]: "a" and "C" have the same path
+          --> cutover.yaml:6:19
+        "#);
+        insta::assert_snapshot!(complaints(&format!("{HEAD}interval: soon\n")), @r#"
+        error[CUT0007]: not a length of time of at least a second: "soon"
+          --> cutover.yaml:3:11
+        "#);
+        insta::assert_snapshot!(complaints(&format!("{HEAD}---\n{HEAD}")), @"
+        error[CUT0001]: more than one document
+          --> cutover.yaml:4:1
+        hint: keep one document in this file
+        ");
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let config = Config::default();
+        let text = serde_yaml::to_string(&config).unwrap();
+        assert_eq!(Config::parse(text.as_bytes()).unwrap(), config);
+    }
+}

@@ -1,1 +1,115 @@
-//! Placeholder.
+//! Rules over the objects of a revision; every finding has a code, a place and a hint.
+//!
+//! No rule asks a cluster: what can only be told by one (does the cluster exist, is the kind installed) isn't said here.
+
+mod code;
+mod failover;
+pub mod nearest;
+mod objects;
+mod references;
+pub mod schema;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+pub use code::{Code, RULES, Rule, Severity};
+pub use schema::Schemas;
+
+use crate::manifest::{self, Set};
+use crate::name::Location;
+
+/// Something that a person should know or do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// `None`: it is about no file.
+    pub location: Option<Location>,
+    pub code: Code,
+    pub severity: Severity,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    /// Returns a finding of the severity that its code has.
+    pub fn new(code: Code, location: Location, message: impl Into<String>) -> Self {
+        Self {
+            location: Some(location),
+            code,
+            severity: code.rule().severity,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a hint, where there is one to give.
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint.or(self.hint);
+        self
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
+        if let Some(location) = &self.location {
+            write!(f, "\n  --> {location}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<&manifest::Error> for Finding {
+    fn from(error: &manifest::Error) -> Self {
+        use manifest::Problem;
+        let code = match &error.problem {
+            Problem::DuplicateKey { .. } | Problem::LateMerge { .. } => Code::DuplicateKey,
+            Problem::NotAnObject(_)
+            | Problem::Missing(_)
+            | Problem::WrongType(..)
+            | Problem::BadName { .. }
+            | Problem::GenerateName => Code::NotAnObject,
+            Problem::Limit { .. } => Code::TooLarge,
+            _ => Code::Unreadable,
+        };
+        Self::new(code, error.location.clone(), error.to_string()).maybe_hint(error.hint())
+    }
+}
+
+/// What rules know besides the objects.
+#[derive(Debug, Default)]
+pub struct Context {
+    pub schemas: Schemas,
+    /// Names of profiles that need no object: the built-in ones.
+    pub profiles: BTreeSet<String>,
+}
+
+/// Returns all that can be said about the objects of a revision, in order of places.
+///
+/// The schemas of custom resources that the revision itself defines are used too.
+pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = set.errors().map(Finding::from).collect();
+    objects::check(set, &mut findings);
+    references::check(set, context, &mut findings);
+    let schemas = context
+        .schemas
+        .with_definitions(set.definitions().map(|object| &object.value));
+    for object in set.definitions() {
+        schema::check(object, &schemas, &mut findings);
+        failover::check(object, &mut findings);
+    }
+    findings.sort();
+    findings
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Patterns for paths: `*` and `?` within a name, `**` for any number of folders.
+
+/// Returns whether a pattern matches the whole path. A pattern without `/` matches the name in any folder, one that ends in
+/// `/` everything below.
+pub(super) fn matches(pattern: &str, path: &str) -> bool {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let mut parts: Vec<&str> = Vec::new();
+    if !pattern.trim_end_matches('/').contains('/') {
+        parts.push("**");
+    }
+    parts.extend(pattern.trim_start_matches('/').trim_end_matches('/').split('/'));
+    if pattern.ends_with('/') {
+        parts.push("**");
+    }
+    let path: Vec<&str> = path.split('/').collect();
+    folders(&parts, &path)
+}
+
+fn folders(pattern: &[&str], path: &[&str]) -> bool {
+    // Row by row as in `name`, so that many `**` cost no more than their number times the length.
+    let mut reached = vec![false; path.len() + 1];
+    reached[0] = true;
+    for part in pattern {
+        let mut next = vec![false; path.len() + 1];
+        for at in 0..=path.len() {
+            next[at] = if *part == "**" {
+                reached[at] || at > 0 && next[at - 1]
+            } else {
+                at > 0 && reached[at - 1] && name(part, path[at - 1])
+            };
+        }
+        reached = next;
+    }
+    reached[path.len()]
+}
+
+fn name(pattern: &str, text: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    let mut reached = vec![false; text.len() + 1];
+    reached[0] = true;
+    for part in pattern.chars() {
+        let mut next = vec![false; text.len() + 1];
+        for at in 0..=text.len() {
+            next[at] = match part {
+                '*' => reached[at] || at > 0 && next[at - 1],
+                '?' => at > 0 && reached[at - 1],
+                letter => at > 0 && reached[at - 1] && text[at - 1] == letter,
+            };
+        }
+        reached = next;
+    }
+    reached[text.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_gitignore() {
+        for (pattern, path, expected) in [
+            ("*.yaml", "a.yaml", true),
+            ("*.yaml", "deep/a.yaml", true),
+            ("/*.yaml", "deep/a.yaml", false),
+            ("deep/*.yaml", "deep/a.yaml", true),
+            ("deep/*.yaml", "deep/er/a.yaml", false),
+            ("deep/**", "deep/er/a.yaml", true),
+            ("**/er/*", "deep/er/a.yaml", true),
+            ("**/er/*", "er/a.yaml", true),
+            ("a/**/z", "a/z", true),
+            ("a/**/z", "a/b/c/z", true),
+            ("charts/", "charts/a.yaml", true),
+            ("charts/", "x/charts/a.yaml", true),
+            ("charts/", "chart/a.yaml", false),
+            ("v?.yaml", "v1.yaml", true),
+            ("v?.yaml", "v12.yaml", false),
+            ("./a.yaml", "a.yaml", true),
+        ] {
+            assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn many_stars_cost_little() {
+        let pattern = "*a".repeat(60) + "/" + &"**/".repeat(60) + "b";
+        assert!(!matches(&pattern, &"a".repeat(200)));
+    }
+}

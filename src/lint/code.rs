@@ -1,0 +1,96 @@
+//! The registry of codes. The documentation is generated from it; a code is never given another meaning.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// It can't work, or does harm.
+    Error,
+    /// It probably isn't what was meant.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// What is known about a code.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    pub code: Code,
+    /// In words with dashes.
+    pub name: &'static str,
+    pub severity: Severity,
+    pub explanation: &'static str,
+}
+
+macro_rules! rules {
+    ($($code:ident = $number:literal, $name:literal, $severity:ident, $explanation:literal;)*) => {
+        /// What a finding is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = $explanation] $code = $number,)*
+        }
+
+        /// Every code, in order.
+        pub const RULES: &[Rule] = &[
+            $(Rule { code: Code::$code, name: $name, severity: Severity::$severity, explanation: $explanation },)*
+        ];
+
+        impl Code {
+            pub const fn rule(self) -> Rule {
+                match self {
+                    $(Self::$code => Rule {
+                        code: self,
+                        name: $name,
+                        severity: Severity::$severity,
+                        explanation: $explanation,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    Unreadable = 1, "unreadable", Error, "The document is not YAML or JSON that means the same to everybody.";
+    DuplicateKey = 2, "duplicate-key", Error, "A key is written twice in one mapping: one of the values would be lost.";
+    NotAnObject = 3, "not-an-object", Error, "The document has no valid apiVersion, kind or metadata.name.";
+    TooLarge = 4, "too-large", Error, "The file is larger, deeper or has more aliases than any manifest needs.";
+    DuplicateObject = 5, "duplicate-object", Error, "Two places define the same object; neither is applied.";
+    UnknownField = 6, "unknown-field", Error, "The kind has no such field; the API server would drop it silently.";
+    WrongValue = 7, "wrong-value", Error, "The value has the wrong type, or is none of those that are allowed.";
+    MissingField = 8, "missing-field", Error, "A field that must be there is missing.";
+    UnknownWorkload = 101, "unknown-workload", Warning, "An intent speaks of a workload that the repository doesn't define.";
+    SelectsNothing = 102, "selects-nothing", Warning, "A policy selects no object of the repository.";
+    UnknownProfile = 103, "unknown-profile", Error, "An intent names a profile that is neither built in nor defined.";
+    DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";
+    OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
+    StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";
+    NoPropagateDeps = 204, "no-propagate-deps", Error, "Application failover needs propagateDeps: Karmada's webhook refuses the policy without it.";
+    PlainSecret = 301, "plain-secret", Warning, "A Secret with its values in plain text is in Git.";
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CUT{:04}", *self as u16)
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

@@ -1,0 +1,241 @@
+use serde_json::json;
+
+use super::*;
+use crate::manifest::{Limits, Source, parse};
+
+fn check_text(text: &str) -> String {
+    let mut set = Set::new();
+    set.update(
+        "a.yaml",
+        parse(Source::new("a.yaml"), text.as_bytes(), &Limits::default()),
+    );
+    let crds: Vec<_> = crate::api::crds()
+        .iter()
+        .map(|crd| serde_json::to_value(crd).unwrap())
+        .collect();
+    let context = Context {
+        schemas: Schemas::new().with_definitions(&crds),
+        profiles: BTreeSet::from(["flink".to_owned()]),
+    };
+    check(&set, &context)
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+const MIGRATION: &str = "\
+apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {name: orders-to-west, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  to: west
+  profile: flink
+";
+
+const ORDERS: &str = "---\napiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nmetadata: {name: orders, namespace: shop}\n";
+
+#[test]
+fn a_good_intent_has_no_findings() {
+    assert_eq!(check_text(&format!("{MIGRATION}{ORDERS}")), "");
+}
+
+#[test]
+fn schemas_find_misspelt_wrong_and_missing_fields() {
+    let text = format!("{MIGRATION}  onFailre: Hold\n  paused: 'yes'\n  strategy: StopFrist\n{ORDERS}")
+        .replace("  to: west\n", "");
+    insta::assert_snapshot!(check_text(&text), @r#"
+    error[CUT0008]: spec.to is missing
+      --> a.yaml:4:1
+    error[CUT0006]: spec.onFailre is not a field of Migration
+      --> a.yaml:7:3
+    hint: did you mean onFailure?
+    error[CUT0007]: spec.paused must be true or false, not a string
+      --> a.yaml:8:11
+    error[CUT0007]: spec.strategy can't be "StopFrist"
+      --> a.yaml:9:13
+    hint: did you mean StopFirst?
+    "#);
+}
+
+#[test]
+fn dangling_references_are_found() {
+    let text = format!("{MIGRATION}{ORDERS}")
+        .replace("name: orders}", "name: ordres}")
+        .replace("profile: flink", "profile: flnk");
+    insta::assert_snapshot!(check_text(&text), @"
+    warning[CUT0101]: no file defines FlinkDeployment shop/ordres, which Migration shop/orders-to-west is about
+      --> a.yaml:5:81
+    hint: did you mean orders?
+    error[CUT0103]: there is no profile flnk
+      --> a.yaml:7:12
+    hint: did you mean flink?
+    ");
+    let other =
+        format!("{MIGRATION}{ORDERS}").replace("orders, namespace: shop}", "orders, namespace: shed}");
+    insta::assert_snapshot!(check_text(&other), @"
+    warning[CUT0101]: no file defines FlinkDeployment shop/orders, which Migration shop/orders-to-west is about
+      --> a.yaml:5:81
+    hint: FlinkDeployment shed/orders is defined at a.yaml:9:1
+    ");
+}
+
+fn policy(spec: &str) -> String {
+    format!(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n{spec}"
+    )
+}
+
+#[test]
+fn a_policy_that_selects_nothing_is_found() {
+    let selector = |rest: &str| {
+        policy(&format!(
+            "  resourceSelectors:\n  - {{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment{rest}}}\n{ORDERS}  "
+        )) + "\n"
+    };
+    for rest in ["", ", name: orders", ", namespace: shop"] {
+        assert_eq!(check_text(&selector(rest)), "", "{rest}");
+    }
+    insta::assert_snapshot!(check_text(&selector(", name: order")), @"
+    warning[CUT0102]: PropagationPolicy shop/p selects FlinkDeployment order, but no file defines such an object
+      --> a.yaml:6:5
+    hint: did you mean orders?
+    ");
+    for rest in [", namespace: shed", ", labelSelector: {matchLabels: {a: b}}"] {
+        assert!(check_text(&selector(rest)).contains("CUT0102"), "{rest}");
+    }
+    assert_eq!(
+        check_text(&selector(
+            ", labelSelector: {matchExpressions: [{key: a, operator: DoesNotExist}]}"
+        )),
+        ""
+    );
+}
+
+#[test]
+fn failover_that_never_happens_is_found() {
+    let spec = "  failover:
+    application:
+      purgeMode: Graciously
+      statePreservation:
+        rules:
+        - {aliasLabelName: job, jsonPath: '{ .jobStatus.jobID }'}
+        - {aliasLabelName: job, jsonPath: '{.jobStatus.jobId}'}
+";
+    insta::assert_snapshot!(check_text(&policy(spec)), @r#"
+    error[CUT0204]: application failover without propagateDeps: true
+      --> a.yaml:6:5
+    hint: set spec.propagateDeps: true
+    error[CUT0202]: the purge mode Graciously is now called Gracefully
+      --> a.yaml:7:18
+    hint: write Gracefully
+    warning[CUT0203]: state is preserved, but with purge mode Graciously never injected
+      --> a.yaml:8:7
+    hint: set purgeMode: Directly
+    error[CUT0201]: "{ .jobStatus.jobID }" matches nothing: this policy never fails over
+      --> a.yaml:10:43
+    hint: FlinkDeployment's field is jobStatus.jobId
+    "#);
+}
+
+#[test]
+fn objects_defined_twice_and_plain_secrets_are_found() {
+    let secret =
+        "---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {password: swordfish}\n";
+    let text = check_text(&secret.repeat(2));
+    assert!(!text.contains("swordfish"));
+    assert_eq!(check_text(&format!("{secret}sops: {{version: 3.9.0}}\n")), "");
+    insta::assert_snapshot!(text, @"
+    warning[CUT0301]: Secret key has its values in plain text: whoever reads the repository has them
+      --> a.yaml:2:1
+    hint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
+    error[CUT0005]: Secret key is defined twice, first at a.yaml:2:1
+      --> a.yaml:7:1
+    hint: remove one of them
+    warning[CUT0301]: Secret key has its values in plain text: whoever reads the repository has them
+      --> a.yaml:7:1
+    hint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
+    ");
+}
+
+#[test]
+fn definitions_in_the_repository_are_used() {
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.x.y"},
+        "spec": {"group": "x.y", "names": {"kind": "Foo"}, "versions": [{"name": "v1", "schema": {"openAPIV3Schema":
+            {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1}}}}}}}]}});
+    let foo = "---\napiVersion: x.y/v1\nkind: Foo\nmetadata: {name: a}\nspec: {size: 0, szie: 1}\n";
+    insta::assert_snapshot!(check_text(&format!("{crd}\n{foo}")), @"
+    error[CUT0007]: spec.size must be at least 1
+      --> a.yaml:6:14
+    error[CUT0006]: spec.szie is not a field of Foo
+      --> a.yaml:6:17
+    hint: did you mean size?
+    ");
+}
+
+#[test]
+fn schemas_of_every_form_are_understood() {
+    let schema = json!({"$defs": {"leaf": {"type": ["string", "null"]}, "tree": {"type": "object", "properties": {"next": {"$ref": "#/$defs/tree"}}}},
+        "type": "object", "required": ["a"], "properties": {
+        "a": {"$ref": "#/$defs/leaf"},
+        "tree": {"$ref": "#/$defs/tree"},
+        "pick": {"oneOf": [{"const": "One"}, {"const": "Two"}]},
+        "maybe": {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]},
+        "open": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"x": {"type": "string"}}},
+        "port": {"x-kubernetes-int-or-string": true},
+        "both": {"allOf": [{"properties": {"p": {"type": "string"}}}, {"properties": {"q": {"type": "string"}}}]},
+        "list": {"type": "array", "maxItems": 1, "items": {"type": "string", "minLength": 1}}}});
+    for (value, expected) in [
+        (
+            json!({"a": "x", "tree": {"next": {"next": {}}}, "pick": "Two", "maybe": null, "open": {"z": 1}}),
+            "",
+        ),
+        (
+            json!({"a": null, "any": {"y": {}}, "port": 80, "both": {"p": "", "q": ""}, "list": ["x"]}),
+            "",
+        ),
+        (json!({}), "/a Missing"),
+        (
+            json!({"a": "", "tree": {"next": {"nxt": {}}}}),
+            "/tree/next/nxt Unknown",
+        ),
+        (json!({"a": "", "pick": "Tow"}), "/pick NotAllowed"),
+        (json!({"a": "", "maybe": {"z": 1}}), "/maybe/z Unknown"),
+        (json!({"a": "", "maybe": 1}), "/maybe Type"),
+        (json!({"a": "", "open": {"z": "1"}}), "/open/z Type"),
+        (json!({"a": "", "any": {"x": 1}}), "/any/x Type"),
+        (json!({"a": "", "port": 1.5}), "/port Type"),
+        (json!({"a": "", "both": {"r": ""}}), "/both/r Unknown"),
+        (json!({"a": "", "list": [""]}), "/list/0 Range"),
+        (json!({"a": "", "list": ["a", "b"]}), "/list Range"),
+    ] {
+        let found: Vec<_> = schema::violations(&value, &schema)
+            .iter()
+            .map(|violation| {
+                let problem = format!("{:?}", violation.problem);
+                format!(
+                    "{} {}",
+                    violation.pointer,
+                    problem.split([' ', '{']).next().unwrap()
+                )
+            })
+            .collect();
+        assert_eq!(found.join(", "), expected, "{value}");
+    }
+}
+
+#[test]
+fn codes_are_in_order_and_have_words() {
+    assert!(RULES.is_sorted_by(|a, b| a.code < b.code));
+    for rule in RULES {
+        assert_eq!(rule.code.rule().name, rule.name);
+        assert!(
+            rule.explanation.ends_with('.') && !rule.name.contains(' '),
+            "{}",
+            rule.code
+        );
+    }
+    assert_eq!(Code::Unreadable.to_string(), "CUT0001");
+}
