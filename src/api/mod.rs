@@ -4,6 +4,7 @@ mod claim;
 mod common;
 mod migration;
 mod profile;
+pub mod schema;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{

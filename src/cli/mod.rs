@@ -1,1 +1,66 @@
-//! Placeholder.
+//! The command line: one file a command, which reads flags, calls the library and prints a report. No logic.
+//!
+//! Data goes to stdout, everything else to stderr. Exit codes: 0 done or no changes, 1 the input or the operation failed
+//! (wrong usage too), 2 `plan --detailed-exitcode` found changes, 3 Git or cluster can't be reached, 4 a bug.
+
+// Doc lines are the help that people read in a terminal, where backticks are noise.
+#![allow(clippy::doc_markdown)]
+
+mod completions;
+mod connection;
+mod example;
+mod files;
+mod global;
+mod init;
+mod output;
+mod schema;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::{Error, Result};
+
+pub use example::FILES as EXAMPLE_FILES;
+pub use output::{failed, usage};
+
+/// Moves live workloads between clusters from a Git push, with never two writers and never lost state.
+#[derive(Debug, Parser)]
+#[command(version, about, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: global::Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a new repository to start from, or install what a control plane needs
+    Init(init::Init),
+    /// Check a repository's files offline: syntax, fields, references
+    Validate(validate::Validate),
+    /// Print or write JSON Schemas and CRDs
+    Schema(schema::SchemaCommand),
+    /// Print a completion script for a shell
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Runs the command.
+    pub fn run(self) -> Result<ExitCode> {
+        match self.command {
+            Command::Init(command) => block_on(command.run()),
+            Command::Validate(command) => command.run(),
+            Command::Schema(command) => command.run(),
+            Command::Completions(command) => command.run(),
+        }
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Runtime::new()
+        .map_err(|error| Error::internal(format!("cannot start a runtime: {error}")))?
+        .block_on(work)
+}

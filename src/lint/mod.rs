@@ -17,6 +17,7 @@ pub use schema::Schemas;
 
 use crate::manifest::{self, Set};
 use crate::name::Location;
+use crate::{api, error, karmada, profile};
 
 /// Something that a person should know or do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +92,25 @@ pub struct Context {
     pub schemas: Schemas,
     /// Names of profiles that need no object: the built-in ones.
     pub profiles: BTreeSet<String>,
+}
+
+impl Context {
+    /// Returns what this release knows by itself: cutover's kinds, the used parts of Karmada's, the built-in profiles.
+    pub fn built_in() -> Result<Self, error::Error> {
+        let definitions: Vec<serde_json::Value> = api::crds()
+            .iter()
+            .chain(&karmada::crds())
+            .filter_map(|crd| serde_json::to_value(crd).ok())
+            .collect();
+        let profiles = profile::built_in()
+            .map_err(|error| error::Error::internal(error.to_string()))?
+            .into_iter()
+            .filter_map(|profile| profile.metadata.name);
+        Ok(Self {
+            schemas: Schemas::new().with_definitions(&definitions),
+            profiles: profiles.collect(),
+        })
+    }
 }
 
 /// Returns all that can be said about the objects of a revision, in order of places.

@@ -3,6 +3,7 @@
 //! The same state gives the same bytes, so that a pass in which nothing changed commits nothing: nothing here reads a
 //! clock, and an [`Overview`] says how things stand, not what a pass did.
 
+mod findings;
 mod gantt;
 mod markdown;
 mod snapshot;
@@ -16,6 +17,7 @@ use crate::error::Error;
 use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
 
+pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use snapshot::{CommitText, TrailerKey, commit_text};
 pub use text::{finding_lines, migration_lines, status_json, status_text, step_line};
 pub use units::{duration, instant};

@@ -1,25 +1,29 @@
-//! Generated files are what they would be generated as now. `CUTOVER_GENERATE=1` writes them.
+//! Generated files are what they would be generated as now. `just gen` writes them.
 
 use std::path::Path;
 
-use cutover::config::Config;
-
-fn assert_fresh(path: &str, content: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    if std::env::var_os("CUTOVER_GENERATE").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, content).unwrap();
-    }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        there == content,
-        "{} is stale: CUTOVER_GENERATE=1 cargo test --test all generated",
-        path.display()
-    );
-}
+use cutover::api::schema::generated_files;
 
 #[test]
-fn the_schema_of_the_configuration_is_fresh() {
-    let schema = serde_json::to_string_pretty(&Config::schema()).unwrap();
-    assert_fresh("schemas/config.json", &format!("{schema}\n"));
+fn generated_files_are_fresh() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut stale: Vec<String> = Vec::new();
+    let files = generated_files().unwrap();
+    for (path, content) in &files {
+        if std::fs::read_to_string(root.join(path)).unwrap_or_default() != *content {
+            stale.push(path.clone());
+        }
+    }
+    for folder in ["schemas", "deploy/crds"] {
+        for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten() {
+            let path = format!("{folder}/{}", entry.unwrap().file_name().to_string_lossy());
+            if !files.contains_key(&path) {
+                stale.push(path);
+            }
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "stale: {stale:?}; run: cargo run -- schema --dir ."
+    );
 }

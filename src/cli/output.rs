@@ -1,0 +1,78 @@
+//! Where words go: data to stdout, the rest to stderr, both without styles where they don't belong.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::error::{Error, Kind, Result};
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const PLACE: Style = AnsiColor::Blue.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Writes data to stdout. A reader that has heard enough (`| head`) is no error.
+pub fn data(text: impl AsRef<str>) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    let written = out.write_all(text.as_ref().as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::user(format!("cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line for people to stderr. There is nobody to tell when that fails.
+pub fn note(line: impl AsRef<str>) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
+}
+
+/// Tells an error and returns the exit code of its kind.
+pub fn failed(error: &Error) -> ExitCode {
+    note(describe(error));
+    ExitCode::from(error.kind().exit_code())
+}
+
+fn describe(error: &Error) -> String {
+    let mut text = format!("{ERROR}error:{ERROR:#} {error}");
+    if let Some(location) = error.location() {
+        text += &format!("\n  {PLACE}-->{PLACE:#} {location}");
+    }
+    let bug = "this is a bug in cutover: please report it, with the command and this message";
+    let hint = error
+        .hint_text()
+        .or((error.kind() == Kind::Internal).then_some(bug));
+    if let Some(hint) = hint {
+        text += &format!("\n{HINT}hint:{HINT:#} {hint}");
+    }
+    text
+}
+
+/// Prints what clap has to say: help and version are data, wrong usage is an error of the user (1; 2 means changes).
+pub fn usage(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    ExitCode::from(u8::from(error.use_stderr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Location;
+
+    #[test]
+    fn an_error_says_what_where_and_what_next() {
+        let error = Error::user("spec.to is missing")
+            .at(Location {
+                path: "intents/a.yaml".to_owned(),
+                line: 5,
+                column: 1,
+            })
+            .hint("name a cluster");
+        assert_eq!(
+            anstream::adapter::strip_str(&describe(&error)).to_string(),
+            "error: spec.to is missing\n  --> intents/a.yaml:5:1\nhint: name a cluster"
+        );
+        assert!(describe(&Error::internal("x")).contains("a bug"));
+    }
+}

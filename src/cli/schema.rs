@@ -1,0 +1,45 @@
+//! `cutover schema`: JSON Schemas for editors, CRDs for clusters.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{example, output};
+use crate::api::schema::{generated_files, json_schemas};
+use crate::error::{Error, Result};
+
+#[derive(Args, Debug)]
+pub struct SchemaCommand {
+    /// Print the JSON Schema of one kind: `config` (cutover.yaml), `migration`, `workloadprofile`; none: list them
+    #[arg(value_name = "KIND")]
+    kind: Option<String>,
+    /// Write schemas/*.json and deploy/crds/*.yaml into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "kind")]
+    dir: Option<PathBuf>,
+}
+
+impl SchemaCommand {
+    pub fn run(self) -> Result<ExitCode> {
+        if let Some(dir) = self.dir {
+            for (path, content) in generated_files()? {
+                example::write_file(&dir.join(&path), &content)?;
+                output::data(format!("{path}\n"))?;
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let schemas = json_schemas()?;
+        let names = || schemas.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        match self.kind.map(|kind| kind.to_lowercase()) {
+            Some(kind) => match schemas.get(&kind) {
+                Some(schema) => output::data(format!("{schema:#}\n"))?,
+                None => {
+                    return Err(Error::user(format!("there is no schema of {kind}"))
+                        .hint(format!("there is one of {}", names())));
+                }
+            },
+            None => output::data(schemas.keys().map(|name| name.clone() + "\n").collect::<String>())?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,63 @@
+//! `cutover validate`: what can be told without a cluster.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use super::{files, output};
+use crate::config::{self, Config};
+use crate::error::{Kind, Result};
+use crate::lint::{self, Context, Finding, Severity};
+use crate::manifest::{Limits, Set, Source, parse};
+use crate::report::{findings_github, findings_json, findings_summary, findings_text};
+
+#[derive(Args, Debug)]
+pub struct Validate {
+    /// The root of the repository; what is in its work tree is checked, committed or not
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
+    /// How findings are written; `github`: as annotations of a workflow
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Github,
+}
+
+impl Validate {
+    pub fn run(self) -> Result<ExitCode> {
+        let (objects, findings) = check(&self.path)?;
+        match self.output {
+            Format::Text => output::data(findings_text(&findings))?,
+            Format::Json => output::data(findings_json(&findings)?)?,
+            Format::Github => output::data(findings_github(&findings))?,
+        }
+        output::note(format!("objects: {objects}, {}", findings_summary(&findings)));
+        let failed = findings.iter().any(|finding| finding.severity == Severity::Error);
+        Ok(if failed {
+            ExitCode::from(Kind::User.exit_code())
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// Returns the number of objects under a root, and all that can be said about them.
+fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
+    let config = match Config::parse(&files::read_one(root, config::PATH)?.unwrap_or_default()) {
+        Ok(config) => config,
+        // Which files belong to a sync can't be told then.
+        Err(error) => return Ok((0, error.findings())),
+    };
+    let mut set = Set::new();
+    for file in files::read(root, |path| config.sync_of(path).is_some())? {
+        let parsed = parse(Source::new(&file.path), &file.content, &Limits::default());
+        set.update(&file.path, parsed);
+    }
+    Ok((set.iter().count(), lint::check(&set, &Context::built_in()?)))
+}
