@@ -106,6 +106,8 @@ pub struct Store {
     capacity: usize,
     next_cursor: u64,
     woken: Vec<Waker>,
+    /// Wakers that are no longer needed.
+    stale: Vec<Waker>,
 }
 
 #[derive(Debug, Default)]
@@ -129,6 +131,7 @@ impl Store {
             capacity: capacity.max(1),
             next_cursor: 0,
             woken: Vec::new(),
+            stale: Vec::new(),
         }
     }
 
@@ -259,9 +262,9 @@ impl Store {
             cursor.position += 1;
             return Poll::Ready(Ok(Arc::clone(entry)));
         }
-        if let Some(stale) = table.waiting.insert(cursor.id, context.waker().clone()) {
-            self.woken.push(stale);
-        }
+        // Not woken, only dropped: a reader that asks again while it waits would wake itself for ever.
+        self.stale
+            .extend(table.waiting.insert(cursor.id, context.waker().clone()));
         Poll::Pending
     }
 
@@ -271,7 +274,7 @@ impl Store {
             .get_mut(&cursor.resource)
             .and_then(|table| table.waiting.remove(&cursor.id))
         {
-            self.woken.push(waker);
+            self.stale.push(waker);
         }
     }
 
@@ -289,6 +292,11 @@ impl Store {
     /// may come back here.
     pub fn take_woken(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.woken)
+    }
+
+    /// Takes the wakers to drop once the lock around the store is released.
+    pub fn take_stale(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.stale)
     }
 
     fn advance(&mut self) -> u64 {
@@ -394,6 +402,15 @@ mod tests {
         assert!(store.subscribe(&THINGS, start + 1).is_ok());
         store.compact();
         assert!(store.subscribe(&THINGS, start + 1).is_err());
+    }
+
+    #[test]
+    fn a_reader_that_asks_again_while_it_waits_does_not_wake_itself() {
+        let mut store = Store::new(2);
+        let mut cursor = store.subscribe(&THINGS, store.revision()).unwrap();
+        assert!(next(&mut store, &mut cursor).is_none());
+        assert!(next(&mut store, &mut cursor).is_none());
+        assert!(store.take_woken().is_empty());
     }
 
     #[test]

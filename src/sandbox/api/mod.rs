@@ -258,9 +258,10 @@ impl ApiServer {
     fn with<T>(&self, verb: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.inner.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = verb(&mut state);
-        let woken = state.store.take_woken();
+        let (woken, unneeded) = (state.store.take_woken(), state.store.take_stale());
         let chores = state.owners.has_chores();
         drop(state);
+        drop(unneeded);
         for waker in woken {
             waker.wake();
         }
