@@ -129,7 +129,7 @@ impl Controller {
         let shown = cache
             .get(key)
             .and_then(|object| object.data.get("status").cloned());
-        if shown.as_ref() == Some(status) {
+        if shown.is_some_and(|shown| matches(&shown, status)) {
             return true;
         }
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.0, &api_resource());
@@ -143,6 +143,14 @@ impl Controller {
             }
         }
     }
+}
+
+/// Returns whether a status shows what is to be written; null stands for absent.
+fn matches(shown: &Value, status: &Value) -> bool {
+    let fields = status.as_object().into_iter().flatten();
+    fields
+        .into_iter()
+        .all(|(field, value)| shown.get(field).unwrap_or(&Value::Null) == value)
 }
 
 /// What of a Deployment's spec the controller acts on.
