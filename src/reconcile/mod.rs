@@ -1,10 +1,13 @@
-//! The loops. They meet only in the API server and in what they report, never by calling each other.
-//!
-//! - [`sync`]: from Git to the API server; shares what Git wants as [`sync::Desired`]
-//! - [`intents`]: from intents in the API server to effects, one worker each
+//! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
 pub mod intents;
+mod publish;
 mod records;
+mod run;
+mod settings;
 pub mod sync;
+mod templates;
 
+pub use publish::{Publisher, Reports};
 pub use records::GitRecords;
+pub use run::{Options, Summary, once, run};

@@ -350,7 +350,7 @@ pub(super) fn placement_findings(
         return vec![Finding::new(
             "PlacementExcludesTarget",
             format!("the policy's placement does not hold {to}: the scheduler would move the workload back"),
-            format!("add {to} to the policy's clusterAffinity in the same push"),
+            format!("add {to} to the policy's clusterAffinity, in a push before this one"),
         )];
     }
     let statically = placement.replica_scheduling.as_ref().is_some_and(|scheduling| {

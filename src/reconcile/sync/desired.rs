@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::report::Problem;
 use crate::cluster::{Cluster, Lookup, Served};
+use crate::config::{self, Config};
 use crate::error::{Error, Kind};
 use crate::manifest::{self, Manifest, Parsed, Set};
 use crate::name::{Gvk, Location, ObjectKey, Revision};
@@ -18,17 +19,37 @@ use crate::repo::{self, Change, ChangeKind, Repo};
 pub struct Selection {
     /// Directories or files; everything when empty.
     pub paths: Vec<String>,
+    /// The settings, and which of their syncs this is: other syncs' files are left to them.
+    pub config: Config,
+    pub sync: Option<String>,
     /// The namespace of objects that don't say theirs; without it, those are refused.
     pub namespace: Option<String>,
     pub limits: manifest::Limits,
 }
 
-/// Returns whether a file is meant for the cluster: YAML or JSON, not hidden, and not the tool's own settings.
-fn is_manifest(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let hidden = path.split('/').any(|part| part.starts_with('.'));
-    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    !hidden && path != "cutover.yaml" && matches!(extension, "yaml" | "yml" | "json")
+impl Selection {
+    /// Selects what one sync of `cutover.yaml` owns.
+    pub fn of(config: &Config, sync: &config::Sync) -> Self {
+        let folder = sync.path.trim_start_matches("./").trim_matches('/');
+        let whole = matches!(folder, "" | ".");
+        Self {
+            paths: if whole {
+                Vec::new()
+            } else {
+                vec![folder.to_owned()]
+            },
+            config: config.clone(),
+            sync: Some(sync.name.clone()),
+            namespace: sync.namespace.clone(),
+            limits: manifest::Limits::default(),
+        }
+    }
+
+    /// Returns whether a file is meant for the cluster, and for this sync.
+    fn owns(&self, path: &str) -> bool {
+        let owner = self.config.sync_of(path);
+        owner.is_some_and(|owner| self.sync.as_ref().is_none_or(|sync| *sync == owner.name))
+    }
 }
 
 /// What one revision wants, each object in the namespace it goes to.
@@ -118,7 +139,7 @@ impl Source {
         };
         let (gone, new): (Vec<_>, Vec<_>) = changes
             .into_iter()
-            .filter(|change| is_manifest(&change.path))
+            .filter(|change| self.selection.owns(&change.path))
             .partition(|change| change.kind == ChangeKind::Deleted);
         let contents = self
             .repo

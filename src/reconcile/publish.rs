@@ -1,0 +1,261 @@
+//! Turns what the other loops observed into commits on the status branch. Nobody waits for it: see [`super::GitRecords`]
+//! for what a phase waits for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::records::parse;
+use super::sync::{ObjectReport, ObjectResult, SyncReport};
+use crate::api::{self, Migration, MigrationStatus};
+use crate::cluster::{Observer, Outcome};
+use crate::error::Error;
+use crate::intent::record;
+use crate::name::ObjectKey;
+use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
+use crate::report::{self, CommitText, HeldObject, Overview, Problem, SyncOverview, TrailerKey};
+
+/// How long changes are gathered into one commit.
+const GATHER: Duration = Duration::from_millis(300);
+/// Before a publish that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// One sync's reports, under its name.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    pub name: String,
+    pub latest: watch::Receiver<Option<Arc<SyncReport>>>,
+}
+
+/// Keeps the status branch up to date.
+#[derive(Debug)]
+pub struct Publisher {
+    repo: Repo,
+    observer: Observer,
+    reports: Vec<Reports>,
+    /// What the branch holds of ours, so that nothing new costs nothing.
+    published: BTreeMap<String, Vec<u8>>,
+}
+
+impl Publisher {
+    pub const fn new(repo: Repo, observer: Observer, reports: Vec<Reports>) -> Self {
+        Self {
+            repo,
+            observer,
+            reports,
+            published: BTreeMap::new(),
+        }
+    }
+
+    /// Publishes whenever something has changed, until it is cancelled.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        let mut changes = self.observer.changes();
+        let mut wait = Duration::ZERO;
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            let published = self.once().await;
+            wait = GATHER;
+            if let Err(error) = published {
+                tracing::warn!(%error, "the status cannot be published");
+                wait = AGAIN;
+                continue;
+            }
+            let heard = async {
+                loop {
+                    match changes.recv().await {
+                        Ok(change) if change.key.group == api::GROUP => return,
+                        Err(RecvError::Lagged(_)) => return,
+                        Ok(_) => {}
+                        Err(RecvError::Closed) => std::future::pending().await,
+                    }
+                }
+            };
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = heard => {}
+                () = self.reported() => {}
+            }
+        }
+    }
+
+    /// Commits how things stand now, if that is news.
+    pub async fn once(&mut self) -> Result<Published, Error> {
+        let overview = self.overview();
+        let files = report::status_tree(&overview)?;
+        if self.published == files {
+            return Ok(Published::Unchanged(None));
+        }
+        let ours = files.clone();
+        let published = self
+            .repo
+            .publish(Branch::Status, move |tip| {
+                let mut edits = BTreeMap::new();
+                for (path, bytes) in &ours {
+                    if !is_behind(path, bytes, tip.read(path)?.as_deref())? {
+                        edits.insert(path.clone(), Some(bytes.clone()));
+                    }
+                }
+                let before = tip.read(report::SNAPSHOT_FILE)?;
+                let message = message(report::commit_text(before.as_deref(), &overview));
+                Ok(Draft {
+                    message,
+                    files: Files::Edit(edits),
+                })
+            })
+            .await?;
+        self.published = files;
+        Ok(published)
+    }
+
+    async fn reported(&self) {
+        let mut all: Vec<_> = self
+            .reports
+            .iter()
+            .map(|reports| reports.latest.clone())
+            .collect();
+        let changed = all.iter_mut().map(|latest| {
+            Box::pin(async move {
+                if latest.changed().await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            })
+        });
+        let changed: Vec<_> = changed.collect();
+        if changed.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        let _ = futures::future::select_all(changed).await;
+    }
+
+    fn overview(&mut self) -> Overview {
+        let syncs: Vec<SyncOverview> = self
+            .reports
+            .iter_mut()
+            .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
+            .collect();
+        let migrations = self
+            .observer
+            .list(api::GROUP, "Migration")
+            .iter()
+            .filter_map(|object| serde_json::from_value::<Migration>(Value::clone(object)).ok())
+            .collect();
+        let revision = syncs.iter().find_map(|sync| sync.revision.clone());
+        Overview {
+            revision,
+            syncs,
+            migrations,
+        }
+    }
+}
+
+fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
+    let Some(report) = report else {
+        return SyncOverview {
+            name: name.to_owned(),
+            ..SyncOverview::default()
+        };
+    };
+    let mut problems: Vec<Problem> = report
+        .problems
+        .iter()
+        .map(|problem| Problem {
+            message: problem.message.clone(),
+            location: problem.at.clone(),
+            hint: problem.hint.clone(),
+        })
+        .collect();
+    let mut undone = 0;
+    for (key, object) in &report.objects {
+        if matches!(&object.result, ObjectResult::Applied(outcome) if outcome.is_in_sync()) {
+            continue;
+        }
+        undone += 1;
+        problems.extend(problem(key, object));
+    }
+    let held_back = report
+        .held_back()
+        .map(|(object, by)| HeldObject {
+            object: object.clone(),
+            by: by.to_owned(),
+        })
+        .collect();
+    SyncOverview {
+        name: name.to_owned(),
+        revision: Some(report.revision.clone()),
+        in_sync: report.desired.saturating_sub(undone),
+        held_back,
+        problems,
+    }
+}
+
+/// What stands between an object and what Git wants of it; one that is held back is listed on its own.
+fn problem(key: &ObjectKey, object: &ObjectReport) -> Option<Problem> {
+    let location = object.source.clone();
+    let said = |message: String| Problem {
+        message: format!("{key}: {message}"),
+        location: location.clone(),
+        hint: None,
+    };
+    match &object.result {
+        ObjectResult::HeldBack { .. }
+        | ObjectResult::Applied(Outcome::Created | Outcome::Configured | Outcome::Unchanged) => None,
+        ObjectResult::Blocked { reason } => Some(said(reason.clone())),
+        ObjectResult::Applied(Outcome::NotServed) => Some(said("nobody serves this kind yet".to_owned())),
+        ObjectResult::Applied(Outcome::Conflict(conflicts)) => {
+            let fields: Vec<_> = conflicts
+                .iter()
+                .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
+                .collect();
+            Some(said(format!(
+                "others own fields that Git wants to change: {}",
+                fields.join(", ")
+            )))
+        }
+        ObjectResult::Applied(Outcome::Failed(failure)) => Some(Problem {
+            message: format!("{key}: {}", failure.message),
+            location: Some(failure.at.clone()),
+            hint: failure.hint.clone(),
+        }),
+    }
+}
+
+/// A record that has come further than our copy of the intent stays: the copy is from a cache.
+fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, Error> {
+    let Some(recorded) = recorded.filter(|_| path.starts_with("intents/")) else {
+        return Ok(false);
+    };
+    let ours = parse(path, ours)?;
+    let uid = ours
+        .pointer("/metadata/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let status = ours
+        .get("status")
+        .cloned()
+        .and_then(|status| serde_json::from_value(status).ok());
+    let Some(status): Option<MigrationStatus> = status else {
+        return Ok(true);
+    };
+    // One that somebody made unreadable is written anew.
+    Ok(parse(path, recorded).is_ok_and(|recorded| record::is_newer(&recorded, uid, &status)))
+}
+
+fn message(text: CommitText) -> Message {
+    let message = Message::new(text.subject).body(text.body);
+    text.trailers.into_iter().fold(message, |message, (key, value)| {
+        let trailer = match key {
+            TrailerKey::Revision => Trailer::Revision,
+            TrailerKey::Intent => Trailer::Intent,
+            TrailerKey::Phase => Trailer::Phase,
+        };
+        message.trailer(trailer, value)
+    })
+}

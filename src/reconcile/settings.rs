@@ -1,0 +1,126 @@
+//! `cutover.yaml` of the branch: read before anything else, and looked at again with every revision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{self, Config};
+use crate::error::{Error, Kind};
+use crate::name::Revision;
+use crate::repo::{self, Author, Branch, Repo};
+
+use super::sync::Desired;
+
+/// Between two tries to reach Git at the start.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The file and what it says.
+#[derive(Debug)]
+pub(super) struct Settings {
+    bytes: Option<Vec<u8>>,
+    pub(super) config: Config,
+}
+
+/// Reads the file; waits while Git can't be reached, and fails when what it says can't be used.
+pub(super) async fn first(options: &repo::Options, cancel: &CancellationToken) -> Result<Settings, Error> {
+    let repo = Repo::open(options.clone(), cancel.clone()).await?;
+    loop {
+        match read(&repo).await {
+            Err(error) if error.kind() == Kind::Unreachable => {
+                tracing::warn!(%error, "Git cannot be reached");
+                tokio::select! {
+                    () = cancel.cancelled() => return Err(error),
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+impl Settings {
+    /// Opens the repository with the status branch and the author that the file names.
+    pub(super) async fn open(
+        &self,
+        options: &repo::Options,
+        cancel: &CancellationToken,
+    ) -> Result<Repo, Error> {
+        if self.config.status.branch == options.branch {
+            return Err(Error::user(format!(
+                "the status branch {} is the branch that is synced",
+                options.branch
+            ))
+            .hint("name another one in cutover.yaml: status: {branch: cutover-status}"));
+        }
+        let options = repo::Options {
+            status_branch: self.config.status.branch.clone(),
+            author: Author {
+                name: self.config.author.name.clone(),
+                email: self.config.author.email.clone(),
+            },
+            ..options.clone()
+        };
+        Ok(Repo::open(options, cancel.clone()).await?)
+    }
+
+    /// Returns the new settings when a revision changes the file to something usable; until then the old ones stay.
+    pub(super) async fn changed(&self, repo: &Repo, mut desired: Desiring) -> Self {
+        loop {
+            if desired.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            let Some(revision) = desired
+                .borrow_and_update()
+                .as_ref()
+                .map(|desired| desired.revision.clone())
+            else {
+                continue;
+            };
+            let bytes = match at(repo, revision).await {
+                Ok(bytes) if bytes != self.bytes => bytes,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "cutover.yaml cannot be read; what it said before stays in force");
+                    continue;
+                }
+            };
+            match parse(bytes.as_deref()) {
+                Ok(config) => return Self { bytes, config },
+                Err(error) => {
+                    tracing::warn!(%error, at = ?error.location(), "what cutover.yaml said before stays in force");
+                }
+            }
+        }
+    }
+}
+
+type Desiring = watch::Receiver<Option<Arc<Desired>>>;
+
+async fn at(repo: &Repo, revision: Revision) -> Result<Option<Vec<u8>>, Error> {
+    let files = repo.files(revision, &[config::PATH]).await?;
+    let Some(change) = files.files.into_iter().next() else {
+        return Ok(None);
+    };
+    let mut contents = repo.read(vec![change.blob]).await?;
+    Ok(contents.pop().transpose()?)
+}
+
+async fn read(repo: &Repo) -> Result<Settings, Error> {
+    let bytes = repo.read_fresh(Branch::Source, config::PATH).await?;
+    let config = parse(bytes.as_deref())?;
+    Ok(Settings { bytes, config })
+}
+
+fn parse(bytes: Option<&[u8]>) -> Result<Config, Error> {
+    let config = bytes.map_or_else(|| Ok(Config::default()), Config::parse)?;
+    match config.syncs.iter().find(|sync| sync.prune) {
+        Some(sync) => Err(Error::user(format!(
+            "sync {} asks to prune, which this release cannot do",
+            sync.name
+        ))
+        .hint("take `prune: true` out of cutover.yaml; what Git no longer has is reported as orphaned")),
+        None => Ok(config),
+    }
+}

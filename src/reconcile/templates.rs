@@ -1,0 +1,25 @@
+//! The templates that Git wants, as the syncs of a run have read them.
+
+use super::intents::{Templates, Wanted};
+use super::sync::DesiredFeed;
+use crate::error::Error;
+use crate::name::ObjectKey;
+
+/// What every sync of a run wants.
+#[derive(Clone, Debug)]
+pub(super) struct AllTemplates(pub(super) Vec<DesiredFeed>);
+
+impl Templates for AllTemplates {
+    /// While one sync has read nothing yet, it can't be told whether Git wants a template to change.
+    fn template(&self, key: &ObjectKey) -> Result<Option<Wanted>, Error> {
+        let mut found = None;
+        for feed in &self.0 {
+            found = found.or(feed.template(key)?);
+        }
+        Ok(found)
+    }
+
+    fn revision(&self) -> Option<String> {
+        self.0.iter().find_map(Templates::revision)
+    }
+}
