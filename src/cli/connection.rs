@@ -1,11 +1,13 @@
-//! The flags that say where the cluster and the repository are.
+//! The flags that say where the cluster and the repository are, and what opens it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use sha2::{Digest, Sha256};
 
 use crate::cluster::{self, Cluster, ConnectOptions};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::repo::{Credentials, HttpsCredentials, Options, RemoteUrl, Secret, SshCredentials};
 
 /// Which Karmada API server.
 #[derive(Args, Debug)]
@@ -29,4 +31,93 @@ impl ClusterArgs {
         };
         Ok(cluster::connect(&options).await?)
     }
+}
+
+/// What opens the repository, and where its mirror is kept.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Git options")]
+pub struct GitArgs {
+    /// Where the mirror of the repository is kept; losing it costs a clone [default: under ~/.local/state/cutover]
+    #[arg(long, value_name = "DIR", env = "CUTOVER_STATE_DIR")]
+    state_dir: Option<PathBuf>,
+    /// A file with the token for https, read at each connection
+    #[arg(long, value_name = "FILE", conflicts_with = "git_token")]
+    git_token_file: Option<PathBuf>,
+    /// The token for https; better given by the environment, where other users can't read it
+    #[arg(long, value_name = "TOKEN", env = "CUTOVER_GIT_TOKEN", hide_env_values = true)]
+    git_token: Option<String>,
+    /// The user name that goes with the token
+    #[arg(long, value_name = "NAME")]
+    git_user: Option<String>,
+    /// The private key for ssh; default: the agent
+    #[arg(long, value_name = "FILE")]
+    git_ssh_key: Option<PathBuf>,
+    /// A file with the passphrase of that key
+    #[arg(long, value_name = "FILE", requires = "git_ssh_key")]
+    git_ssh_passphrase_file: Option<PathBuf>,
+    /// The host keys to trust; default: ~/.ssh/known_hosts
+    #[arg(long, value_name = "FILE")]
+    git_known_hosts: Option<PathBuf>,
+    /// More certificate authorities (PEM) to trust for https
+    #[arg(long, value_name = "FILE")]
+    git_ca_file: Option<PathBuf>,
+}
+
+impl GitArgs {
+    /// Returns how to open a branch of a repository.
+    pub fn options(&self, url: RemoteUrl, branch: &str) -> Result<Options> {
+        let state_dir = match &self.state_dir {
+            Some(dir) => dir.clone(),
+            None => default_state_dir(&url)?,
+        };
+        Ok(Options {
+            credentials: self.credentials(),
+            seed: fastrand::u64(..),
+            ..Options::new(url, branch, state_dir)
+        })
+    }
+
+    fn credentials(&self) -> Credentials {
+        let user = self.git_user.clone();
+        let https = match (&self.git_token, &self.git_token_file) {
+            (Some(token), _) => HttpsCredentials::Token {
+                user,
+                token: Secret::new(token),
+            },
+            (None, Some(path)) => HttpsCredentials::TokenFile {
+                user,
+                path: path.clone(),
+            },
+            (None, None) => HttpsCredentials::None,
+        };
+        let ssh = match &self.git_ssh_key {
+            Some(path) => SshCredentials::KeyFile {
+                path: path.clone(),
+                passphrase_file: self.git_ssh_passphrase_file.clone(),
+            },
+            None => SshCredentials::Agent,
+        };
+        Credentials {
+            https,
+            ssh,
+            known_hosts: self.git_known_hosts.clone(),
+            ca_file: self.git_ca_file.clone(),
+        }
+    }
+}
+
+/// Returns a directory of its own for each repository.
+fn default_state_dir(url: &RemoteUrl) -> Result<PathBuf> {
+    let base = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")));
+    let Some(base) = base else {
+        return Err(
+            Error::user("there is no home directory for the mirror of the repository")
+                .hint("pass --state-dir"),
+        );
+    };
+    let digest = Sha256::digest(url.to_string());
+    let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Ok(base.join("cutover").join(name))
 }

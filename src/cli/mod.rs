@@ -13,7 +13,10 @@ mod files;
 mod global;
 mod init;
 mod output;
+mod run;
 mod schema;
+mod signal;
+mod status;
 mod validate;
 
 use std::process::ExitCode;
@@ -36,11 +39,16 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of it, for a moment")]
 enum Command {
     /// Write a new repository to start from, or install what a control plane needs
     Init(init::Init),
     /// Check a repository's files offline: syntax, fields, references
     Validate(validate::Validate),
+    /// Reconcile: sync Git to the control plane, carry out intents, commit status
+    Run(run::Run),
+    /// Show what intents are doing
+    Status(status::Status),
     /// Print or write JSON Schemas and CRDs
     Schema(schema::SchemaCommand),
     /// Print a completion script for a shell
@@ -53,6 +61,8 @@ impl Cli {
         match self.command {
             Command::Init(command) => block_on(command.run()),
             Command::Validate(command) => command.run(),
+            Command::Run(command) => block_on(command.run()),
+            Command::Status(command) => block_on(command.run()),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),
         }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 
 use crate::error::{Error, Kind, Result};
+use crate::name::Location;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
@@ -34,15 +35,24 @@ pub fn failed(error: &Error) -> ExitCode {
     ExitCode::from(error.kind().exit_code())
 }
 
+/// Tells what is wrong with something in the user's files.
+pub fn problem(message: &str, location: Option<&Location>, hint: Option<&str>) {
+    note(lines(message, location, hint));
+}
+
 fn describe(error: &Error) -> String {
-    let mut text = format!("{ERROR}error:{ERROR:#} {error}");
-    if let Some(location) = error.location() {
-        text += &format!("\n  {PLACE}-->{PLACE:#} {location}");
-    }
     let bug = "this is a bug in cutover: please report it, with the command and this message";
     let hint = error
         .hint_text()
         .or((error.kind() == Kind::Internal).then_some(bug));
+    lines(&error.to_string(), error.location(), hint)
+}
+
+fn lines(message: &str, location: Option<&Location>, hint: Option<&str>) -> String {
+    let mut text = format!("{ERROR}error:{ERROR:#} {message}");
+    if let Some(location) = location {
+        text += &format!("\n  {PLACE}-->{PLACE:#} {location}");
+    }
     if let Some(hint) = hint {
         text += &format!("\n{HINT}hint:{HINT:#} {hint}");
     }
@@ -58,7 +68,6 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::Location;
 
     #[test]
     fn an_error_says_what_where_and_what_next() {
