@@ -109,21 +109,41 @@ pub async fn apply(
 
 /// Tries on the server what applying would give; nothing is written.
 pub async fn rehearse(cluster: &Cluster, manifest: &Manifest) -> Result<Value, Outcome> {
-    let served = match cluster.lookup(&manifest.gvk).await {
-        Ok(Lookup::Served(served)) => served,
-        Ok(Lookup::NotServed) => return Err(Outcome::NotServed),
-        Err(error) => return Err(failure(manifest, &error)),
-    };
-    match cluster
-        .writer(SYNC_MANAGER)
-        .apply(&served, &manifest.value, Mode::Rehearse)
-        .await
+    match cluster.lookup(&manifest.gvk).await {
+        Ok(Lookup::Served(served)) => send(cluster, &served, manifest, Mode::Rehearse).await,
+        Ok(Lookup::NotServed) => Err(Outcome::NotServed),
+        Err(error) => Err(failure(manifest, &error)),
+    }
+}
+
+/// Applies one object. What somebody changed by hand is drift and taken back; the fields of controllers are theirs.
+async fn send(cluster: &Cluster, served: &Served, manifest: &Manifest, mode: Mode) -> Result<Value, Outcome> {
+    if served.namespaced && manifest.key.namespace.is_none() {
+        return Err(overtaken(manifest, "it has no metadata.namespace".to_owned()));
+    }
+    let writer = cluster.writer(SYNC_MANAGER);
+    let mut applied = writer.apply(served, &manifest.value, mode).await;
+    if let Ok(Applied::Conflicts(fields)) = &applied
+        && fields.iter().all(|own| is_a_person(&own.manager))
     {
+        applied = writer.take_over(served, &manifest.value, mode).await;
+    }
+    match applied {
         Ok(Applied::Done(object)) => Ok(object),
         Ok(Applied::Conflicts(fields)) => Err(Outcome::Conflict(fields)),
         Ok(Applied::Precondition(why)) => Err(overtaken(manifest, why)),
+        // Discovery lists a new kind a moment before its paths are served.
+        Err(error) if error.code() == 404 && names_nothing(&error) => {
+            cluster.discovery().forget(&manifest.gvk);
+            Err(Outcome::NotServed)
+        }
         Err(error) => Err(failure(manifest, &error)),
     }
+}
+
+/// Returns whether a field manager is a tool in somebody's hands. `before-first-apply` is what was there without any.
+fn is_a_person(manager: &str) -> bool {
+    manager.starts_with("kubectl") || matches!(manager, "k9s" | "before-first-apply")
 }
 
 struct Applying<'a> {
@@ -156,19 +176,10 @@ impl Applying<'_> {
     }
 
     async fn send(&self, served: &Served, write: &Write) -> Outcome {
-        let manifest = &write.manifest;
-        if served.namespaced && manifest.key.namespace.is_none() {
-            return overtaken(manifest, "it has no metadata.namespace".to_owned());
-        }
-        match self
-            .cluster
-            .writer(SYNC_MANAGER)
-            .apply(served, &manifest.value, Mode::Write)
-            .await
-        {
-            Ok(Applied::Done(object)) => {
+        match send(self.cluster, served, &write.manifest, Mode::Write).await {
+            Ok(object) => {
                 if let Some(observer) = self.observer {
-                    observer.note(&manifest.key, &object);
+                    observer.note(&write.manifest.key, &object);
                 }
                 match &write.live {
                     None => Outcome::Created,
@@ -176,14 +187,7 @@ impl Applying<'_> {
                     Some(_) => Outcome::Configured,
                 }
             }
-            Ok(Applied::Conflicts(fields)) => Outcome::Conflict(fields),
-            Ok(Applied::Precondition(why)) => overtaken(manifest, why),
-            // Discovery lists a new kind a moment before its paths are served.
-            Err(error) if error.code() == 404 && names_nothing(&error) => {
-                self.cluster.discovery().forget(&manifest.gvk);
-                Outcome::NotServed
-            }
-            Err(error) => failure(manifest, &error),
+            Err(outcome) => outcome,
         }
     }
 }
@@ -217,9 +221,7 @@ fn failure(manifest: &Manifest, error: &Error) -> Outcome {
         |field| manifest.key_location(&pointer_of(&field)),
     );
     Outcome::Failed(Failure {
-        message: error
-            .status()
-            .map_or_else(|| error.to_string(), super::error::describe),
+        message: told(manifest, error),
         hint: error.hint().map(str::to_owned),
         at,
         passing: matches!(error.kind(), Kind::Unreachable | Kind::Auth | Kind::Conflict)
@@ -228,18 +230,34 @@ fn failure(manifest: &Manifest, error: &Error) -> Outcome {
     })
 }
 
-/// Returns the first field that a refusal names: in its causes, or as the one that a strict server doesn't know.
+/// Returns what the server says; of a Secret only where, as it likes to quote values.
+fn told(manifest: &Manifest, error: &Error) -> String {
+    match error.status() {
+        None => error.to_string(),
+        Some(status) if manifest.gvk.group.is_empty() && manifest.gvk.kind == "Secret" => {
+            let field = named_field(error)
+                .map(|field| format!(" at {field}"))
+                .unwrap_or_default();
+            format!(
+                "the API server refuses it{field} (HTTP {}, {})",
+                status.code, status.reason
+            )
+        }
+        Some(status) => super::error::describe(status),
+    }
+}
+
+/// Returns the first field that a refusal names: in its causes, or in the words of a server that doesn't know the field
+/// (`unknown field "spec.x"`) or can't take its value (`…, Kind=X): .spec.x: expected string`).
 fn named_field(error: &Error) -> Option<String> {
     let status = error.status()?;
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    causes
-        .map(|cause| &cause.field)
-        .find(|field| !field.is_empty())
-        .cloned()
-        .or_else(|| {
-            let (_, rest) = status.message.split_once("unknown field \"")?;
-            rest.split('"').next().map(str::to_owned)
-        })
+    let named = causes
+        .map(|cause| cause.field.as_str())
+        .find(|field| !field.is_empty());
+    let unknown = || status.message.split_once("unknown field \"")?.1.split('"').next();
+    let untyped = || status.message.split_once("): .")?.1.split(": ").next();
+    named.or_else(unknown).or_else(untyped).map(str::to_owned)
 }
 
 /// Returns a field path of the API server as a JSON pointer: `spec.items[0].x` is `/spec/items/0/x`.

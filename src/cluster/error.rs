@@ -63,7 +63,8 @@ impl Error {
             Self::Refused { status, .. } => match status.code {
                 401 | 403 => Kind::Auth,
                 409 => Kind::Conflict,
-                429 | 500.. => Kind::Unreachable,
+                429 => Kind::Unreachable,
+                500.. if !is_untyped(status) => Kind::Unreachable,
                 _ => Kind::User,
             },
         }
@@ -163,9 +164,15 @@ fn hint_of(status: &Status) -> Option<&'static str> {
         }
         409 => "somebody else changes the same fields: see who with `kubectl get --show-managed-fields`",
         429 => "the API server is overloaded; cutover tries again by itself",
+        500.. if is_untyped(status) => "compare the field with `kubectl explain` of its kind",
         500.. => "look at the logs of karmada-apiserver and of its webhooks",
         _ => return None,
     })
+}
+
+/// Returns whether server-side apply refused a manifest that doesn't fit the schema, which it says with a 500.
+fn is_untyped(status: &Status) -> bool {
+    status.message.starts_with("failed to create typed patch object")
 }
 
 fn without_secrets(error: &AuthError) -> String {

@@ -197,16 +197,21 @@ impl Writer {
 
     /// Applies a manifest, taking no field from anybody. With a `metadata.uid` in it, nothing is created anew.
     pub async fn apply(&self, served: &Served, manifest: &Value, mode: Mode) -> Result<Applied> {
+        self.apply_as(served, manifest, mode, false).await
+    }
+
+    /// Applies a manifest, and takes its fields from whoever owns them.
+    pub async fn take_over(&self, served: &Served, manifest: &Value, mode: Mode) -> Result<Applied> {
+        self.apply_as(served, manifest, mode, true).await
+    }
+
+    async fn apply_as(&self, served: &Served, manifest: &Value, mode: Mode, force: bool) -> Result<Applied> {
         let name = meta(manifest, "name").unwrap_or_default();
         let path = item(served, meta(manifest, "namespace"), name)?;
+        let options = if force { "&force=true" } else { "" };
+        let content = "application/apply-patch+yaml";
         match self
-            .send(
-                Method::PATCH,
-                &path,
-                "application/apply-patch+yaml",
-                manifest,
-                mode,
-            )
+            .send_with(Method::PATCH, &path, content, manifest, mode, options)
             .await
         {
             Ok(object) => Ok(Applied::Done(object)),
@@ -244,6 +249,18 @@ impl Writer {
         body: &Value,
         mode: Mode,
     ) -> Result<Value> {
+        self.send_with(method, path, content, body, mode, "").await
+    }
+
+    async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: &Value,
+        mode: Mode,
+        options: &str,
+    ) -> Result<Value> {
         let call = format!("cannot {} {path}", verb(&method));
         // A field that the server doesn't know would be dropped in silence otherwise.
         let validation = if method == Method::DELETE {
@@ -253,7 +270,7 @@ impl Writer {
         };
         let dry_run = if mode == Mode::Rehearse { "&dryRun=All" } else { "" };
         let uri = format!(
-            "{path}?fieldManager={}{validation}{dry_run}",
+            "{path}?fieldManager={}{validation}{dry_run}{options}",
             escape(self.manager)
         );
         let body = serde_json::to_vec(body).map_err(|error| Error::Malformed {

@@ -29,6 +29,8 @@ use Decision::{Differs, InSync, Undecided};
 pub fn owned_matches(desired: &Value, live: &Value, manager: &str) -> Decision {
     let mut entries = applied(live).filter(|entry| text(entry, "manager") == Some(manager));
     let entry = match (entries.next(), entries.next()) {
+        // A manager that owns nothing isn't recorded: a Namespace of which Git gives the name alone.
+        (None, _) if sent(desired).is_empty() => return InSync,
         (None, _) => return Differs,
         (Some(entry), None) if text(entry, "apiVersion") == text(desired, "apiVersion") => entry,
         // Applied through another version of the API: the server converts, we don't.

@@ -189,17 +189,26 @@ impl Sync {
         let touched = self.source.advance(revision).await?;
         self.watch();
         self.kinds = Kinds::find_out(&self.cluster, self.source.kinds()).await;
-        self.placed = self.source.place(&self.kinds);
-        for key in touched {
-            let placed = self.source.placed_key(&key, &self.kinds);
-            if self.source.mentions(&key) {
-                self.dropped.remove(&placed);
-                self.dirty.insert(placed);
-            } else {
-                self.standing.remove(&placed);
-                self.dropped.insert(placed);
-            }
+        let before = std::mem::replace(&mut self.placed, self.source.place(&self.kinds));
+        let touched = touched.iter().map(|key| self.source.placed_key(key, &self.kinds));
+        self.dirty
+            .extend(touched.filter(|key| self.placed.objects.contains_key(key)));
+        self.dirty.extend(
+            self.placed
+                .objects
+                .keys()
+                .filter(|key| !before.objects.contains_key(key))
+                .cloned(),
+        );
+        let gone = before
+            .objects
+            .into_keys()
+            .filter(|key| !self.placed.may_want(key) && !self.source.mentions(key));
+        for key in gone {
+            self.standing.remove(&key);
+            self.dropped.insert(key);
         }
+        self.dropped.retain(|key| !self.placed.may_want(key));
         self.share(revision);
         Ok(())
     }

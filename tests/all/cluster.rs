@@ -146,11 +146,13 @@ async fn every_request_says_who_asks() {
 async fn a_member_object_that_is_absent_is_told_from_a_cluster_that_is_unknown() {
     let about_object = json!({"group": "flink.apache.org", "kind": "flinkdeployments", "name": "orders"});
     let about_cluster = json!({"group": "cluster.karmada.io", "kind": "clusters", "name": "east"});
+    let about_same_kind = json!({"group": "other.dev", "kind": "flinkdeployments", "name": "orders"});
     let about_same_name = json!({"group": "cluster.karmada.io", "kind": "clusters", "name": "orders"});
     for (details, absent) in [
         (about_object, true),
         (about_cluster, false),
         (about_same_name, false),
+        (about_same_kind, false),
         (json!({}), false),
         (Value::Null, false),
     ] {

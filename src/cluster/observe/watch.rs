@@ -24,10 +24,19 @@ use crate::cluster::{Error, error};
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
 pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
+    // Each kind at a pace of its own: they all fail at the same moment.
+    let seed = watched
+        .gvk
+        .to_string()
+        .bytes()
+        .fold(cluster.limits().seed, |seed, byte| {
+            seed.wrapping_mul(31).wrapping_add(byte.into())
+        });
     Watch {
         kind: GroupKind::of(&watched.gvk),
         jitter: Jitter::new(&Limits {
             slowest: Duration::from_secs(30),
+            seed,
             ..cluster.limits().clone()
         }),
         cluster,

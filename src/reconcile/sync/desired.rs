@@ -314,6 +314,15 @@ pub(super) struct Placed {
     pub(super) frozen: BTreeSet<ObjectKey>,
 }
 
+impl Placed {
+    /// Returns whether Git wants an object, or may want it for all that could be read.
+    pub(super) fn may_want(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key)
+            || self.frozen.contains(key)
+            || self.refused.iter().any(|(manifest, _)| manifest.key == *key)
+    }
+}
+
 /// How the kinds in Git are served.
 #[derive(Debug, Default)]
 pub(super) struct Kinds {
