@@ -1,0 +1,206 @@
+//! What a schema does to a value before it is validated: nulls, defaults, pruning.
+
+use serde_json::{Map, Value};
+
+use super::{Child, Schema};
+
+impl Schema {
+    /// Fills in defaults, also where a null stands that the schema doesn't allow.
+    pub fn fill_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => self.default_fields(fields),
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.default_in_place(item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn default_fields(&self, fields: &mut Map<String, Value>) {
+        for (name, property) in &self.properties {
+            let Some(default) = &property.default else {
+                continue;
+            };
+            match fields.get(name) {
+                Some(Value::Null) if !property.nullable => {}
+                Some(_) => continue,
+                None => {}
+            }
+            fields.insert(name.clone(), default.clone());
+        }
+        for (name, value) in fields {
+            if let Some(schema) = self.child(name).schema() {
+                schema.default_in_place(value);
+            }
+        }
+    }
+
+    fn default_in_place(&self, value: &mut Value) {
+        if value.is_null()
+            && !self.nullable
+            && let Some(default) = &self.default
+        {
+            *value = default.clone();
+        }
+        self.fill_defaults(value);
+    }
+
+    /// Drops nulls from properties that are neither nullable nor have a default.
+    pub fn drop_nulls(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, value| {
+                    !(value.is_null()
+                        && matches!(self.child(name), Child::Declared(schema)
+                            if !schema.nullable && schema.default.is_none()))
+                });
+                for (name, value) in fields {
+                    if let Some(schema) = self.child(name).schema() {
+                        schema.drop_nulls(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.drop_nulls(item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops the fields that the schema doesn't know and returns their paths, sorted: `spec.foo`, `spec.list[0].bar`.
+    pub fn prune(&self, value: &mut Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        self.prune_at(value, "", &mut unknown);
+        unknown.sort();
+        unknown
+    }
+
+    /// Returns the paths of the fields that the schema doesn't know, without dropping them.
+    pub fn unknown_fields(&self, value: &Value) -> Vec<String> {
+        self.prune(&mut value.clone())
+    }
+
+    fn prune_at(&self, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                let join = |name: &str| {
+                    if path.is_empty() {
+                        name.to_owned()
+                    } else {
+                        format!("{path}.{name}")
+                    }
+                };
+                fields.retain(|name, _| {
+                    let known = !matches!(self.child(name), Child::Undeclared);
+                    if !known {
+                        unknown.push(join(name));
+                    }
+                    known
+                });
+                for (name, value) in fields {
+                    if let Some(schema) = self.child(name).schema() {
+                        schema.prune_at(value, &join(name), unknown);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for (index, item) in items.iter_mut().enumerate() {
+                    schema.prune_at(item, &format!("{path}[{index}]"), unknown);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::of_crd(&json!({
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "default": {},
+                    "properties": {
+                        "replicas": {"type": "integer", "default": 1},
+                        "note": {"type": "string"},
+                        "hint": {"type": "string", "nullable": true},
+                        "template": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                        "rules": {"type": "array", "items": {"type": "object", "properties": {
+                            "name": {"type": "string"},
+                            "weight": {"type": "integer", "default": 100},
+                        }}},
+                        "byName": {"type": "object", "additionalProperties": {
+                            "type": "object", "properties": {"on": {"type": "boolean", "default": true}},
+                        }},
+                    },
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn defaults_fill_what_is_missing_at_every_depth() {
+        let mut object = json!({"spec": {"rules": [{"name": "a"}, {"weight": 3}], "byName": {"x": {}}}});
+        schema().fill_defaults(&mut object);
+        assert_eq!(
+            object,
+            json!({"spec": {
+                "replicas": 1,
+                "rules": [{"name": "a", "weight": 100}, {"weight": 3}],
+                "byName": {"x": {"on": true}},
+            }})
+        );
+        let mut empty = json!({});
+        schema().fill_defaults(&mut empty);
+        assert_eq!(
+            empty,
+            json!({"spec": {"replicas": 1}}),
+            "a default has defaults too"
+        );
+    }
+
+    #[test]
+    fn a_null_is_replaced_by_the_default_or_dropped_unless_it_is_allowed() {
+        let mut object = json!({"spec": {"replicas": null, "note": null, "hint": null}});
+        schema().drop_nulls(&mut object);
+        schema().fill_defaults(&mut object);
+        assert_eq!(object, json!({"spec": {"replicas": 1, "hint": null}}));
+    }
+
+    #[test]
+    fn unknown_fields_are_pruned_and_told_except_where_they_are_preserved() {
+        let mut object = json!({
+            "apiVersion": "x/v1", "kind": "X",
+            "metadata": {"name": "a", "labels": {"any": "thing"}, "colour": "red"},
+            "spec": {"foo": 1, "template": {"any": {"thing": 1}}, "rules": [{"name": "a", "bar": 2}]},
+            "extra": true,
+        });
+        let unknown = schema().prune(&mut object);
+        assert_eq!(
+            unknown,
+            ["extra", "metadata.colour", "spec.foo", "spec.rules[0].bar"]
+        );
+        assert_eq!(
+            object,
+            json!({
+                "apiVersion": "x/v1", "kind": "X",
+                "metadata": {"name": "a", "labels": {"any": "thing"}},
+                "spec": {"template": {"any": {"thing": 1}}, "rules": [{"name": "a"}]},
+            })
+        );
+    }
+}
