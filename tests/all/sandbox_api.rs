@@ -1,18 +1,31 @@
 //! The sandbox's API server as clients see it: through kube in this process, and through kubectl over HTTP.
 
-use std::time::Duration;
+mod disturbed;
+mod garbage;
+mod reads;
+mod refusals;
+mod writes;
 
-use cutover::sandbox::api::{ApiServer, Options, gc};
-use futures::{StreamExt, TryStreamExt};
+use bytes::Bytes;
+use cutover::sandbox::api::{ApiServer, Options};
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{
-    Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
-};
+use kube::api::{Api, DynamicObject};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const WIDGETS: &str = "/apis/example.dev/v1/namespaces/default/widgets";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
 fn server() -> ApiServer {
-    ApiServer::new(Options::new("test", 1))
+    let server = ApiServer::new(Options::new("test", 1));
+    server.install(&widget_crd()).unwrap();
+    server
 }
 
 fn widget_crd() -> Value {
@@ -28,13 +41,18 @@ fn widget_crd() -> Value {
                 "name": "v1",
                 "served": true,
                 "storage": true,
-                "subresources": {"status": {}},
+                "subresources": {
+                    "status": {},
+                    "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+                },
+                "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
                 "schema": {"openAPIV3Schema": {
                     "type": "object",
                     "required": ["spec"],
                     "properties": {
                         "spec": {
                             "type": "object",
+                            "description": "What is wanted of the widget.",
                             "required": ["size"],
                             "properties": {
                                 "size": {"type": "integer", "minimum": 1},
@@ -42,7 +60,10 @@ fn widget_crd() -> Value {
                                 "tags": {"type": "array", "items": {"type": "string"}},
                             },
                         },
-                        "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}},
+                        "status": {
+                            "type": "object",
+                            "properties": {"ready": {"type": "boolean"}, "size": {"type": "integer"}},
+                        },
                     },
                 }},
             }],
@@ -60,18 +81,67 @@ fn config_maps(server: &ApiServer) -> Api<ConfigMap> {
     Api::namespaced(server.client("tester"), "default")
 }
 
-fn config_map(name: &str, data: &Value) -> ConfigMap {
+fn config_map(name: &str, data: Value) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}, "data": data})).unwrap()
 }
 
-fn widget(name: &str, spec: &Value) -> DynamicObject {
-    serde_json::from_value(json!({
-        "apiVersion": "example.dev/v1",
-        "kind": "Widget",
-        "metadata": {"name": name},
-        "spec": spec,
-    }))
-    .unwrap()
+fn widget(name: &str, spec: Value) -> DynamicObject {
+    serde_json::from_value(widget_json(name, spec)).unwrap()
+}
+
+fn widget_json(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec})
+}
+
+/// Sends a request as it is, and returns the answer's code and body.
+async fn send(
+    server: &ApiServer,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let (code, text) = send_text(server, method, path, content_type, body).await;
+    (code, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+async fn send_text(
+    server: &ApiServer,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: String,
+) -> (u16, String) {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", content_type);
+    let response = respond(server, request.body(Bytes::from(body)).unwrap()).await;
+    let code = response.status().as_u16();
+    (code, text(response).await)
+}
+
+async fn respond(server: &ApiServer, request: Request<Bytes>) -> Response<axum::body::Body> {
+    server.handle(request, "tester").await.unwrap()
+}
+
+async fn text(response: Response<axum::body::Body>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+async fn create(server: &ApiServer, path: &str, body: Value) -> Value {
+    let (code, created) = send(server, Method::POST, path, JSON, &body).await;
+    assert_eq!(code, 201, "{created}");
+    created
+}
+
+async fn get(server: &ApiServer, path: &str) -> Value {
+    send(server, Method::GET, path, "", &Value::Null).await.1
 }
 
 fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> (u16, String, String) {
@@ -79,144 +149,4 @@ fn refusal<T: std::fmt::Debug>(result: kube::Result<T>) -> (u16, String, String)
         kube::Error::Api(status) => (status.code, status.reason.clone(), status.message.clone()),
         other => panic!("not a refusal: {other}"),
     }
-}
-
-#[tokio::test]
-async fn objects_are_created_read_changed_and_deleted() {
-    let server = server();
-    let api = config_maps(&server);
-    let created = api
-        .create(&PostParams::default(), &config_map("a", &json!({"k": "v"})))
-        .await
-        .unwrap();
-    assert!(created.metadata.uid.is_some() && created.metadata.creation_timestamp.is_some());
-    assert_eq!(api.get("a").await.unwrap(), created);
-    assert_eq!(
-        refusal(
-            api.create(&PostParams::default(), &config_map("a", &json!({})))
-                .await
-        ),
-        (
-            409,
-            "AlreadyExists".to_owned(),
-            "configmaps \"a\" already exists".to_owned()
-        )
-    );
-
-    let merge = Patch::Merge(json!({"data": {"k": "w"}}));
-    let patched = api.patch("a", &PatchParams::default(), &merge).await.unwrap();
-    assert_ne!(
-        patched.metadata.resource_version,
-        created.metadata.resource_version
-    );
-    let again = api.patch("a", &PatchParams::default(), &merge).await.unwrap();
-    assert_eq!(
-        again.metadata.resource_version, patched.metadata.resource_version,
-        "a no-op writes nothing"
-    );
-
-    let (code, reason, _) = refusal(api.replace("a", &PostParams::default(), &created).await);
-    assert_eq!(
-        (code, reason.as_str()),
-        (409, "Conflict"),
-        "an update from an old read"
-    );
-    api.delete("a", &DeleteParams::default())
-        .await
-        .unwrap()
-        .unwrap_right();
-    assert_eq!(
-        refusal(api.get("a").await),
-        (
-            404,
-            "NotFound".to_owned(),
-            "configmaps \"a\" not found".to_owned()
-        )
-    );
-}
-
-#[tokio::test]
-async fn a_watch_sees_every_change_after_the_list() {
-    let server = server();
-    let api = config_maps(&server);
-    api.create(&PostParams::default(), &config_map("a", &json!({})))
-        .await
-        .unwrap();
-    let list = api.list(&ListParams::default()).await.unwrap();
-    assert_eq!(list.items.len(), 1);
-    let version = list.metadata.resource_version.unwrap();
-    let mut watch = api
-        .watch(&WatchParams::default(), &version)
-        .await
-        .unwrap()
-        .boxed();
-    let merge = Patch::Merge(json!({"data": {"k": "w"}}));
-    api.patch("a", &PatchParams::default(), &merge).await.unwrap();
-    api.delete("a", &DeleteParams::default()).await.unwrap();
-    assert!(matches!(
-        watch.try_next().await.unwrap(),
-        Some(WatchEvent::Modified(_))
-    ));
-    assert!(matches!(
-        watch.try_next().await.unwrap(),
-        Some(WatchEvent::Deleted(_))
-    ));
-}
-
-#[tokio::test]
-async fn a_crd_is_served_once_it_is_created() {
-    let server = server();
-    server.install(&widget_crd()).unwrap();
-    let api = widgets(&server);
-    let created = api
-        .create(&PostParams::default(), &widget("a", &json!({"size": 1})))
-        .await
-        .unwrap();
-    assert_eq!(created.metadata.generation, Some(1));
-    let status = Patch::Merge(json!({"spec": {"size": 9}, "status": {"ready": true}}));
-    let written = api
-        .patch_status("a", &PatchParams::default(), &status)
-        .await
-        .unwrap();
-    assert_eq!(
-        (&written.data["spec"]["size"], &written.data["status"]["ready"]),
-        (&json!(1), &json!(true))
-    );
-    assert_eq!(written.metadata.generation, Some(1));
-    let change = Patch::Merge(json!({"spec": {"size": 2}, "status": null}));
-    let written = api.patch("a", &PatchParams::default(), &change).await.unwrap();
-    assert_eq!(
-        (&written.data["spec"]["size"], &written.data["status"]["ready"]),
-        (&json!(2), &json!(true))
-    );
-    assert_eq!(written.metadata.generation, Some(2));
-}
-
-#[tokio::test]
-async fn a_deleted_namespace_takes_its_content_along() {
-    let server = server();
-    let collector = gc::spawn(server.clone(), Duration::ZERO);
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(server.client("tester"));
-    let namespace = serde_json::from_value(json!({"metadata": {"name": "n"}})).unwrap();
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
-    let api: Api<ConfigMap> = Api::namespaced(server.client("tester"), "n");
-    api.create(&PostParams::default(), &config_map("a", &json!({})))
-        .await
-        .unwrap();
-    let mut watch = namespaces
-        .watch(&WatchParams::default(), "0")
-        .await
-        .unwrap()
-        .boxed();
-    namespaces.delete("n", &DeleteParams::default()).await.unwrap();
-    loop {
-        if let Some(WatchEvent::Deleted(_)) = watch.try_next().await.unwrap() {
-            break;
-        }
-    }
-    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 0);
-    collector.abort();
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::registry::{CRDS, Generation, Kind, ScalePaths, Version};
-use super::rules::{self, Ownership, Rules};
+use super::rules::{Ownership, Rules};
 use super::status::{Cause, Status};
 use super::{ApiServer, Object, Resource, State, Subresource, WriteOptions, metadata};
 use crate::sandbox::store::Key;
@@ -52,8 +52,9 @@ impl State {
             manager: "kube-apiserver".to_owned(),
             api_version: crd_kind.api_version(version),
             subresource: Some(Subresource::Status),
+            now,
         };
-        rules::own(&crd_kind, version, Some(crd), &mut body, ownership, now);
+        version.rules.own(Some(crd), &mut body, version, &ownership);
         self.commit(&crd_kind, key, Some(crd), body, now);
     }
 

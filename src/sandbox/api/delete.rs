@@ -5,11 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::{self, Operation, Review};
+use super::commit::is_released;
 use super::registry::{CRDS, Kind, NAMESPACES};
 use super::status::Status;
 use super::{
-    Admission, ApiServer, DeleteOptions, List, ListOptions, Object, Operation, Propagation, Resource, Review,
-    State, metadata,
+    Admission, ApiServer, DeleteOptions, List, ListOptions, Object, Propagation, Resource, State, metadata,
 };
 use crate::sandbox::store::Key;
 
@@ -85,22 +86,20 @@ impl State {
     ) -> Result<Deleted, Status> {
         let old = Arc::clone(self.existing(kind, key)?);
         check_preconditions(kind, &old, options)?;
-        for hook in hooks {
-            hook.review(&Review {
-                operation: Operation::Delete,
-                resource: &kind.resource,
-                subresource: None,
-                namespace: kind.namespaced.then_some(key.namespace.as_str()),
-                name: &key.name,
-                old: Some(&old),
-                new: None,
-                user: &options.user,
-                dry_run: options.dry_run,
-                store: &self.store,
-            })?;
-        }
-        let was_terminating = metadata::is_terminating(&old);
-        if was_terminating && kind.resource == NAMESPACES {
+        let review = Review {
+            operation: Operation::Delete,
+            resource: &kind.resource,
+            subresource: None,
+            namespace: kind.namespaced.then_some(key.namespace.as_str()),
+            name: &key.name,
+            old: Some(&old),
+            new: None,
+            user: &options.user,
+            dry_run: options.dry_run,
+            store: &self.store,
+        };
+        admission::ask(hooks, &review)?;
+        if metadata::is_terminating(&old) && kind.resource == NAMESPACES {
             return Err(Status::conflict(
                 &kind.resource,
                 &key.name,
@@ -117,7 +116,7 @@ impl State {
             });
         }
         if gone {
-            self.erase(kind, key, (*old).clone(), now);
+            self.erase(kind, key, (*old).clone());
             return Ok(Deleted { object: old, gone });
         }
         if body == *old {
@@ -194,12 +193,4 @@ fn marked(kind: &Kind, old: &Value, propagation: Option<Propagation>, now: Times
         metadata::set(&mut body, "generation", Some(json!(generation + 1)));
     }
     body
-}
-
-fn is_released(kind: &Kind, body: &Value) -> bool {
-    let held_by_spec = kind.resource == NAMESPACES
-        && body["spec"]["finalizers"]
-            .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-    metadata::finalizers(body).next().is_none() && !held_by_spec
 }

@@ -166,7 +166,7 @@ fn references(object: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// Starts the task that carries out the chores of a server, each round `lag` after it became known.
+/// Starts the task that carries out the chores of a server, in rounds, each `lag` after its first chore became known.
 pub fn spawn(server: ApiServer, lag: Duration) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
@@ -178,9 +178,9 @@ pub fn spawn(server: ApiServer, lag: Duration) -> JoinHandle<()> {
 }
 
 impl ApiServer {
-    /// Carries out what there is to do now, and what follows from it.
-    pub fn carry_out_chores(&self) {
-        while let Some(chore) = self.with(|state| state.owners.chores.pop_front()) {
+    /// Carries out what there is to do now; what follows from it is for the next round.
+    fn carry_out_chores(&self) {
+        for chore in self.with(|state| std::mem::take(&mut state.owners.chores)) {
             if self.carry_out(&chore).is_err() {
                 self.retry_later(chore, RETRY.0);
             }

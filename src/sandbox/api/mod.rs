@@ -3,6 +3,8 @@
 //! [`ApiServer`] has synchronous, atomic verbs on values; `http` puts the protocol of Kubernetes on top, for kube
 //! clients in this process and for kubectl. What it doesn't do it refuses as a real server would.
 
+mod admission;
+mod commit;
 mod crd;
 mod delete;
 /// Garbage collection by owner, namespace deletion: what kube-controller-manager does with what verbs leave behind.
@@ -10,6 +12,7 @@ pub mod gc;
 /// Requests to verbs, answers to responses.
 pub mod http;
 mod metadata;
+mod object_meta;
 mod options;
 mod read;
 /// The kinds that are served.
@@ -45,11 +48,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::sandbox::store::Store;
 
 pub use crate::sandbox::store::{Object, Resource};
+pub use admission::{Admission, Operation, Review};
 pub use http::{Aggregated, Fault, Faults, RequestInfo};
 pub use options::{
     DeleteOptions, FieldValidation, List, ListOptions, Patch, Propagation, Subresource, VersionMatch,
@@ -105,37 +108,6 @@ pub fn clock_from(start: Timestamp) -> Clock {
             .and_then(|elapsed| start.checked_add(elapsed).ok())
             .unwrap_or(start)
     })
-}
-
-/// What a write is about to do, for admission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    Delete,
-}
-
-/// One write under review.
-#[derive(Debug)]
-pub struct Review<'a> {
-    pub operation: Operation,
-    pub resource: &'a Resource,
-    pub subresource: Option<Subresource>,
-    pub namespace: Option<&'a str>,
-    pub name: &'a str,
-    pub old: Option<&'a Value>,
-    /// What is to be written; nothing on deletion.
-    pub new: Option<&'a Value>,
-    pub user: &'a str,
-    pub dry_run: bool,
-    /// The other objects, as they are at this moment. A hook must not call the server's verbs: it runs within one.
-    pub store: &'a Store,
-}
-
-/// A webhook: refuses a write, or changes what is written.
-pub trait Admission: Send + Sync {
-    /// Returns the object to write instead, if it is to be changed.
-    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status>;
 }
 
 /// An API server: clones are the same server.

@@ -123,14 +123,6 @@ impl Registry {
     pub fn remove(&mut self, resource: &Resource) {
         self.kinds.remove(resource);
     }
-
-    /// Returns the kind that an `apiVersion` and `kind` name.
-    pub fn find(&self, api_version: &str, kind: &str) -> Option<&Arc<Kind>> {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        self.kinds
-            .values()
-            .find(|served| served.group() == group && served.kind == kind)
-    }
 }
 
 /// Returns an object as a version of its kind shows it; sandbox kinds convert by name alone, as the strategy

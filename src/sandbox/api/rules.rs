@@ -1,244 +1,312 @@
 //! Where the verbs meet the pure rules: schemas, patches, field ownership, selectors.
 
-#![allow(clippy::unnecessary_wraps, clippy::type_complexity)]
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::registry::{Generation, Kind, ScalePaths, Version};
-use super::status::{Cause, Status};
-use super::{Patch, Resource, Subresource, metadata};
+use super::apply::{self, ApplyError, Resets, Writer};
+use super::builtin::{self, BuiltIn};
+use super::patch::{self, PatchError};
+use super::registry::{CRDS, Generation, Kind, ScalePaths, Version};
+use super::schema::{FieldError, Schema};
+use super::selector::{FieldSelector, Selector, selectable_fields};
+use super::status::{Cause, Reason, Status};
+use super::{Patch, Resource, Subresource, crd, metadata, object_meta};
 
-/// What the schema of one version of a kind says.
-#[derive(Debug, Default)]
-pub struct Rules {}
+/// What is known of the objects of one version of a kind.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    pub schema: Arc<Schema>,
+    /// The fields that a field selector may name, beside name and namespace.
+    selectable: Vec<String>,
+    built_in: Option<&'static BuiltIn>,
+}
 
 /// Who comes to own the fields of a write.
-#[allow(dead_code, reason = "ownership is recorded once apply lands")]
 #[derive(Clone, Debug)]
 pub(super) struct Ownership {
     pub manager: String,
     pub api_version: String,
     pub subresource: Option<Subresource>,
-}
-
-/// What an apply has decided about the ownership of fields.
-#[derive(Debug)]
-pub(super) struct Applied {}
-
-impl Applied {
-    #[allow(clippy::unused_self)]
-    pub(super) fn record(self, _body: &mut Value, _now: Timestamp) {}
+    pub now: Timestamp,
 }
 
 impl Rules {
-    pub(super) fn of_crd_version(_version: &Value, _field: &str) -> Result<Self, Vec<Cause>> {
-        Ok(Self {})
+    /// Reads the schema of a CRD's version; `field` is where it stands in the CRD.
+    pub(super) fn of_crd_version(version: &Value, field: &str) -> Result<Self, Vec<Cause>> {
+        let source = &version["schema"]["openAPIV3Schema"];
+        if source.is_null() {
+            return Err(vec![Cause::required(field, "schemas are required")]);
+        }
+        let schema = Schema::of_crd(source).map_err(|errors| {
+            let below = |error: FieldError| FieldError {
+                field: format!("{field}.{}", error.field),
+                ..error
+            };
+            errors
+                .into_iter()
+                .map(|error| cause(&below(error)))
+                .collect::<Vec<_>>()
+        })?;
+        let paths = version["selectableFields"].as_array().into_iter().flatten();
+        Ok(Self {
+            schema: Arc::new(schema),
+            selectable: paths
+                .filter_map(|path| path["jsonPath"].as_str())
+                .map(|path| path.trim_start_matches('.').to_owned())
+                .collect(),
+            built_in: None,
+        })
+    }
+
+    /// Refuses what can't be read as the kind, drops what the schema doesn't know and returns the paths of that.
+    pub(super) fn read(
+        &self,
+        kind: &Kind,
+        version: &Version,
+        body: &mut Value,
+    ) -> Result<Vec<String>, Status> {
+        if let Some(error) = self.built_in.and_then(|_| self.schema.decode_error(body)) {
+            let message = format!(
+                "{kind} in version \"{}\" cannot be handled as a {kind}: {error}",
+                version.name,
+                kind = kind.kind
+            );
+            return Err(Status::bad_request(message));
+        }
+        let unknown = self.schema.prune(body);
+        self.schema.drop_nulls(body);
+        Ok(unknown)
+    }
+
+    /// Fills in what the client left out.
+    pub(super) fn fill_defaults(&self, body: &mut Value) {
+        match self.built_in {
+            Some(kind) => kind.default(body),
+            None => self.schema.fill_defaults(body),
+        }
+    }
+
+    /// Returns what is wrong with an object; `old` is what it replaces.
+    pub(super) fn validate(&self, kind: &Kind, body: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = object_meta::validate(kind, body, old);
+        let errors = match self.built_in {
+            Some(built_in) => builtin::validate(built_in, body, old),
+            None => self.schema.validate(body, old),
+        };
+        causes.extend(errors.iter().map(cause));
+        if kind.resource == CRDS {
+            causes.extend(crd::validate(body));
+        }
+        causes
+    }
+
+    /// Records who owns what a create, an update or a patch changes.
+    pub(super) fn own(
+        &self,
+        old: Option<&Value>,
+        body: &mut Value,
+        version: &Version,
+        ownership: &Ownership,
+    ) {
+        apply::update(
+            old,
+            body,
+            &self.schema,
+            ownership.writer(),
+            ownership.resets(version),
+        );
+    }
+
+    /// Returns the object that an apply makes of the live one, with its owners.
+    pub(super) fn apply(
+        &self,
+        live: Option<&Value>,
+        configuration: &Value,
+        version: &Version,
+        ownership: &Ownership,
+        force: bool,
+    ) -> Result<Value, Status> {
+        let resets = ownership.resets(version);
+        apply::apply(
+            live,
+            configuration,
+            &self.schema,
+            ownership.writer(),
+            resets,
+            force,
+        )
+        .map_err(refused_apply)
+    }
+
+    /// Returns an object as a patch changes it.
+    pub(super) fn patch(&self, object: &Value, change: &Patch) -> Result<Value, Status> {
+        match change {
+            Patch::Strategic(change) if self.built_in.is_some() => {
+                patch::strategic(object, change, &self.schema).map_err(|error| refused_patch(&error))
+            }
+            change => patch_untyped(object, change),
+        }
     }
 }
 
-const SCALABLE: &[&str] = &["deployments", "replicasets", "statefulsets"];
+impl Ownership {
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            manager: &self.manager,
+            api_version: &self.api_version,
+            subresource: self.subresource.map(Subresource::as_str),
+            now: self.now,
+        }
+    }
 
-/// Group, version, kind, plural, short names, namespaced, status, generation.
-#[rustfmt::skip]
-const BUILT_IN: &[(&str, &str, &str, &str, &[&str], bool, bool, Generation)] = &[
-    ("", "v1", "Namespace", "namespaces", &["ns"], false, true, Generation::None),
-    ("", "v1", "ConfigMap", "configmaps", &["cm"], true, false, Generation::None),
-    ("", "v1", "Secret", "secrets", &[], true, false, Generation::None),
-    ("", "v1", "Service", "services", &["svc"], true, true, Generation::None),
-    ("", "v1", "ServiceAccount", "serviceaccounts", &["sa"], true, false, Generation::None),
-    ("", "v1", "Pod", "pods", &["po"], true, true, Generation::Content),
-    ("", "v1", "Node", "nodes", &["no"], false, true, Generation::None),
-    ("", "v1", "Event", "events", &["ev"], true, false, Generation::None),
-    ("apps", "v1", "Deployment", "deployments", &["deploy"], true, true, Generation::ContentAndAnnotations),
-    ("apps", "v1", "StatefulSet", "statefulsets", &["sts"], true, true, Generation::Content),
-    ("apps", "v1", "ReplicaSet", "replicasets", &["rs"], true, true, Generation::Content),
-    ("coordination.k8s.io", "v1", "Lease", "leases", &[], true, false, Generation::None),
-    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", &["crd", "crds"], false, true, Generation::Content),
-    ("rbac.authorization.k8s.io", "v1", "Role", "roles", &[], true, false, Generation::None),
-    ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", &[], true, false, Generation::None),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", &[], false, false, Generation::None),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", &[], false, false, Generation::None),
-];
+    fn resets(&self, version: &Version) -> Resets {
+        match self.subresource {
+            Some(Subresource::Status) => Resets::AllButStatus,
+            None if version.status => Resets::Status,
+            _ => Resets::Nothing,
+        }
+    }
+}
 
-pub(super) fn built_in_kinds() -> Vec<Kind> {
-    BUILT_IN
-        .iter()
-        .map(
-            |&(group, version, kind, plural, short_names, namespaced, status, generation)| Kind {
-                resource: Resource::new(group, plural),
-                kind: kind.to_owned(),
-                list_kind: format!("{kind}List"),
-                singular: kind.to_lowercase(),
-                short_names: short_names.iter().map(|name| (*name).to_owned()).collect(),
-                categories: Vec::new(),
-                namespaced,
-                custom: false,
-                generation,
-                unconditional_update: !matches!(plural, "leases" | "customresourcedefinitions"),
-                versions: vec![Version {
-                    name: version.to_owned(),
-                    served: true,
-                    storage: true,
-                    status,
-                    scale: SCALABLE.contains(&plural).then(|| ScalePaths {
-                        spec_replicas: "/spec/replicas".to_owned(),
-                        status_replicas: "/status/replicas".to_owned(),
-                        selector: Some("/spec/selector".to_owned()),
-                    }),
-                    rules: Rules::default(),
-                }],
-            },
-        )
-        .collect()
+/// Returns a value without a schema as a patch changes it.
+pub(super) fn patch_untyped(object: &Value, change: &Patch) -> Result<Value, Status> {
+    let patched = match change {
+        Patch::Json(operations) => patch::json(object, operations),
+        Patch::Merge(change) => patch::merge(object, change),
+        Patch::Strategic(_) | Patch::Apply(_) => {
+            let accepted = ["application/json-patch+json", "application/merge-patch+json"];
+            return Err(Status::unsupported_media_type(&accepted));
+        }
+    };
+    patched.map_err(|error| refused_patch(&error))
 }
 
 /// Which objects a list or a watch is about.
 #[derive(Debug)]
 pub(super) struct Selection {
     namespace: Option<String>,
-    terms: Vec<(String, Option<String>, bool)>,
-    fields: Vec<(String, String, bool)>,
+    labels: Selector,
+    fields: FieldSelector,
 }
 
 impl Selection {
     pub(super) fn parse(
-        _kind: &Kind,
+        kind: &Kind,
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
     ) -> Result<Self, Status> {
-        let split = |text: &str| -> Vec<(String, Option<String>, bool)> {
-            text.split(',')
-                .map(str::trim)
-                .filter(|term| !term.is_empty())
-                .map(|term| {
-                    match (
-                        term.split_once("!="),
-                        term.split_once('='),
-                        term.strip_prefix('!'),
-                    ) {
-                        (Some((name, value)), _, _) => (name.to_owned(), Some(value.to_owned()), false),
-                        (_, Some((name, value)), _) => (
-                            name.to_owned(),
-                            Some(value.trim_start_matches('=').to_owned()),
-                            true,
-                        ),
-                        (_, _, Some(name)) => (name.to_owned(), None, false),
-                        _ => (term.to_owned(), None, true),
-                    }
-                })
-                .collect()
-        };
+        let bad_request = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
+        let labels = Selector::parse(labels).map_err(|error| bad_request(&error))?;
+        let fields = FieldSelector::parse(fields).map_err(|error| bad_request(&error))?;
+        let known = kind
+            .storage()
+            .map(|version| version.rules.selectable.as_slice())
+            .unwrap_or_default();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        if let Some(error) = fields.unsupported(&known) {
+            let field = error.to_string().replace("field label not supported: ", "");
+            if kind.custom || !known.is_empty() {
+                return Err(bad_request(&error));
+            }
+            let message = format!(
+                "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            );
+            return Err(Status::bad_request(message));
+        }
         Ok(Self {
             namespace: namespace.map(str::to_owned),
-            terms: split(labels),
-            fields: split(fields)
-                .into_iter()
-                .map(|(name, value, equal)| (name, value.unwrap_or_default(), equal))
-                .collect(),
+            labels,
+            fields,
         })
     }
 
     pub(super) fn matches(&self, object: &Value) -> bool {
-        let in_namespace = self
-            .namespace
-            .as_ref()
-            .is_none_or(|namespace| metadata::text(object, "namespace") == namespace);
-        let labels = self.terms.iter().all(|(name, value, wanted)| {
-            let label = object["metadata"]["labels"].get(name).and_then(Value::as_str);
-            let holds = match value {
-                Some(value) => label == Some(value),
-                None => label.is_some(),
-            };
-            holds == *wanted
-        });
-        let fields = self.fields.iter().all(|(path, value, equal)| {
-            let pointer = format!("/{}", path.replace('.', "/"));
-            (object
-                .pointer(&pointer)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                == value)
-                == *equal
-        });
-        in_namespace && labels && fields
+        let namespace = self.namespace.as_deref();
+        namespace.is_none_or(|namespace| metadata::text(object, "namespace") == namespace)
+            && (self.labels.is_empty() || self.labels.selects(object))
+            && (self.fields.is_empty() || self.fields.selects(object))
     }
 
+    /// Returns whether neither labels nor fields are selected.
     pub(super) fn is_everything(&self) -> bool {
-        self.terms.is_empty() && self.fields.is_empty()
+        self.labels.is_empty() && self.fields.is_empty()
     }
 }
 
-pub(super) fn prune(_kind: &Kind, _version: &Version, _body: &mut Value) -> Result<Vec<String>, Status> {
-    Ok(Vec::new())
+/// Returns the kinds that every server has.
+pub(super) fn built_in_kinds() -> impl Iterator<Item = Kind> {
+    builtin::KINDS.iter().map(built_in_kind)
 }
 
-pub(super) fn default(_kind: &Kind, _version: &Version, _body: &mut Value) {}
-
-pub(super) fn own(
-    _kind: &Kind,
-    _version: &Version,
-    _old: Option<&Value>,
-    _body: &mut Value,
-    _ownership: Ownership,
-    _now: Timestamp,
-) {
-}
-
-pub(super) fn validate(kind: &Kind, _version: &Version, body: &Value, _old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if metadata::name(body).is_empty() {
-        causes.push(Cause::required(
-            "metadata.name",
-            "name or generateName is required",
-        ));
+fn built_in_kind(kind: &'static BuiltIn) -> Kind {
+    let resource = Resource::new(kind.group, kind.plural);
+    Kind {
+        kind: kind.kind.to_owned(),
+        list_kind: format!("{}List", kind.kind),
+        singular: kind.singular(),
+        short_names: kind.short_names.iter().map(|&name| name.to_owned()).collect(),
+        categories: kind
+            .categories
+            .iter()
+            .map(|&category| category.to_owned())
+            .collect(),
+        namespaced: kind.namespaced,
+        custom: false,
+        generation: match kind.generation {
+            builtin::Generation::Never => Generation::None,
+            builtin::Generation::Spec => Generation::Content,
+            builtin::Generation::SpecAndAnnotations => Generation::ContentAndAnnotations,
+        },
+        unconditional_update: resource != CRDS && kind.plural != "leases",
+        versions: vec![Version {
+            name: kind.version.to_owned(),
+            served: true,
+            storage: true,
+            status: kind.status,
+            scale: kind.scale.then(|| ScalePaths {
+                spec_replicas: "/spec/replicas".to_owned(),
+                status_replicas: "/status/replicas".to_owned(),
+                selector: Some("/spec/selector".to_owned()),
+            }),
+            rules: Rules {
+                schema: kind.schema(),
+                selectable: selectable_fields(kind.group, kind.plural)
+                    .iter()
+                    .map(|&path| path.to_owned())
+                    .collect(),
+                built_in: Some(kind),
+            },
+        }],
+        resource,
     }
-    if kind.resource == super::registry::CRDS {
-        causes.extend(super::crd::validate(body));
-    }
-    causes
 }
 
-pub(super) fn apply(
-    _kind: &Kind,
-    _version: &Version,
-    _live: Option<&Value>,
-    _configuration: &Value,
-    _ownership: Ownership,
-    _force: bool,
-) -> Result<(Value, Applied), Status> {
-    Err(Status::unsupported_media_type(&[
-        "application/json-patch+json",
-        "application/merge-patch+json",
-    ]))
+fn cause(error: &FieldError) -> Cause {
+    Cause::new(error.mistake.reason(), error.body(), error.field.clone())
 }
 
-/// Returns an object as a patch changes it.
-pub(super) fn patch(of: Option<(&Kind, &Version)>, object: &Value, patch: &Patch) -> Result<Value, Status> {
-    let _ = of;
-    let mut patched = object.clone();
-    match patch {
-        Patch::Json(operations) => {
-            let operations: json_patch::Patch = serde_json::from_value(operations.clone())
-                .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-            json_patch::patch(&mut patched, &operations).map_err(|_| Status::patch_failed())?;
+fn refused_apply(error: ApplyError) -> Status {
+    let message = error.to_string();
+    match error {
+        ApplyError::Conflicts(conflicts) => {
+            let cause = |conflict: apply::Conflict| {
+                Cause::new("FieldManagerConflict", conflict.message(), conflict.field())
+            };
+            Status::new(409, Reason::Conflict, message)
+                .with_causes(conflicts.into_iter().map(cause).collect())
         }
-        Patch::Merge(change) if change.is_object() => json_patch::merge(&mut patched, change),
-        Patch::Merge(change) => {
-            return Err(Status::bad_request(format!(
-                "error decoding patch: {change} is not an object"
-            )));
-        }
-        Patch::Strategic(_) | Patch::Apply(_) => {
-            return Err(Status::unsupported_media_type(&[
-                "application/json-patch+json",
-                "application/merge-patch+json",
-            ]));
-        }
+        ApplyError::BadRequest(_) => Status::bad_request(message),
+        // As a real server answers: without a reason.
+        ApplyError::Untyped(_) => Status::new(500, Reason::Unknown, message),
     }
-    if patched["metadata"].is_null() {
-        patched["metadata"] = json!({});
+}
+
+fn refused_patch(error: &PatchError) -> Status {
+    match error {
+        PatchError::Rejected(_) => Status::patch_failed(),
+        PatchError::Decode(_) | PatchError::MissingKey(_) => Status::bad_request(error.to_string()),
     }
-    Ok(patched)
 }

@@ -4,44 +4,85 @@
 use serde_json::{Map, Value, json};
 
 use super::metadata;
-use super::registry::{CRDS, Kind, NAMESPACES, Version, api_version};
+use super::registry::{CRDS, Kind, NAMESPACES, Version};
 use super::status::{Cause, Status};
 use super::{Resource, Subresource, crd};
 
 const NODES: Resource = Resource::new("", "nodes");
 const PODS: Resource = Resource::new("", "pods");
 
-/// Sees to it that a body is of the kind and version of the request; what it leaves out is filled in later.
-pub(super) fn check_type(kind: &Kind, version: &Version, body: &Value) -> Result<(), Status> {
-    let expected = api_version(kind.group(), &version.name);
-    let said_version = body["apiVersion"].as_str();
-    let said_kind = body["kind"].as_str();
-    if kind.custom && !body.is_null() && said_kind.is_none() {
-        return Err(Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in '{body}'",
-            kind.kind
-        )));
+/// What a body says of its type.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    body: bool,
+    api_version: Option<String>,
+    kind: Option<String>,
+    name: String,
+}
+
+/// Returns what a body says of its type.
+pub(super) fn type_of(body: &Value) -> Said {
+    Said {
+        body: true,
+        api_version: body["apiVersion"].as_str().map(str::to_owned),
+        kind: body["kind"].as_str().map(str::to_owned),
+        name: metadata::name(body).to_owned(),
     }
-    if let Some(said) = said_version.filter(|said| *said != expected) {
+}
+
+/// Returns the version of a request: that of the path, or that of the body; what the body says must fit.
+pub(super) fn version_of<'a>(
+    kind: &'a Kind,
+    version: Option<&str>,
+    said: &Said,
+) -> Result<&'a Version, Status> {
+    let version = match (version, &said.api_version) {
+        (Some(version), _) => kind.served(version),
+        (None, None) => kind.storage(),
+        (None, Some(said)) => kind
+            .versions
+            .iter()
+            .find(|version| kind.api_version(version) == *said),
+    };
+    let version = version.ok_or_else(Status::no_such_resource)?;
+    check_type(kind, version, said)?;
+    Ok(version)
+}
+
+fn check_type(kind: &Kind, version: &Version, said: &Said) -> Result<(), Status> {
+    let expected = kind.api_version(version);
+    if kind.custom && said.body && said.kind.is_none() {
+        let message = format!(
+            "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing",
+            kind.kind
+        );
+        return Err(Status::bad_request(message));
+    }
+    if let Some(said) = said.api_version.as_deref().filter(|said| *said != expected) {
         return Err(Status::bad_request(format!(
             "the API version in the data ({said}) does not match the expected API version ({expected})"
         )));
     }
-    match said_kind {
-        Some(said) if said != kind.kind && kind.custom => {
-            let cause = Cause::invalid_value("kind", &said.into(), &format!("must be {}", kind.kind));
-            Err(Status::invalid(
-                kind.group(),
-                said,
-                metadata::name(body),
-                vec![cause],
-            ))
+    match said.kind.as_deref() {
+        Some(other) if other != kind.kind && kind.custom => {
+            let cause = Cause::invalid_value("kind", &other.into(), &format!("must be {}", kind.kind));
+            Err(Status::invalid(kind.group(), other, &said.name, vec![cause]))
         }
-        Some(said) if said != kind.kind => Err(Status::bad_request(format!(
-            "{said} in version \"{}\" cannot be handled as a {}",
+        Some(other) if other != kind.kind => Err(Status::bad_request(format!(
+            "{other} in version \"{}\" cannot be handled as a {}",
             version.name, kind.kind
         ))),
         _ => Ok(()),
+    }
+}
+
+/// Returns whether a version has a subresource; every version has the object itself.
+pub(super) fn has_subresource(kind: &Kind, version: &Version, subresource: Option<Subresource>) -> bool {
+    match subresource {
+        None => true,
+        Some(Subresource::Status) => version.status,
+        Some(Subresource::Scale) => version.scale.is_some(),
+        Some(Subresource::Finalize) => kind.resource == NAMESPACES,
     }
 }
 
@@ -110,82 +151,13 @@ pub(super) fn separate(
     }
 }
 
-/// Keeps of an apply's configuration what it may own through `subresource`.
-pub(super) fn keep_applicable(
-    subresource: Option<Subresource>,
-    version: &Version,
-    configuration: &mut Value,
-) {
-    let Some(fields) = configuration.as_object_mut() else {
-        return;
-    };
-    match subresource {
-        None if version.status => drop(fields.shift_remove("status")),
-        Some(Subresource::Status) => {
-            fields.retain(|field, _| matches!(field.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
-        }
-        _ => {}
-    }
-}
-
-/// Returns what is wrong with a change of an object, whatever its schema says.
-pub(super) fn validate_transition(old: &Value, new: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for field in ["uid", "deletionTimestamp"] {
-        if new["metadata"][field] != old["metadata"][field] {
-            let field_path = format!("metadata.{field}");
-            causes.push(Cause::invalid_value(
-                field_path,
-                &new["metadata"][field],
-                "field is immutable",
-            ));
-        }
-    }
-    if metadata::is_terminating(old) {
-        let added: Vec<String> = metadata::finalizers(new)
-            .filter(|finalizer| !metadata::finalizers(old).any(|present| present == *finalizer))
-            .map(|finalizer| format!("\"{finalizer}\""))
-            .collect();
-        if !added.is_empty() {
-            let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.join(", ")
-            );
-            causes.push(Cause::forbidden("metadata.finalizers", &why));
-        }
-    }
-    causes
-}
-
-/// Returns whether a write changes nothing but the times of managed fields: such a write doesn't happen.
-pub(super) fn same(old: &Value, new: &Value) -> bool {
-    timeless(old) == timeless(new)
-}
-
-fn timeless(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.shift_remove("apiVersion");
-    }
-    let managers = metadata::of(&mut object)
-        .get_mut("managedFields")
-        .and_then(Value::as_array_mut);
-    for manager in managers.into_iter().flatten().filter_map(Value::as_object_mut) {
-        manager.shift_remove("time");
-    }
-    object
-}
-
 fn set_type(kind: &Kind, version: &Version, body: &mut Value) {
     let Some(fields) = body.as_object_mut() else {
         return;
     };
     // Readers expect the type first.
     let rest = std::mem::take(fields);
-    fields.insert(
-        "apiVersion".to_owned(),
-        api_version(kind.group(), &version.name).into(),
-    );
+    fields.insert("apiVersion".to_owned(), kind.api_version(version).into());
     fields.insert("kind".to_owned(), kind.kind.as_str().into());
     fields.extend(
         rest.into_iter()

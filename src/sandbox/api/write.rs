@@ -5,12 +5,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::registry::{CRDS, Generation, Kind, NAMESPACES, Version};
-use super::rules::{self, Applied};
+use super::admission::{self, Operation, Review};
+use super::commit::{is_released, is_same, raise_generation, restore_identity};
+use super::registry::{self, Kind, NAMESPACES, Version};
+use super::rules::{Ownership, patch_untyped};
 use super::status::{Cause, Reason, Status};
+use super::strategy::Said;
 use super::{
-    Admission, ApiServer, FieldValidation, Object, Operation, Patch, Resource, Review, State, Subresource,
-    WriteOptions, metadata, scale, strategy,
+    Admission, ApiServer, FieldValidation, Object, Patch, Resource, State, Subresource, WriteOptions,
+    metadata, scale, strategy,
 };
 use crate::sandbox::store::Key;
 
@@ -103,7 +106,12 @@ impl ApiServer {
         body: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.write(target, options, |write| write.create(body, None))
+        let said = strategy::type_of(&body);
+        self.write(target, options, &said, |write| {
+            let mut body = body;
+            write.check_fields(&mut body)?;
+            write.create(body, Owned::ByChange)
+        })
     }
 
     pub(super) fn update_at(
@@ -112,7 +120,13 @@ impl ApiServer {
         body: Value,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.write(target, options, |write| write.update(body))
+        if target.subresource == Some(Subresource::Scale) {
+            return self.write(target, options, &Said::default(), |write| {
+                write.scale(|_| Ok(body))
+            });
+        }
+        let said = strategy::type_of(&body);
+        self.write(target, options, &said, |write| write.update(body))
     }
 
     pub(super) fn patch_at(
@@ -121,27 +135,50 @@ impl ApiServer {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.write(target, options, |write| write.patch(patch))
+        if target.subresource == Some(Subresource::Scale) {
+            return self.write(target, options, &Said::default(), |write| {
+                write.scale(|scale| patch_untyped(scale, patch))
+            });
+        }
+        match patch {
+            Patch::Apply(configuration) => {
+                let said = strategy::type_of(configuration);
+                self.write(target, options, &said, |write| write.apply(configuration.clone()))
+            }
+            _ => self.write(target, options, &Said::default(), |write| write.patch(patch)),
+        }
     }
 
+    /// Runs a write; `said` is what the body says of its type, if there is one.
     fn write(
         &self,
         target: Target<'_>,
         options: &WriteOptions,
+        said: &Said,
         run: impl FnOnce(&mut Write<'_>) -> Result<Written, Status>,
     ) -> Result<Written, Status> {
         let hooks = self.hooks();
         let now = self.now();
         self.with(|state| {
             let kind = state.served(target.resource)?;
-            run(&mut Write {
+            let version = strategy::version_of(&kind, target.version, said)?;
+            if !strategy::has_subresource(&kind, version, target.subresource) {
+                return Err(Status::no_such_resource());
+            }
+            let mut write = Write {
                 state,
-                kind,
+                kind: &kind,
+                version,
                 target,
                 options,
                 hooks: &hooks,
                 now,
                 warnings: Vec::new(),
+            };
+            let written = run(&mut write)?;
+            Ok(Written {
+                warnings: write.warnings,
+                ..written
             })
         })
     }
@@ -150,7 +187,8 @@ impl ApiServer {
 /// One write in progress.
 struct Write<'a> {
     state: &'a mut State,
-    kind: Arc<Kind>,
+    kind: &'a Kind,
+    version: &'a Version,
     target: Target<'a>,
     options: &'a WriteOptions,
     hooks: &'a [Arc<dyn Admission>],
@@ -158,38 +196,34 @@ struct Write<'a> {
     warnings: Vec<String>,
 }
 
-impl<'a> Write<'a> {
-    /// Creates an object; `applied` says which fields an apply owns.
-    fn create(&mut self, mut body: Value, applied: Option<Applied>) -> Result<Written, Status> {
-        let kind = Arc::clone(&self.kind);
-        let version = version_of(&kind, self.target.version, &body)?;
-        let namespace = self.namespace_of(&kind, &body)?;
-        if !metadata::text(&body, "resourceVersion").is_empty() && applied.is_none() {
-            return Err(Status::new(
-                500,
-                Reason::Unknown,
-                "resourceVersion should not be set on objects to be created",
-            ));
+/// How the owners of fields are found out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owned {
+    /// Whoever writes owns what the write changes.
+    ByChange,
+    /// An apply has recorded them already.
+    ByApply,
+}
+
+impl Write<'_> {
+    fn create(&mut self, mut body: Value, owned: Owned) -> Result<Written, Status> {
+        let (kind, version) = (self.kind, self.version);
+        let namespace = self.namespace_of(&body)?.map(str::to_owned);
+        if !metadata::text(&body, "resourceVersion").is_empty() {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Status::new(500, Reason::Unknown, message));
         }
-        self.check_fields(&kind, version, &mut body)?;
-        self.name(&mut body);
-        self.fill_system_fields(&kind, namespace, &mut body);
-        strategy::prepare_create(&kind, version, &mut body);
-        rules::default(&kind, version, &mut body);
-        match applied {
-            Some(applied) => applied.record(&mut body, self.now),
-            None => rules::own(
-                &kind,
-                version,
-                None,
-                &mut body,
-                self.ownership(&kind, version),
-                self.now,
-            ),
+        self.state.generate_name(&mut body);
+        self.state
+            .identify(kind, namespace.as_deref(), &mut body, self.now);
+        strategy::prepare_create(kind, version, &mut body);
+        version.rules.fill_defaults(&mut body);
+        if owned == Owned::ByChange {
+            version.rules.own(None, &mut body, version, &self.ownership());
         }
-        self.admit(&kind, version, Operation::Create, None, &mut body)?;
-        self.namespace_lives(&kind, namespace, metadata::name(&body))?;
-        refuse_invalid(&kind, rules::validate(&kind, version, &body, None), &body)?;
+        self.admit(Operation::Create, None, &mut body)?;
+        self.namespace_lives(namespace.as_deref(), metadata::name(&body))?;
+        self.refuse_invalid(None, &body)?;
 
         let key = metadata::key(&body);
         if self.state.store.get(&kind.resource, &key).is_some() {
@@ -198,28 +232,20 @@ impl<'a> Write<'a> {
         let object = if self.options.dry_run {
             Arc::new(body)
         } else {
-            self.state.commit(&kind, &key, None, body, self.now)
+            self.state.commit(kind, &key, None, body, self.now)
         };
         Ok(Written {
             object,
             created: true,
-            warnings: std::mem::take(&mut self.warnings),
+            warnings: Vec::new(),
         })
     }
 
     /// Replaces an object with the body of a PUT.
     fn update(&mut self, mut body: Value) -> Result<Written, Status> {
-        let kind = Arc::clone(&self.kind);
-        if self.target.subresource == Some(Subresource::Scale) {
-            return self.update_scale(&kind, |scale| {
-                *scale = body;
-                Ok(())
-            });
-        }
-        let version = version_of(&kind, self.target.version, &body)?;
-        let key = self.check_identity(&kind, &mut body)?;
-        let old = Arc::clone(self.state.existing(&kind, &key)?);
-        self.check_subresource(version)?;
+        let kind = self.kind;
+        let key = self.check_identity(&body)?;
+        let old = Arc::clone(self.state.existing(kind, &key)?);
         if metadata::text(&body, "resourceVersion").is_empty() && !kind.unconditional_update {
             let cause = Cause::invalid_value(
                 "metadata.resourceVersion",
@@ -239,139 +265,60 @@ impl<'a> Write<'a> {
                 format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}");
             return Err(Status::conflict(&kind.resource, &key.name, &why));
         }
-        self.check_fields(&kind, version, &mut body)?;
-        self.replace(&kind, version, &key, &old, body, None)
+        self.check_fields(&mut body)?;
+        self.replace(&key, &old, body, Owned::ByChange)
     }
 
     fn patch(&mut self, patch: &Patch) -> Result<Written, Status> {
-        let kind = Arc::clone(&self.kind);
-        if let Patch::Apply(configuration) = patch {
-            return self.apply(&kind, configuration);
-        }
-        if self.target.subresource == Some(Subresource::Scale) {
-            return self.update_scale(&kind, |scale| {
-                *scale = rules::patch(None, scale, patch)?;
-                Ok(())
-            });
-        }
-        let version = version_of(&kind, self.target.version, &Value::Null)?;
         let key = Key::new(self.target.namespace, self.target.name);
-        let old = Arc::clone(self.state.existing(&kind, &key)?);
-        self.check_subresource(version)?;
-        let base = super::registry::convert(&kind, &old, &version.name);
-        let mut body = rules::patch(Some((&kind, version)), &base, patch)?;
-        self.check_identity(&kind, &mut body)?;
-        self.check_fields(&kind, version, &mut body)?;
-        self.replace(&kind, version, &key, &old, body, None)
+        let old = Arc::clone(self.state.existing(self.kind, &key)?);
+        let base = registry::convert(self.kind, &old, &self.version.name);
+        let mut body = self.version.rules.patch(&base, patch)?;
+        self.check_identity(&body)?;
+        self.check_patched(&mut body)?;
+        self.replace(&key, &old, body, Owned::ByChange)
     }
 
-    fn apply(&mut self, kind: &Arc<Kind>, configuration: &Value) -> Result<Written, Status> {
+    fn apply(&mut self, mut configuration: Value) -> Result<Written, Status> {
+        let (kind, version) = (self.kind, self.version);
         if self.options.manager.is_empty() {
             let cause = Cause::required("fieldManager", "is required for apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
-        let mut configuration = configuration.clone();
-        let version = version_of(kind, self.target.version, &configuration)?;
-        let key = self.check_identity(kind, &mut configuration)?;
-        self.check_subresource(version)?;
-        self.check_fields(kind, version, &mut configuration)?;
-        strategy::keep_applicable(self.target.subresource, version, &mut configuration);
-        let old = self.state.store.get(&kind.resource, &key).map(Arc::clone);
-        let ownership = self.ownership(kind, version);
-        let Some(old) = old else {
-            if self.target.subresource.is_some() {
-                return Err(Status::not_found(&kind.resource, &key.name));
-            }
-            let wanted = metadata::uid(&configuration);
-            if !wanted.is_empty() {
-                let why = format!(
-                    "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
-                );
-                return Err(Status::conflict(&kind.resource, &key.name, &why));
-            }
-            metadata::set(&mut configuration, "resourceVersion", None);
-            let (body, applied) =
-                rules::apply(kind, version, None, &configuration, ownership, self.options.force)?;
-            return self.create(body, Some(applied));
-        };
-        let live = super::registry::convert(kind, &old, &version.name);
-        let (body, applied) = rules::apply(
-            kind,
-            version,
-            Some(&live),
-            &configuration,
-            ownership,
-            self.options.force,
-        )?;
-        self.replace(kind, version, &key, &old, body, Some(applied))
-    }
-
-    /// Writes the new state of an object that exists.
-    fn replace(
-        &mut self,
-        kind: &Arc<Kind>,
-        version: &Version,
-        key: &Key,
-        old: &Object,
-        mut body: Value,
-        applied: Option<Applied>,
-    ) -> Result<Written, Status> {
-        let wanted = metadata::text(&body, "resourceVersion");
-        if !wanted.is_empty() && wanted != metadata::text(old, "resourceVersion") {
-            return Err(Status::modified(&kind.resource, &key.name));
+        let key = self.check_identity(&configuration)?;
+        let ownership = self.ownership();
+        let force = self.options.force;
+        if let Some(old) = self.state.store.get(&kind.resource, &key).map(Arc::clone) {
+            let live = registry::convert(kind, &old, &version.name);
+            let body = version
+                .rules
+                .apply(Some(&live), &configuration, version, &ownership, force)?;
+            return self.replace(&key, &old, body, Owned::ByApply);
         }
-        restore_system_fields(&mut body, old);
-        strategy::separate(kind, version, self.target.subresource, old, &mut body);
-        rules::default(kind, version, &mut body);
-        match applied {
-            Some(applied) => applied.record(&mut body, self.now),
-            None => rules::own(
-                kind,
-                version,
-                Some(old),
-                &mut body,
-                self.ownership(kind, version),
-                self.now,
-            ),
+        if self.target.subresource.is_some() {
+            return Err(Status::not_found(&kind.resource, &key.name));
         }
-        self.admit(kind, version, Operation::Update, Some(old), &mut body)?;
-        let mut causes = strategy::validate_transition(old, &body);
-        causes.extend(rules::validate(kind, version, &body, Some(old)));
-        refuse_invalid(kind, causes, &body)?;
-        if rises(kind.generation, old, &body) {
-            let generation = old["metadata"]["generation"].as_i64().unwrap_or_default();
-            metadata::set(&mut body, "generation", Some(json!(generation + 1)));
+        let wanted = metadata::uid(&configuration);
+        if !wanted.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
+            );
+            return Err(Status::conflict(&kind.resource, &key.name, &why));
         }
-
-        let object = if strategy::same(old, &body) {
-            super::registry::convert(kind, old, &version.name)
-        } else if self.options.dry_run {
-            Arc::new(body)
-        } else if is_finished(&body) {
-            self.state.erase(kind, key, body.clone(), self.now);
-            Arc::new(body)
-        } else {
-            self.state.commit(kind, key, Some(old), body, self.now)
-        };
-        Ok(Written {
-            object,
-            created: false,
-            warnings: std::mem::take(&mut self.warnings),
-        })
+        metadata::set(&mut configuration, "resourceVersion", None);
+        metadata::set(&mut configuration, "name", Some(key.name.into()));
+        let body = version
+            .rules
+            .apply(None, &configuration, version, &ownership, force)?;
+        self.create(body, Owned::ByApply)
     }
 
     /// Writes an object through its scale.
-    fn update_scale(
-        &mut self,
-        kind: &Arc<Kind>,
-        change: impl FnOnce(&mut Value) -> Result<(), Status>,
-    ) -> Result<Written, Status> {
-        let version = version_of(kind, self.target.version, &Value::Null)?;
-        let paths = version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
+    fn scale(&mut self, change: impl FnOnce(&Value) -> Result<Value, Status>) -> Result<Written, Status> {
+        let paths = self.version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
         let key = Key::new(self.target.namespace, self.target.name);
-        let old = Arc::clone(self.state.existing(kind, &key)?);
-        let mut wanted = scale::of(&old, paths);
-        change(&mut wanted)?;
+        let old = Arc::clone(self.state.existing(self.kind, &key)?);
+        let wanted = change(&scale::of(&old, paths))?;
         let mut body = (*old).clone();
         scale::write(&mut body, paths, &wanted);
         metadata::set(
@@ -379,36 +326,64 @@ impl<'a> Write<'a> {
             "resourceVersion",
             wanted["metadata"].get("resourceVersion").cloned(),
         );
-        let mut written = self.replace(kind, version, &key, &old, body, None)?;
-        written.object = Arc::new(scale::of(&written.object, paths));
-        Ok(written)
+        let written = self.replace(&key, &old, body, Owned::ByChange)?;
+        Ok(Written {
+            object: Arc::new(scale::of(&written.object, paths)),
+            ..written
+        })
     }
 
-    fn ownership(&self, kind: &Kind, version: &Version) -> rules::Ownership {
-        rules::Ownership {
-            manager: self.options.manager.clone(),
-            api_version: kind.api_version(version),
-            subresource: self.target.subresource,
+    /// Writes the new state of an object that exists.
+    fn replace(&mut self, key: &Key, old: &Object, mut body: Value, owned: Owned) -> Result<Written, Status> {
+        let (kind, version) = (self.kind, self.version);
+        let wanted = metadata::text(&body, "resourceVersion");
+        if !wanted.is_empty() && wanted != metadata::text(old, "resourceVersion") {
+            return Err(Status::modified(&kind.resource, &key.name));
         }
-    }
+        restore_identity(&mut body, old);
+        strategy::separate(kind, version, self.target.subresource, old, &mut body);
+        // A namespace without finalizers would get them back.
+        if self.target.subresource != Some(Subresource::Finalize) {
+            version.rules.fill_defaults(&mut body);
+        }
+        if owned == Owned::ByChange {
+            version
+                .rules
+                .own(Some(old), &mut body, version, &self.ownership());
+        }
+        self.admit(Operation::Update, Some(old), &mut body)?;
+        self.refuse_invalid(Some(old), &body)?;
+        raise_generation(kind.generation, old, &mut body);
 
-    fn check_subresource(&self, version: &Version) -> Result<(), Status> {
-        let served = match self.target.subresource {
-            None => true,
-            Some(Subresource::Status) => version.status,
-            Some(Subresource::Scale) => version.scale.is_some(),
-            Some(Subresource::Finalize) => *self.target.resource == NAMESPACES,
-        };
-        if served {
-            Ok(())
+        let object = if is_same(old, &body) {
+            Arc::clone(old)
+        } else if self.options.dry_run {
+            Arc::new(body)
+        } else if metadata::is_terminating(&body) && is_released(kind, &body) {
+            self.state.erase(kind, key, body.clone());
+            Arc::new(body)
         } else {
-            Err(Status::no_such_resource())
+            self.state.commit(kind, key, Some(old), body, self.now)
+        };
+        Ok(Written {
+            object,
+            created: false,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn ownership(&self) -> Ownership {
+        Ownership {
+            manager: self.options.manager.clone(),
+            api_version: self.kind.api_version(self.version),
+            subresource: self.target.subresource,
+            now: self.now,
         }
     }
 
-    /// Sees to it that the body is about the object of the request; what it leaves out is filled in.
-    fn check_identity(&self, kind: &Kind, body: &mut Value) -> Result<Key, Status> {
-        let namespace = self.namespace_of(kind, body)?.map(str::to_owned);
+    /// Sees to it that the body is about the object of the request, as far as it says.
+    fn check_identity(&self, body: &Value) -> Result<Key, Status> {
+        let namespace = self.namespace_of(body)?;
         let name = metadata::name(body);
         if !name.is_empty() && name != self.target.name {
             return Err(Status::bad_request(format!(
@@ -416,15 +391,13 @@ impl<'a> Write<'a> {
                 self.target.name
             )));
         }
-        metadata::set(body, "name", Some(self.target.name.into()));
-        metadata::set(body, "namespace", namespace.as_deref().map(Into::into));
-        Ok(Key::new(namespace.as_deref(), self.target.name))
+        Ok(Key::new(namespace, self.target.name))
     }
 
-    fn namespace_of(&self, kind: &Kind, body: &Value) -> Result<Option<&'a str>, Status> {
+    fn namespace_of(&self, body: &Value) -> Result<Option<&str>, Status> {
         let said = metadata::text(body, "namespace");
         match self.target.namespace.filter(|namespace| !namespace.is_empty()) {
-            _ if !kind.namespaced => Ok(None),
+            _ if !self.kind.namespaced => Ok(None),
             None => Err(Status::bad_request(
                 "an empty namespace may not be set during creation",
             )),
@@ -435,65 +408,48 @@ impl<'a> Write<'a> {
         }
     }
 
-    fn check_fields(&mut self, kind: &Kind, version: &Version, body: &mut Value) -> Result<(), Status> {
-        let unknown = rules::prune(kind, version, body)?;
-        if unknown.is_empty() {
-            return Ok(());
-        }
+    /// Drops what the schema doesn't know, as loudly as the client wishes.
+    fn check_fields(&mut self, body: &mut Value) -> Result<(), Status> {
+        let (kind, version) = (&self.kind.kind, &self.version.name);
+        let refusal = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: ");
+        self.drop_unknown(body, |why| Status::bad_request(refusal + &why))
+    }
+
+    /// Does the same for what a patch has made; a strict refusal has other words then.
+    fn check_patched(&mut self, body: &mut Value) -> Result<(), Status> {
+        let patched = body.to_string();
+        self.drop_unknown(body, |why| {
+            Status::invalid(
+                "",
+                "",
+                "",
+                vec![Cause::invalid_value("patch", &patched.into(), &why)],
+            )
+        })
+    }
+
+    fn drop_unknown(
+        &mut self,
+        body: &mut Value,
+        refuse: impl FnOnce(String) -> Status,
+    ) -> Result<(), Status> {
+        let unknown = self.version.rules.read(self.kind, self.version, body)?;
         let unknown: Vec<String> = unknown
             .iter()
             .map(|field| format!("unknown field \"{field}\""))
             .collect();
         match self.options.field_validation {
-            FieldValidation::Ignore => {}
-            FieldValidation::Warn => self.warnings.extend(unknown),
-            FieldValidation::Strict => {
-                return Err(Status::bad_request(format!(
-                    "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
-                    version.name,
-                    unknown.join(", "),
-                    kind = kind.kind,
-                )));
+            FieldValidation::Strict if !unknown.is_empty() => {
+                return Err(refuse(format!("strict decoding error: {}", unknown.join(", "))));
             }
+            FieldValidation::Warn => self.warnings.extend(unknown),
+            FieldValidation::Strict | FieldValidation::Ignore => {}
         }
         Ok(())
     }
 
-    fn name(&mut self, body: &mut Value) {
-        let prefix = metadata::text(body, "generateName");
-        if metadata::name(body).is_empty() && !prefix.is_empty() {
-            const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-            let suffix: String = (0..5)
-                .filter_map(|_| self.state.random.choice(ALPHABET))
-                .copied()
-                .map(char::from)
-                .collect();
-            let name = format!("{}{suffix}", prefix.chars().take(58).collect::<String>());
-            metadata::set(body, "name", Some(name.into()));
-        }
-    }
-
-    fn fill_system_fields(&mut self, kind: &Kind, namespace: Option<&str>, body: &mut Value) {
-        for field in [
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-            "generation",
-            "resourceVersion",
-        ] {
-            metadata::set(body, field, None);
-        }
-        let uid = self.state.uid();
-        metadata::set(body, "namespace", namespace.map(Into::into));
-        metadata::set(body, "uid", Some(uid.into()));
-        metadata::set(body, "creationTimestamp", Some(metadata::time(self.now)));
-        if kind.generation != Generation::None {
-            metadata::set(body, "generation", Some(json!(1)));
-        }
-    }
-
     /// Refuses to create in a namespace that isn't there, or is on its way out.
-    fn namespace_lives(&self, kind: &Kind, namespace: Option<&str>, name: &str) -> Result<(), Status> {
+    fn namespace_lives(&self, namespace: Option<&str>, name: &str) -> Result<(), Status> {
         let Some(namespace) = namespace else { return Ok(()) };
         let Some(object) = self.state.store.get(&NAMESPACES, &Key::new(None, namespace)) else {
             return Err(Status::not_found(&NAMESPACES, namespace));
@@ -503,165 +459,47 @@ impl<'a> Write<'a> {
         }
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
-        Err(
-            Status::forbidden(&kind.resource, name, &why).with_causes(vec![Cause::new(
-                "NamespaceTerminating",
-                format!("namespace {namespace} is being terminated"),
-                "metadata.namespace",
-            )]),
-        )
+        let cause = Cause::new(
+            "NamespaceTerminating",
+            format!("namespace {namespace} is being terminated"),
+            "metadata.namespace",
+        );
+        Err(Status::forbidden(&self.kind.resource, name, &why).with_causes(vec![cause]))
     }
 
-    fn admit(
-        &self,
-        kind: &Kind,
-        version: &Version,
-        operation: Operation,
-        old: Option<&Object>,
-        body: &mut Value,
-    ) -> Result<(), Status> {
-        let name = metadata::name(body).to_owned();
-        for hook in self.hooks {
-            let changed = hook.review(&Review {
-                operation,
-                resource: &kind.resource,
-                subresource: self.target.subresource,
-                namespace: self.target.namespace,
-                name: &name,
-                old: old.map(|old| &**old),
-                new: Some(body),
-                user: &self.options.user,
-                dry_run: self.options.dry_run,
-                store: &self.state.store,
-            })?;
-            if let Some(changed) = changed {
-                *body = changed;
-                rules::default(kind, version, body);
-            }
+    fn admit(&self, operation: Operation, old: Option<&Object>, body: &mut Value) -> Result<(), Status> {
+        let review = Review {
+            operation,
+            resource: &self.kind.resource,
+            subresource: self.target.subresource,
+            namespace: self.target.namespace,
+            name: metadata::name(body),
+            old: old.map(|old| &**old),
+            new: Some(body),
+            user: &self.options.user,
+            dry_run: self.options.dry_run,
+            store: &self.state.store,
+        };
+        if let Some(changed) = admission::ask(self.hooks, &review)? {
+            *body = changed;
+            self.version.rules.fill_defaults(body);
         }
         Ok(())
     }
-}
 
-impl State {
-    /// Writes an object and does what follows from it.
-    pub(super) fn commit(
-        &mut self,
-        kind: &Kind,
-        key: &Key,
-        old: Option<&Object>,
-        mut body: Value,
-        now: Timestamp,
-    ) -> Object {
-        if let (Some(version), Some(fields)) = (kind.storage(), body.as_object_mut()) {
-            fields.insert("apiVersion".to_owned(), kind.api_version(version).into());
-            fields.insert("kind".to_owned(), kind.kind.as_str().into());
+    fn refuse_invalid(&self, old: Option<&Object>, body: &Value) -> Result<(), Status> {
+        let causes = self
+            .version
+            .rules
+            .validate(self.kind, body, old.map(|old| &**old));
+        if causes.is_empty() {
+            return Ok(());
         }
-        let object = self.store.put(&kind.resource, key, body);
-        self.owners
-            .wrote(&kind.resource, key, old.map(|old| &**old), &object);
-        if kind.resource == CRDS {
-            self.accept_definition(key, &object, now);
-        }
-        object
-    }
-
-    /// Removes an object whose last state is `last`, and does what follows from it.
-    pub(super) fn erase(&mut self, kind: &Kind, key: &Key, last: Value, _now: Timestamp) {
-        if let Some(object) = self.store.remove(&kind.resource, key, last) {
-            self.owners.removed(&kind.resource, key, &object);
-            if kind.resource == CRDS {
-                self.withdraw_definition(&object);
-            }
-        }
-    }
-
-    fn uid(&mut self) -> String {
-        let bits = self.random.u128(..);
-        // The version and variant of a random UUID.
-        let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-        let hex = format!("{bits:032x}");
-        format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        )
-    }
-}
-
-fn refuse_invalid(kind: &Kind, causes: Vec<Cause>, body: &Value) -> Result<(), Status> {
-    if causes.is_empty() {
-        return Ok(());
-    }
-    Err(Status::invalid(
-        kind.group(),
-        &kind.kind,
-        metadata::name(body),
-        causes,
-    ))
-}
-
-/// Returns the version of a request: that of the path, or that of the body; the body must agree with the path.
-fn version_of<'a>(kind: &'a Kind, version: Option<&str>, body: &Value) -> Result<&'a Version, Status> {
-    let said = body["apiVersion"].as_str().unwrap_or_default();
-    let version = match version {
-        Some(version) => kind.served(version),
-        None if said.is_empty() => kind.storage(),
-        None => kind
-            .versions
-            .iter()
-            .find(|version| kind.api_version(version) == said),
-    };
-    let version = version.ok_or_else(Status::no_such_resource)?;
-    strategy::check_type(kind, version, body)?;
-    Ok(version)
-}
-
-/// Puts back what clients can't change; a difference that a real server refuses is left for validation.
-fn restore_system_fields(body: &mut Value, old: &Value) {
-    for field in [
-        "creationTimestamp",
-        "generation",
-        "selfLink",
-        "resourceVersion",
-        "deletionGracePeriodSeconds",
-    ] {
-        metadata::set(body, field, old["metadata"].get(field).cloned());
-    }
-    for field in ["uid", "deletionTimestamp"] {
-        if body["metadata"][field].is_null() {
-            metadata::set(body, field, old["metadata"].get(field).cloned());
-        }
-    }
-}
-
-/// Returns whether an object that is being deleted has nothing to wait for.
-fn is_finished(object: &Value) -> bool {
-    let held_by_spec = object["kind"] == "Namespace"
-        && object["spec"]["finalizers"]
-            .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-    metadata::is_terminating(object) && metadata::finalizers(object).next().is_none() && !held_by_spec
-}
-
-fn rises(rule: Generation, old: &Value, new: &Value) -> bool {
-    let content = |object: &Value| -> Vec<(String, Value)> {
-        let fields = object.as_object().into_iter().flatten();
-        let mut fields: Vec<(String, Value)> = fields
-            .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        fields.sort_by(|(left, _), (right, _)| left.cmp(right));
-        fields
-    };
-    match rule {
-        Generation::None => false,
-        Generation::Content => content(old) != content(new),
-        Generation::ContentAndAnnotations => {
-            content(old) != content(new) || old["metadata"]["annotations"] != new["metadata"]["annotations"]
-        }
+        Err(Status::invalid(
+            self.kind.group(),
+            &self.kind.kind,
+            metadata::name(body),
+            causes,
+        ))
     }
 }

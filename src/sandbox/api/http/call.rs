@@ -93,7 +93,7 @@ impl Call<'_> {
         let resource = place.resource();
         let kind = self.server.kind(&resource);
         let Some(kind) = kind.filter(|kind| kind.served(&place.version).is_some()) else {
-            let known_group = self.server.serves(&place.group, &place.version);
+            let known_group = self.server.builds_in(&place.group, &place.version);
             let nothing = || respond::text(StatusCode::NOT_FOUND, "404 page not found\n");
             return if known_group {
                 Err(Status::no_such_resource())

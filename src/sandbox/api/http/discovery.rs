@@ -80,13 +80,12 @@ pub(super) fn answer(
 type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Kind>>>>;
 
 impl ApiServer {
-    /// Returns whether anything is served in a group and version.
-    pub(super) fn serves(&self, group: &str, version: &str) -> bool {
+    /// Returns whether a group and version has built-in kinds: only there a real server answers in JSON about kinds
+    /// that it doesn't have.
+    pub(super) fn builds_in(&self, group: &str, version: &str) -> bool {
         self.with(|state| {
-            state
-                .registry
-                .kinds()
-                .any(|kind| kind.group() == group && kind.served(version).is_some())
+            let mut kinds = state.registry.kinds();
+            kinds.any(|kind| !kind.custom && kind.group() == group && kind.served(version).is_some())
         })
     }
 
