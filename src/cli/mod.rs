@@ -13,6 +13,7 @@ mod files;
 mod global;
 mod init;
 mod output;
+mod plan;
 mod run;
 mod schema;
 mod signal;
@@ -45,6 +46,8 @@ enum Command {
     Init(init::Init),
     /// Check a repository's files offline: syntax, fields, references
     Validate(validate::Validate),
+    /// Show what a push would change in a live control plane, without changing it
+    Plan(plan::Plan),
     /// Reconcile: sync Git to the control plane, carry out intents, commit status
     Run(run::Run),
     /// Show what intents are doing
@@ -61,6 +64,7 @@ impl Cli {
         match self.command {
             Command::Init(command) => block_on(command.run()),
             Command::Validate(command) => command.run(),
+            Command::Plan(command) => block_on(command.run()),
             Command::Run(command) => block_on(command.run()),
             Command::Status(command) => block_on(command.run()),
             Command::Schema(command) => command.run(),

@@ -1,6 +1,7 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
 pub mod intents;
+mod plan;
 mod publish;
 mod records;
 mod run;
@@ -8,6 +9,7 @@ mod settings;
 pub mod sync;
 mod templates;
 
+pub use plan::plan;
 pub use publish::{Publisher, Reports};
 pub use records::GitRecords;
 pub use run::{Options, Summary, once, run};

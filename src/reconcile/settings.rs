@@ -98,6 +98,11 @@ impl Settings {
 
 type Desiring = watch::Receiver<Option<Arc<Desired>>>;
 
+/// Returns what the file says at a revision.
+pub(super) async fn of(repo: &Repo, revision: Revision) -> Result<Config, Error> {
+    parse(at(repo, revision).await?.as_deref())
+}
+
 async fn at(repo: &Repo, revision: Revision) -> Result<Option<Vec<u8>>, Error> {
     let files = repo.files(revision, &[config::PATH]).await?;
     let Some(change) = files.files.into_iter().next() else {

@@ -1,0 +1,36 @@
+# Recipes for people who carry on the work; CI calls what stands behind them. `just` is on PyPI as rust-just.
+
+# List the recipes
+default:
+    @just --list
+
+# Format, lint and type-check
+check:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+    cargo check --no-default-features
+
+# Run all tests, or those whose names contain a filter
+test *filter:
+    cargo test {{ filter }}
+
+# Generate schemas/ and deploy/crds/
+gen:
+    cargo run --quiet -- schema --dir .
+
+# Accept what transcripts and snapshots have become; look at the diff before you commit
+accept:
+    TRYCMD=overwrite cargo test --test all cli::
+    INSTA_UPDATE=always cargo test
+
+# Show the whole story on this machine
+demo *flags:
+    cargo run --release -- demo {{ flags }}
+
+# Everything that has to hold before a change is merged
+ci:
+    .ci/run
+
+# Lines of code a room, tests included
+lines:
+    @for room in src/*/ src/*.rs tests/; do printf '%7d %s\n' "$(find "$room" -name '*.rs' -print0 | xargs -0 cat | wc -l)" "$room"; done
