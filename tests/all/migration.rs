@@ -1,1 +1,222 @@
+//! Migrations from the first effect to the last, on the sandbox.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::Nobody;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::ledger::Origin;
+use serde_json::json;
+
+use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, job};
+
+#[tokio::test(start_paused = true)]
+async fn a_job_moves_with_its_state_and_nothing_is_left_behind() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(
+        fleet.ended("orders-to-west").await,
+        Phase::Completed,
+        "{:#}",
+        fleet.status("orders-to-west")
+    );
+    fleet.assert_clean_in("west");
+    let captured = fleet.status("orders-to-west")["journal"]["captured"]["values"]["savepoint"].clone();
+    let verdict = fleet.world.ledger().verdict();
+    let last = verdict.runs.last().unwrap();
+    assert_eq!(last.writer.cluster.as_str(), "west");
+    assert_eq!(
+        json!(last.restored_from == Origin::Handle(captured.as_str().unwrap().to_owned())),
+        json!(true)
+    );
+    assert_eq!(
+        verdict.runs.len(),
+        2,
+        "the job was restarted: {}",
+        fleet.world.ledger()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_start_is_rolled_back_and_stays_unapplied() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.want(job("orders:broken"));
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::RolledBack);
+    fleet.assert_clean_in("east");
+    assert_eq!(fleet.copy("east").unwrap()["spec"]["image"], "orders:1.0");
+    assert!(fleet.status("orders-to-west")["heldBack"]["hash"].is_string());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_change_goes_along_and_the_source_never_sees_it() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.want(job("orders:2.0"));
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    fleet.assert_clean_in("west");
+    assert_eq!(fleet.copy("west").unwrap()["spec"]["image"], "orders:2.0");
+    assert_eq!(
+        fleet.world.ledger().verdict().runs.len(),
+        2,
+        "{}",
+        fleet.world.ledger()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_can_move_back_again() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("there", "west");
+    assert_eq!(fleet.ended("there").await, Phase::Completed);
+    fleet.migrate("back", "east");
+    assert_eq!(fleet.ended("back").await, Phase::Completed);
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_intent_on_the_same_workload_waits_and_says_for_whom() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("first", "west");
+    fleet.phase("first", Phase::Capture).await;
+    fleet.migrate("second", "north");
+    fleet
+        .until("the second waits", |fleet| {
+            fleet.status("second")["waitingFor"]["reason"] == "Migration shop/first holds the workload"
+        })
+        .await;
+    assert_eq!(fleet.ended("first").await, Phase::Completed);
+    assert_eq!(fleet.ended("second").await, Phase::Completed);
+    fleet.assert_clean_in("north");
+}
+
+#[tokio::test(start_paused = true)]
+async fn abort_before_the_commit_point_brings_the_source_back() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    fleet.phase("orders-to-west", Phase::Verify).await;
+    fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"abort": true}}));
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Aborted);
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_running_intent_rolls_back_first() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    fleet.phase("orders-to-west", Phase::Handoff).await;
+    let server = fleet.world.control_plane();
+    server
+        .delete(
+            &MIGRATIONS,
+            Some("shop"),
+            "orders-to-west",
+            &cutover::sandbox::api::DeleteOptions::default(),
+        )
+        .unwrap();
+    fleet
+        .until("the intent is gone", |fleet| fleet.count(&MIGRATIONS) == 0)
+        .await;
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_holds_until_it_is_approved_for_this_attempt() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let gated = json!({"to": "west", "verify": {"healthyFor": "1s"}, "approval": {"before": ["Capture"]}});
+    fleet.migrate_with("gated", gated);
+    let reason = "approval of Capture for attempt 1";
+    fleet
+        .until("it waits", |fleet| {
+            fleet.status("gated")["waitingFor"]["reason"] == reason
+        })
+        .await;
+    assert!(fleet.runs_in("east"));
+    let approval = json!({"spec": {"approvals": [{"phase": "Capture", "attempt": 1, "by": "on call"}]}});
+    fleet.patch(&MIGRATIONS, "gated", approval);
+    assert_eq!(fleet.ended("gated").await, Phase::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn preflight_fails_with_findings_and_touches_nothing() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let before = fleet.binding()["metadata"]["generation"].clone();
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("nowhere", "mars");
+    assert_eq!(fleet.ended("nowhere").await, Phase::Failed);
+    assert_eq!(fleet.status("nowhere")["findings"][0]["code"], "NoCluster");
+    assert_eq!(fleet.binding()["metadata"]["generation"], before);
+    assert_eq!(fleet.count(&PINS), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_intent_that_git_records_as_ended_is_not_run_again_by_a_rebuilt_control_plane() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("there", "west");
+    assert_eq!(fleet.ended("there").await, Phase::Completed);
+    fleet.migrate("back", "east");
+    assert_eq!(fleet.ended("back").await, Phase::Completed);
+    let server = fleet.world.control_plane();
+    server
+        .delete(
+            &MIGRATIONS,
+            Some("shop"),
+            "there",
+            &cutover::sandbox::api::DeleteOptions::default(),
+        )
+        .unwrap();
+    fleet
+        .until("the intent is gone", |fleet| fleet.count(&MIGRATIONS) == 1)
+        .await;
+    fleet.migrate("there", "west");
+    assert_eq!(fleet.ended("there").await, Phase::Completed);
+    controller.kill().await;
+    assert_eq!(fleet.listed(), ["east"]);
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failover_that_the_detector_brings_back_is_taken_off_again() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    fleet.phase("orders-to-west", Phase::Verify).await;
+    fleet.patch(
+        &JOBS,
+        "orders",
+        json!({"metadata": {"labels": {"touched": "yes"}}}),
+    );
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(
+        fleet.binding()["spec"]["failover"].is_null(),
+        "{:#}",
+        fleet.binding()
+    );
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_list_that_somebody_edits_is_put_back_under_the_pin() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(
+        "orders-to-west",
+        json!({"to": "west", "verify": {"healthyFor": "5s", "timeout": "60s"}}),
+    );
+    fleet.phase("orders-to-west", Phase::Verify).await;
+    let edited = json!({"spec": {"clusters": [{"name": "east"}, {"name": "west"}, {"name": "north"}]}});
+    fleet.patch(&BINDINGS, "orders-flinkdeployment", edited);
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    fleet.assert_clean_in("west");
+}

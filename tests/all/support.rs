@@ -1,3 +1,6 @@
 //! What several test files share.
 
 pub mod git;
+
+#[cfg(feature = "sandbox")]
+pub mod fleet;

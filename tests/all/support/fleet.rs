@@ -1,0 +1,354 @@
+//! A sandbox with one Flink job in `east`, and the intents' loop on it: what migrations are tested in.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cutover::api::{self, Migration, Phase};
+use cutover::cluster::{Cluster, Limits, Observer};
+use cutover::error::Error;
+use cutover::intent::record::Record;
+use cutover::name::ObjectKey;
+use cutover::reconcile::intents::{self, Parts, Records, Templates, Wanted, Witness};
+use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
+use cutover::sandbox::{World, WorldOptions};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+pub const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
+pub const PINS: Resource = Resource::new("policy.karmada.io", "overridepolicies");
+pub const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
+pub const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
+const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
+
+/// How long anything may take before a test gives up; in the time of the sandbox.
+const PATIENCE: Duration = Duration::from_mins(20);
+
+/// A world with `shop/orders` running in `east`.
+pub struct Fleet {
+    pub world: World,
+    records: Arc<MemoryRecords>,
+    templates: Arc<GivenTemplates>,
+}
+
+impl Fleet {
+    pub async fn start(options: WorldOptions) -> Self {
+        let world = World::start(options);
+        for crd in api::crds() {
+            world
+                .control_plane()
+                .install(&serde_json::to_value(crd).unwrap())
+                .unwrap();
+        }
+        let fleet = Self {
+            world,
+            records: Arc::default(),
+            templates: Arc::default(),
+        };
+        fleet.create(
+            &Resource::new("", "namespaces"),
+            None,
+            json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"},
+            }),
+        );
+        fleet.create(&POLICIES, Some("shop"), policy());
+        fleet.apply(&JOBS, job("orders:1.0"));
+        fleet
+            .until("the job runs in east", |fleet| fleet.runs_in("east"))
+            .await;
+        fleet
+    }
+
+    /// What Git wants of the template, and sync holds back.
+    pub fn want(&self, template: Value) {
+        *self.templates.0.lock().unwrap() = Some(template);
+    }
+
+    pub fn migrate(&self, name: &str, to: &str) {
+        self.migrate_with(
+            name,
+            json!({"to": to, "verify": {"healthyFor": "2s", "timeout": "60s"}}),
+        );
+    }
+
+    pub fn migrate_with(&self, name: &str, more: Value) {
+        let mut spec = json!({
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+        });
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        self.apply(
+            &MIGRATIONS,
+            json!({
+                "apiVersion": "cutover.dev/v1alpha1", "kind": "Migration",
+                "metadata": {"name": name, "namespace": "shop"}, "spec": spec,
+            }),
+        );
+    }
+
+    /// Starts a controller; dropped or aborted it is as dead as after kill -9.
+    pub fn controller(&self, witness: Arc<dyn Witness>) -> Controller {
+        let cluster = Cluster::from_client(self.world.client(), Limits::default());
+        let clock = self.world.clock();
+        let parts = Parts {
+            observer: Observer::new(cluster.clone()),
+            cluster,
+            records: Arc::clone(&self.records) as Arc<dyn Records>,
+            templates: Arc::clone(&self.templates) as Arc<dyn Templates>,
+            clock: Arc::new(move || clock.now()),
+            witness,
+        };
+        Controller(tokio::spawn(intents::run(parts, CancellationToken::new())))
+    }
+
+    pub async fn phase(&self, name: &str, wanted: Phase) {
+        self.until(&format!("{name} is {wanted}"), |fleet| {
+            fleet.status(name)["phase"] == wanted.to_string()
+        })
+        .await;
+    }
+
+    pub async fn ended(&self, name: &str) -> Phase {
+        let phase = |fleet: &Self| -> Option<Phase> {
+            let phase: Phase = serde_json::from_value(fleet.status(name)["phase"].clone()).ok()?;
+            phase.is_terminal().then_some(phase)
+        };
+        self.until(&format!("{name} ends"), |fleet| phase(fleet).is_some())
+            .await;
+        phase(self).unwrap()
+    }
+
+    pub fn status(&self, name: &str) -> Value {
+        let migration = self.world.control_plane().get(&MIGRATIONS, Some("shop"), name);
+        migration
+            .map(|migration| migration["status"].clone())
+            .unwrap_or_default()
+    }
+
+    pub fn binding(&self) -> Value {
+        let binding = self
+            .world
+            .control_plane()
+            .get(&BINDINGS, Some("shop"), "orders-flinkdeployment");
+        binding.map(|binding| (*binding).clone()).unwrap_or_default()
+    }
+
+    pub fn listed(&self) -> Vec<String> {
+        let binding = self.binding();
+        let clusters = binding["spec"]["clusters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        clusters
+            .iter()
+            .map(|cluster| cluster["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    pub fn copy(&self, cluster: &str) -> Option<Value> {
+        self.world
+            .member(cluster)
+            .api
+            .get(&JOBS, Some("shop"), "orders")
+            .ok()
+            .map(|object| (*object).clone())
+    }
+
+    pub fn runs_in(&self, cluster: &str) -> bool {
+        self.copy(cluster)
+            .is_some_and(|copy| copy["status"]["jobStatus"]["state"] == "RUNNING")
+    }
+
+    pub fn count(&self, resource: &Resource) -> usize {
+        self.world
+            .control_plane()
+            .list(resource, None, &ListOptions::default())
+            .unwrap()
+            .items
+            .len()
+    }
+
+    /// Nothing of the tool's is left on the workload, and one copy runs, in this cluster.
+    pub fn assert_clean_in(&self, cluster: &str) {
+        assert_eq!(self.count(&PINS), 0, "a pin is left");
+        assert_eq!(self.count(&CLAIMS), 0, "a claim is left");
+        assert_eq!(self.listed(), [cluster]);
+        let binding = self.binding();
+        assert!(
+            binding["spec"]["suspension"]["scheduling"].is_null(),
+            "scheduling is left suspended"
+        );
+        assert_eq!(
+            binding["spec"]["failover"],
+            policy()["spec"]["failover"],
+            "failover is not as it was"
+        );
+        assert!(self.runs_in(cluster), "the job does not run in {cluster}");
+        for other in ["east", "west", "north"]
+            .into_iter()
+            .filter(|other| *other != cluster)
+        {
+            assert!(self.copy(other).is_none(), "a copy is left in {other}");
+        }
+        self.assert_one_writer();
+    }
+
+    pub fn assert_one_writer(&self) {
+        let verdict = self.world.ledger().verdict();
+        assert!(verdict.is_clean(), "{verdict}\n{}", self.world.ledger());
+    }
+
+    pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let begun = tokio::time::Instant::now();
+        while !holds(self) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: not after {PATIENCE:?}\n{:#}",
+                self.state()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn state(&self) -> Value {
+        let list = |resource: Resource| {
+            let list = self
+                .world
+                .control_plane()
+                .list(&resource, None, &ListOptions::default());
+            list.map(|list| {
+                list.items
+                    .iter()
+                    .map(|object| (**object).clone())
+                    .collect::<Vec<_>>()
+            })
+            .unwrap_or_default()
+        };
+        json!({
+            "migrations": list(MIGRATIONS), "binding": self.binding(), "pins": list(PINS),
+            "east": self.copy("east"), "west": self.copy("west"),
+        })
+    }
+
+    fn create(&self, resource: &Resource, namespace: Option<&str>, object: Value) {
+        let writer = WriteOptions::manager("cutover");
+        self.world
+            .control_plane()
+            .create(resource, namespace, object, &writer)
+            .unwrap();
+    }
+
+    pub fn apply(&self, resource: &Resource, object: Value) {
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let writer = WriteOptions {
+            force: true,
+            ..WriteOptions::manager("cutover")
+        };
+        let patch = Patch::Apply(object);
+        self.world
+            .control_plane()
+            .patch(resource, Some("shop"), &name, None, &patch, &writer)
+            .unwrap();
+    }
+
+    pub fn patch(&self, resource: &Resource, name: &str, patch: Value) {
+        let writer = WriteOptions::manager("somebody");
+        let server = self.world.control_plane();
+        server
+            .patch(resource, Some("shop"), name, None, &Patch::Merge(patch), &writer)
+            .unwrap();
+    }
+}
+
+/// A running intents' loop.
+pub struct Controller(JoinHandle<()>);
+
+impl Controller {
+    pub async fn kill(self) {
+        self.0.abort();
+        let _ = (&mut { self }.0).await;
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub fn policy() -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {
+            "resourceSelectors": [
+                {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders", "namespace": "shop"},
+            ],
+            "propagateDeps": true,
+            "failover": {
+                "application": {"decisionConditions": {"tolerationSeconds": 30}, "purgeMode": "Directly"},
+            },
+            "placement": {
+                "clusterAffinity": {"clusterNames": ["east", "west", "north"]},
+                "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+            },
+        },
+    })
+}
+
+pub fn job(image: &str) -> Value {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {
+            "image": image, "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
+            "jobManager": {"resource": {"memory": "1024m", "cpu": 1}},
+            "taskManager": {"resource": {"memory": "1024m", "cpu": 1}},
+            "job": {"jarURI": "local:///opt/orders.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running"},
+        },
+    })
+}
+
+/// The status branch of tests that are not about Git.
+#[derive(Default)]
+struct MemoryRecords(Mutex<BTreeMap<(Option<String>, String), Record>>);
+
+impl Records for MemoryRecords {
+    fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
+        let key = (intent.namespace.clone(), intent.name.clone());
+        let record = self.0.lock().unwrap().get(&key).cloned();
+        Box::pin(std::future::ready(Ok(record)))
+    }
+
+    fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+        let key = (
+            intent.metadata.namespace.clone(),
+            intent.metadata.name.clone().unwrap(),
+        );
+        self.0.lock().unwrap().insert(key, record.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[derive(Default)]
+struct GivenTemplates(Mutex<Option<Value>>);
+
+impl Templates for GivenTemplates {
+    fn template(&self, _: &ObjectKey) -> Result<Option<Wanted>, Error> {
+        let manifest = self.0.lock().unwrap().clone();
+        Ok(manifest.map(|manifest| Wanted {
+            manifest,
+            revision: None,
+        }))
+    }
+
+    fn revision(&self) -> Option<String> {
+        None
+    }
+}
