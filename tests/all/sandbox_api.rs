@@ -2,6 +2,7 @@
 
 mod disturbed;
 mod garbage;
+mod kubectl;
 mod reads;
 mod refusals;
 mod writes;

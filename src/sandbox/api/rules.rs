@@ -12,12 +12,16 @@ use super::registry::{CRDS, Generation, Kind, ScalePaths, Version};
 use super::schema::{FieldError, Schema};
 use super::selector::{FieldSelector, Selector, selectable_fields};
 use super::status::{Cause, Reason, Status};
+use super::table::Columns;
 use super::{Patch, Resource, Subresource, crd, metadata, object_meta};
 
 /// What is known of the objects of one version of a kind.
 #[derive(Clone, Debug)]
 pub struct Rules {
     pub schema: Arc<Schema>,
+    /// The schema as the CRD has it.
+    pub source: Arc<Value>,
+    pub columns: Columns,
     /// The fields that a field selector may name, beside name and namespace.
     selectable: Vec<String>,
     built_in: Option<&'static BuiltIn>,
@@ -52,6 +56,8 @@ impl Rules {
         let paths = version["selectableFields"].as_array().into_iter().flatten();
         Ok(Self {
             schema: Arc::new(schema),
+            source: Arc::new(source.clone()),
+            columns: Columns::of_crd(version),
             selectable: paths
                 .filter_map(|path| path["jsonPath"].as_str())
                 .map(|path| path.trim_start_matches('.').to_owned())
@@ -273,6 +279,8 @@ fn built_in_kind(kind: &'static BuiltIn) -> Kind {
             }),
             rules: Rules {
                 schema: kind.schema(),
+                source: Arc::default(),
+                columns: Columns::built_in(kind.group, kind.plural),
                 selectable: selectable_fields(kind.group, kind.plural)
                     .iter()
                     .map(|&path| path.to_owned())

@@ -13,10 +13,10 @@ use tower::BoxError;
 use super::super::registry::{Kind, NAMESPACES, Version};
 use super::super::status::{Details, Status};
 use super::super::write::{Target, Written};
-use super::super::{ApiServer, Patch, Resource, Subresource, metadata, scale};
+use super::super::{ApiServer, Clock, Patch, Resource, Subresource, metadata, scale};
 use super::negotiate::{self, Accept};
 use super::query::Query;
-use super::respond::{self, Answer};
+use super::respond::{self, Answer, Rows};
 use super::route::{self, Place, Route};
 use super::{Aggregated, Dropped, RequestInfo, discovery};
 
@@ -112,6 +112,7 @@ impl Call<'_> {
             kind: &kind,
             version,
             place,
+            clock: &self.server.inner.clock,
         };
         if kind.namespaced && place.namespace.is_none() && place.name.is_some() {
             return Err(Status::no_such_resource());
@@ -230,6 +231,7 @@ impl Call<'_> {
 
 /// What a request works on, once it is known to be served.
 struct On<'a> {
+    clock: &'a Clock,
     resource: Resource,
     kind: &'a Arc<Kind>,
     version: &'a Version,
@@ -241,10 +243,17 @@ struct On<'a> {
 
 impl On<'_> {
     fn answer(&self) -> Answer<'_> {
+        let rows = match self.query.get("includeObject") {
+            Some("None") => Rows::Bare,
+            Some("Object") => Rows::Whole,
+            _ => Rows::Metadata,
+        };
         Answer {
             kind: self.kind,
             version: self.version,
             accept: &self.accept,
+            rows,
+            clock: self.clock,
         }
     }
 

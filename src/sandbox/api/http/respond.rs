@@ -5,14 +5,16 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
+use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use tower::BoxError;
 
 use super::super::registry::{self, Kind, Version};
 use super::super::status::Status;
+use super::super::table::Columns;
 use super::super::write::Written;
-use super::super::{Event, EventKind, List, Object};
+use super::super::{Clock, Event, EventKind, List, Object};
 use super::negotiate::{Accept, Form};
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -24,13 +26,22 @@ pub(super) struct Answer<'a> {
     pub kind: &'a Arc<Kind>,
     pub version: &'a Version,
     pub accept: &'a Accept,
+    pub rows: Rows,
+    pub clock: &'a Clock,
 }
 
 impl Answer<'_> {
     pub(super) fn object(&self, code: StatusCode, object: &Object) -> Result<Response<Body>, Status> {
         let object = registry::convert(self.kind, object, &self.version.name);
-        match self.accept.choose(&[Form::Json, Form::Yaml, Form::Partial])? {
+        match self
+            .accept
+            .choose(&[Form::Json, Form::Yaml, Form::Table, Form::Partial])?
+        {
             Form::Partial => encode(code, Form::Json, &partial(&object)),
+            Form::Table => {
+                let meta = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                encode(code, Form::Json, &self.table(meta, &[object]))
+            }
             form => encode(code, form, &*object),
         }
     }
@@ -60,7 +71,9 @@ impl Answer<'_> {
     }
 
     pub(super) fn list(&self, list: &List) -> Result<Response<Body>, Status> {
-        let form = self.accept.choose(&[Form::Json, Form::Yaml, Form::PartialList])?;
+        let form = self
+            .accept
+            .choose(&[Form::Json, Form::Yaml, Form::Table, Form::PartialList])?;
         let items: Vec<Object> = list
             .items
             .iter()
@@ -73,6 +86,13 @@ impl Answer<'_> {
         }
         if let Some(remaining) = list.remaining {
             meta.insert("remainingItemCount".to_owned(), json!(remaining));
+        }
+        if form == Form::Table {
+            return encode(
+                StatusCode::OK,
+                Form::Json,
+                &self.table(Value::Object(meta), &items),
+            );
         }
         if form == Form::PartialList {
             let items: Vec<Value> = items.iter().map(|item| partial(item)).collect();
@@ -106,12 +126,21 @@ impl Answer<'_> {
     ) -> Result<impl FnMut(Event) -> Result<Bytes, BoxError> + Send + 'static + use<>, Status> {
         let form = self
             .accept
-            .choose(&[Form::Json, Form::Partial, Form::PartialList])?;
+            .choose(&[Form::Json, Form::Table, Form::Partial, Form::PartialList])?;
         let (kind, version) = (Arc::clone(self.kind), self.version.name.clone());
+        let (rows, clock) = (self.rows, Arc::clone(self.clock));
+        let mut head = self.version.rules.columns.definitions();
         Ok(move |event: Event| {
             let object = match (event.kind, form) {
-                (EventKind::Error, _) => event.object,
+                (EventKind::Error, _) | (EventKind::Bookmark, Form::Table) => event.object,
                 (_, Form::Json) => registry::convert(&kind, &event.object, &version),
+                (_, Form::Table) => {
+                    let columns = kind.served(&version).map(|version| &version.rules.columns);
+                    let row = columns.map(|columns| rows.row(columns, &event.object, clock()));
+                    let meta = json!({"resourceVersion": event.object["metadata"]["resourceVersion"]});
+                    // The first event tells the columns for all that follow.
+                    Arc::new(table(meta, head.take(), row.into_iter().collect()))
+                }
                 _ => Arc::new(partial(&event.object)),
             };
             let mut line = serde_json::to_vec(&Line {
@@ -122,6 +151,48 @@ impl Answer<'_> {
             Ok(Bytes::from(line))
         })
     }
+
+    fn table(&self, meta: Value, items: &[Object]) -> Value {
+        let columns = &self.version.rules.columns;
+        let now = (self.clock)();
+        table(
+            meta,
+            columns.definitions(),
+            items
+                .iter()
+                .map(|item| self.rows.row(columns, item, now))
+                .collect(),
+        )
+    }
+}
+
+/// What the rows of a table carry of their objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    Bare,
+    Metadata,
+    Whole,
+}
+
+impl Rows {
+    fn row(self, columns: &Columns, object: &Value, now: Timestamp) -> Value {
+        let carried = match self {
+            Self::Bare => Value::Null,
+            Self::Metadata => partial(object),
+            Self::Whole => object.clone(),
+        };
+        json!({"cells": columns.cells(object, now), "object": carried})
+    }
+}
+
+fn table(meta: Value, columns: Value, rows: Vec<Value>) -> Value {
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta,
+        "columnDefinitions": columns,
+        "rows": rows,
+    })
 }
 
 pub(super) fn refusal(status: &Status) -> Response<Body> {

@@ -21,7 +21,10 @@ pub(super) enum Route {
     OpenApiV2,
     OpenApiV3,
     /// The document of a group and version.
-    OpenApiV3Of(String),
+    OpenApiV3Of {
+        group: String,
+        version: String,
+    },
     /// A health check.
     Text(&'static str),
     Unknown,
@@ -57,7 +60,14 @@ pub(super) fn parse(path: &str) -> Route {
         ["apis"] => Route::Groups,
         ["openapi", "v2"] => Route::OpenApiV2,
         ["openapi", "v3"] => Route::OpenApiV3,
-        ["openapi", "v3", rest @ ..] => Route::OpenApiV3Of(rest.join("/")),
+        ["openapi", "v3", "api", version] => Route::OpenApiV3Of {
+            group: String::new(),
+            version: (*version).to_owned(),
+        },
+        ["openapi", "v3", "apis", group, version] => Route::OpenApiV3Of {
+            group: (*group).to_owned(),
+            version: (*version).to_owned(),
+        },
         ["api", version] => Route::Resources {
             group: String::new(),
             version: (*version).to_owned(),
