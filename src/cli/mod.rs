@@ -8,6 +8,8 @@
 
 mod completions;
 mod connection;
+#[cfg(feature = "sandbox")]
+mod demo;
 mod example;
 mod files;
 mod global;
@@ -15,6 +17,8 @@ mod init;
 mod output;
 mod plan;
 mod run;
+#[cfg(feature = "sandbox")]
+mod sandbox;
 mod schema;
 mod signal;
 mod status;
@@ -42,6 +46,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one of it, for a moment")]
 enum Command {
+    /// Show the whole story on this machine: a sandbox, a Git push, a migration, a roll back
+    #[cfg(feature = "sandbox")]
+    Demo(demo::Demo),
     /// Write a new repository to start from, or install what a control plane needs
     Init(init::Init),
     /// Check a repository's files offline: syntax, fields, references
@@ -52,6 +59,9 @@ enum Command {
     Run(run::Run),
     /// Show what intents are doing
     Status(status::Status),
+    /// Serve a Karmada sandbox for kubectl and for trying things out
+    #[cfg(feature = "sandbox")]
+    Sandbox(sandbox::Sandbox),
     /// Print or write JSON Schemas and CRDs
     Schema(schema::SchemaCommand),
     /// Print a completion script for a shell
@@ -62,11 +72,15 @@ impl Cli {
     /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self.command {
+            #[cfg(feature = "sandbox")]
+            Command::Demo(command) => block_on(command.run()),
             Command::Init(command) => block_on(command.run()),
             Command::Validate(command) => command.run(),
             Command::Plan(command) => block_on(command.run()),
             Command::Run(command) => block_on(command.run()),
             Command::Status(command) => block_on(command.run()),
+            #[cfg(feature = "sandbox")]
+            Command::Sandbox(command) => block_on(command.run()),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),
         }

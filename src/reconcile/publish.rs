@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::records::parse;
 use super::sync::{ObjectReport, ObjectResult, SyncReport};
 use crate::api::{self, Migration, MigrationStatus};
-use crate::cluster::{Observer, Outcome};
+use crate::cluster::{Change, Observer, Outcome};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::ObjectKey;
@@ -22,6 +23,8 @@ use crate::report::{self, CommitText, HeldObject, Overview, Problem, SyncOvervie
 
 /// How long changes are gathered into one commit.
 const GATHER: Duration = Duration::from_millis(300);
+/// How often at most what goes on within a phase is published: the phases are the story, the rest is for those who wait.
+const QUIET: Duration = Duration::from_secs(5);
 /// Before a publish that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -40,6 +43,8 @@ pub struct Publisher {
     reports: Vec<Reports>,
     /// What the branch holds of ours, so that nothing new costs nothing.
     published: BTreeMap<String, Vec<u8>>,
+    /// What was published last, and when.
+    last: Option<(Overview, Instant)>,
 }
 
 impl Publisher {
@@ -49,51 +54,55 @@ impl Publisher {
             observer,
             reports,
             published: BTreeMap::new(),
+            last: None,
         }
     }
 
     /// Publishes whenever something has changed, until it is cancelled.
     pub async fn run(mut self, cancel: CancellationToken) {
         let mut changes = self.observer.changes();
-        let mut wait = Duration::ZERO;
         loop {
-            tokio::select! {
-                () = cancel.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
-            }
-            let published = self.once().await;
-            wait = GATHER;
-            if let Err(error) = published {
-                tracing::warn!(%error, "the status cannot be published");
-                wait = AGAIN;
-                continue;
-            }
-            let heard = async {
-                loop {
-                    match changes.recv().await {
-                        Ok(change) if change.key.group == api::GROUP => return,
-                        Err(RecvError::Lagged(_)) => return,
-                        Ok(_) => {}
-                        Err(RecvError::Closed) => std::future::pending().await,
-                    }
+            let mut wait = self.rest();
+            if wait.is_zero() {
+                wait = Duration::MAX;
+                if let Err(error) = self.once().await {
+                    tracing::warn!(%error, "the status cannot be published");
+                    wait = AGAIN;
                 }
-            };
+            }
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = heard => {}
+                () = heard(&mut changes) => {}
                 () = self.reported() => {}
+                () = tokio::time::sleep(wait) => continue,
             }
+            tokio::select! {
+                () = cancel.cancelled() => return,
+                () = tokio::time::sleep(GATHER) => {}
+            }
+        }
+    }
+
+    /// Returns how long to wait before what there is may be published; nothing for news.
+    fn rest(&mut self) -> Duration {
+        let now = self.overview();
+        match &self.last {
+            Some((last, at)) if !report::is_news(last, &now) => QUIET.saturating_sub(at.elapsed()),
+            _ => Duration::ZERO,
         }
     }
 
     /// Commits how things stand now, if that is news.
     pub async fn once(&mut self) -> Result<Published, Error> {
         let overview = self.overview();
+        if overview.revision.is_none() && overview.migrations.is_empty() {
+            return Ok(Published::Unchanged(None));
+        }
         let files = report::status_tree(&overview)?;
         if self.published == files {
             return Ok(Published::Unchanged(None));
         }
-        let ours = files.clone();
+        let (ours, last) = (files.clone(), overview.clone());
         let published = self
             .repo
             .publish(Branch::Status, move |tip| {
@@ -112,6 +121,7 @@ impl Publisher {
             })
             .await?;
         self.published = files;
+        self.last = Some((last, Instant::now()));
         Ok(published)
     }
 
@@ -152,6 +162,18 @@ impl Publisher {
             revision,
             syncs,
             migrations,
+        }
+    }
+}
+
+/// Returns when an object of cutover's own has changed.
+async fn heard(changes: &mut broadcast::Receiver<Change>) {
+    loop {
+        match changes.recv().await {
+            Ok(change) if change.key.group == api::GROUP => return,
+            Err(RecvError::Lagged(_)) => return,
+            Ok(_) => {}
+            Err(RecvError::Closed) => std::future::pending().await,
         }
     }
 }

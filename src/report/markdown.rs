@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{
-    Overview, Problem, SyncOverview, by_urgency, duration, finding_text, gantt, instant, names, record_path,
-    route, since, status, symbol,
+    Overview, Problem, SyncOverview, brief, by_urgency, duration, finding_text, gantt, instant, names,
+    record_path, route, since, status, symbol,
 };
 use crate::api::{Migration, Phase, StepRecord, WaitingFor};
 
@@ -192,7 +192,7 @@ fn row(page: &mut String, step: &StepRecord) {
     let took = step
         .finished_at
         .map_or_else(String::new, |at| duration(at.duration_since(step.started_at)));
-    let evidence: Vec<String> = step.evidence.iter().map(|line| escape(line)).collect();
+    let evidence: Vec<String> = step.evidence.iter().map(|line| escape(&brief(line))).collect();
     let _ = writeln!(
         page,
         "| {} | {} | {took} | {} |",

@@ -18,9 +18,9 @@ use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
 
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
-pub use snapshot::{CommitText, TrailerKey, commit_text};
+pub use snapshot::{CommitText, TrailerKey, commit_text, is_news};
 pub use text::{finding_lines, migration_lines, status_json, status_text, step_line};
-pub use units::{duration, instant};
+pub use units::{brief, duration, instant};
 
 /// The file for people.
 pub const STATUS_FILE: &str = "STATUS.md";

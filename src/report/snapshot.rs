@@ -152,6 +152,24 @@ pub enum TrailerKey {
     Phase,
 }
 
+/// Returns whether something has happened that people are told of at once: a revision, a phase, a problem, a finding. Why
+/// something waits, and what the journal notes on the way, is not.
+pub fn is_news(before: &Overview, after: &Overview) -> bool {
+    let (was, is) = (Snapshot::of(before), Snapshot::of(after));
+    let findings = |overview: &Overview| -> Vec<_> {
+        let of = |migration| status(migration).findings.clone();
+        overview.migrations.iter().map(of).collect()
+    };
+    was.revision != is.revision
+        || was.syncs != is.syncs
+        || was.intents.len() != is.intents.len()
+        || is
+            .intents
+            .iter()
+            .any(|intent| change(Some(&was), intent).is_some())
+        || findings(before) != findings(after)
+}
+
 /// Returns the message of the commit that takes the status branch from `before`, its [`super::SNAPSHOT_FILE`], to
 /// `overview`. A snapshot that can't be read counts as none.
 pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {

@@ -264,6 +264,25 @@ fn a_commit_says_what_moved_since_the_last_one() {
 }
 
 #[test]
+fn phases_and_problems_are_news_and_waits_are_not() {
+    let before = overview(vec![migration(json!({"phase": "Verify", "attempt": 1}))]);
+    let waits = migration(json!({
+        "phase": "Verify", "attempt": 1,
+        "waitingFor": {"reason": "not healthy yet", "since": "2026-03-01T10:00:01Z"},
+    }));
+    assert!(!is_news(&before, &overview(vec![waits])));
+    assert!(is_news(&before, &overview(vec![completed()])));
+    assert!(is_news(&before, &overview(Vec::new())));
+    let mut broken = before.clone();
+    broken.syncs[0].problems.push(Problem {
+        message: "no".to_owned(),
+        location: None,
+        hint: None,
+    });
+    assert!(is_news(&before, &broken));
+}
+
+#[test]
 fn the_same_state_gives_the_same_bytes_in_any_order() {
     let mut other = completed();
     other.metadata.name = Some("another".to_owned());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Overview, by_urgency, duration, finding_text, markdown, names, route, snapshot, status};
+use super::{Overview, brief, by_urgency, duration, finding_text, markdown, names, route, snapshot, status};
 use crate::api::{Migration, Phase, StepRecord};
 use crate::error::Error;
 
@@ -87,7 +87,10 @@ pub fn migration_lines(migration: &Migration) -> Vec<String> {
         );
     }
     let mut lines = vec![head];
-    lines.extend(status.steps.iter().map(step_line));
+    lines.extend(status.steps.iter().enumerate().map(|(index, step)| {
+        let next = status.steps.get(index + 1).map(|next| next.name.as_str());
+        step_line(step, next)
+    }));
     if let Some(waiting) = &status.waiting_for {
         lines.push(format!("  {}", markdown::wait(waiting)));
     }
@@ -104,22 +107,24 @@ pub fn finding_lines(migration: &Migration) -> Vec<String> {
         .collect()
 }
 
-/// Returns a step, how long it took and what let it end, as one line: `  Capture     612 ms  evidence; evidence`.
-pub fn step_line(step: &StepRecord) -> String {
+/// Returns a step, how long it took and what let it end, as one line: `  ✓ Capture     612 ms  evidence; evidence`.
+///
+/// `next` is the name of the step after it: one that led to a roll back has failed.
+pub fn step_line(step: &StepRecord, next: Option<&str>) -> String {
     let took = step.finished_at.map_or_else(
         || "…".to_owned(),
         |at| duration(at.duration_since(step.started_at)),
     );
-    let mark = match step.finished_at {
-        Some(_) => styled(GOOD, "✓"),
-        None => styled(BUSY, "•"),
+    let mark = match (step.finished_at, next) {
+        (None, _) => styled(BUSY, "•"),
+        (Some(_), Some("RollingBack")) => styled(BAD, "✗"),
+        (Some(_), _) => styled(GOOD, "✓"),
     };
-    let line = format!(
-        "  {mark} {:<11} {took:>8}  {}",
-        step.name,
-        styled(QUIET, step.evidence.join("; "))
-    );
-    line.trim_end().to_owned()
+    let mut line = format!("  {mark} {:<11} {took:>8}", step.name);
+    if !step.evidence.is_empty() {
+        let _ = write!(line, "  {}", styled(QUIET, brief(&step.evidence.join("; "))));
+    }
+    line
 }
 
 const fn style(phase: Phase) -> Style {

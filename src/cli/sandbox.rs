@@ -1,0 +1,77 @@
+//! `cutover sandbox`: a Karmada of its own for kubectl and for trying things out.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{output, signal};
+use crate::cluster::{ConnectOptions, connect, install_crds};
+use crate::error::{Error, Result};
+use crate::sandbox::world::{Kubeconfigs, World, WorldOptions};
+
+#[derive(Args, Debug)]
+pub struct Sandbox {
+    /// The port of the Karmada API server on this machine; 0: any that is free
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Where the kubeconfigs are written [default: a temporary directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The member clusters
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "east,west,north"
+    )]
+    members: Vec<String>,
+}
+
+impl Sandbox {
+    pub async fn run(self) -> Result<ExitCode> {
+        let temporary = tempfile::tempdir()
+            .map_err(|error| Error::user(format!("cannot make a temporary directory: {error}")))?;
+        let dir = self.dir.unwrap_or_else(|| temporary.path().to_owned());
+        let (_world, kubeconfigs) = start(self.members, self.port, &dir).await?;
+        output::data(format!("{}\n", kubeconfigs.control.display()))?;
+        let kubeconfig = kubeconfigs.control.display();
+        output::note("A Karmada control plane is served; its members:");
+        for (name, path) in &kubeconfigs.members {
+            output::note(format!("  {name:<8} {}", path.display()));
+        }
+        output::note(format!(
+            "\nLook at it, and let a reconciler work on it:\n  \
+             kubectl --kubeconfig {kubeconfig} get clusters\n  \
+             kubectl --kubeconfig {kubeconfig} get flinkdeployments,resourcebindings,works,migrations -A -w\n  \
+             cutover run --repo PATH --kubeconfig {kubeconfig}\n\n\
+             Ctrl-C ends it; nothing is kept."
+        ));
+        signal::asked_to_end().await;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Starts a world with cutover's CRDs in it and serves it on this machine.
+pub async fn start(members: Vec<String>, port: u16, dir: &std::path::Path) -> Result<(World, Kubeconfigs)> {
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Error::user(format!("cannot make {}: {error}", dir.display())))?;
+    let world = World::start(WorldOptions {
+        members,
+        seed: fastrand::u64(..),
+        start: Timestamp::now(),
+        ..WorldOptions::default()
+    });
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let kubeconfigs = world.serve(address, dir).await.map_err(|error| {
+        Error::user(format!("cannot serve the sandbox at {address}: {error}")).hint("pass another --port")
+    })?;
+    let options = ConnectOptions {
+        kubeconfig: Some(kubeconfigs.control.clone()),
+        ..ConnectOptions::default()
+    };
+    install_crds(&connect(&options).await?).await?;
+    Ok((world, kubeconfigs))
+}
