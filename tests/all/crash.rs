@@ -47,8 +47,19 @@ fn killed_at_any_line_a_migration_still_rolls_back() {
 }
 
 fn kill_everywhere(scenario: Scenario) {
-    let lines = run(async move { record(scenario).await });
-    assert!(lines.len() > 60, "a run has more lines than that: {lines:#?}");
+    let all = run(record(scenario));
+    assert!(all.len() > 60, "a run has more lines than that: {all:#?}");
+    for pair in all.chunks(2) {
+        let [(before, Side::Before, _), (after, Side::After, _)] = pair else {
+            panic!("writes overlap: {pair:?}")
+        };
+        assert_eq!(before, after);
+    }
+    let first = all.first().cloned();
+    let lines: Vec<Line> = first
+        .into_iter()
+        .chain(all.into_iter().filter(|line| line.1 == Side::After))
+        .collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -84,7 +95,7 @@ fn run<T>(future: impl Future<Output = T>) -> T {
 }
 
 async fn begin(scenario: Scenario) -> Fleet {
-    let fleet = Fleet::start(WorldOptions::fast()).await;
+    let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job(scenario.image));
     fleet
 }

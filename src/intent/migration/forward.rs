@@ -37,7 +37,6 @@ impl Machine<'_> {
         } else {
             Phase::Capture
         };
-        debug_assert_ne!(source, target);
         Ok(Next::Enter(next, evidence))
     }
 

@@ -18,7 +18,10 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    #[expect(clippy::print_stderr, reason = "whoever runs the tests should know what was not tested")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "whoever runs the tests should know what was not tested"
+    )]
     async fn start() -> Option<Self> {
         let found = Command::new("kubectl")
             .args(["version", "--client"])
