@@ -9,6 +9,7 @@ mod merge;
 mod shape;
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -109,12 +110,14 @@ pub fn apply(
     let changes = Comparison::between(&live, &new, schema).without(&ignored);
     take_over(&mut managed, &me, &changes, force)?;
     if let Some(mine) = managed.owners.get_mut(&me) {
-        mine.set = mine.set.difference(&never_owned());
+        mine.set = mine.set.difference(never_owned());
         if new != live {
             mine.time = Some(by.now);
         }
     }
     managed.tidy();
+    // Nulls that pruning leaves where a map was have told who owns the map; they aren't kept.
+    schema.drop_nulls(&mut new);
     managed.write(&mut new);
     Ok(new)
 }
@@ -140,7 +143,7 @@ pub fn update(live: Option<&Value>, new: &mut Value, schema: &Schema, by: Writer
 
 /// Returns the fields that a configuration speaks of, as an applier would own them.
 pub fn applied_fields(config: &Value, schema: &Schema) -> FieldSet {
-    fields_of(config, Some(schema)).difference(&never_owned())
+    fields_of(config, Some(schema)).difference(never_owned())
 }
 
 impl Writer<'_> {
@@ -170,7 +173,7 @@ impl Resets {
 }
 
 /// Fields of every object that nobody owns.
-fn never_owned() -> FieldSet {
+fn never_owned() -> &'static FieldSet {
     const META: &[&str] = &[
         "name",
         "namespace",
@@ -182,12 +185,13 @@ fn never_owned() -> FieldSet {
         "managedFields",
         "resourceVersion",
     ];
-    let field = PathElement::field;
-    let top = ["apiVersion", "kind", "metadata"]
-        .into_iter()
-        .map(|name| vec![field(name)]);
-    let meta = META.iter().map(|name| vec![field("metadata"), field(name)]);
-    top.chain(meta).collect()
+    static NEVER: LazyLock<FieldSet> = LazyLock::new(|| {
+        let field = PathElement::field;
+        let top = ["apiVersion", "kind", "metadata"].map(|name| vec![field(name)]);
+        let meta = META.iter().map(|name| vec![field("metadata"), field(name)]);
+        top.into_iter().chain(meta).collect()
+    });
+    &NEVER
 }
 
 fn check_config(config: &Value, schema: &Schema) -> Result<(), ApplyError> {
@@ -296,7 +300,7 @@ fn record(
         owned.set = owned.set.difference(&changed).difference(&changes.removed);
     }
     managed.tidy();
-    let taken = changed.difference(&never_owned());
+    let taken = changed.difference(never_owned());
     if taken.is_empty() {
         return;
     }
@@ -316,7 +320,7 @@ fn record(
 /// Removes what the manager applied last time, doesn't apply now, and nobody owns.
 fn prune(merged: &Value, managed: &Managed, last: &FieldSet, schema: &Schema) -> Value {
     let full = |set: &FieldSet| with_named_parents(set, Some(schema));
-    let without = |set: &FieldSet| remove(merged, set, Some(schema)).unwrap_or_else(|| json!({}));
+    let without = |set: &FieldSet| remove(merged, set, Some(schema));
     let last = full(last);
     let all = full(&fields_of(merged, Some(schema)));
     let kept = full(&fields_of(&without(&last), Some(schema)));

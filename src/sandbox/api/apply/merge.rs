@@ -211,15 +211,15 @@ fn merge_items(live: &[Value], config: &[Value], schema: Option<&Schema>) -> Vec
     out
 }
 
-/// Returns the value without the members of `set`; `None` when nothing of it is left.
-pub(super) fn remove(value: &Value, set: &FieldSet, schema: Option<&Schema>) -> Option<Value> {
+/// Returns the value without the members of `set`. What is emptied by that becomes null, which keeps its owners.
+pub(super) fn remove(value: &Value, set: &FieldSet, schema: Option<&Schema>) -> Value {
     let keep = |element: &PathElement, value: &Value, schema: Option<&Schema>| match set.step(element) {
         (true, _) => None,
-        (false, Some(below)) => remove(value, below, schema),
+        (false, Some(below)) => Some(remove(value, below, schema)),
         (false, None) => Some(value.clone()),
     };
     match shape(value, schema) {
-        Shape::Leaf => Some(value.clone()),
+        Shape::Leaf => value.clone(),
         Shape::Fields(fields) => {
             let kept: Map<String, Value> = fields
                 .iter()
@@ -228,7 +228,11 @@ pub(super) fn remove(value: &Value, set: &FieldSet, schema: Option<&Schema>) -> 
                     keep(&PathElement::field(name), value, child).map(|value| (name.clone(), value))
                 })
                 .collect();
-            (!kept.is_empty()).then_some(Value::Object(kept))
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(kept)
+            }
         }
         Shape::Items(items) => {
             let item = item_schema(schema);
@@ -239,7 +243,11 @@ pub(super) fn remove(value: &Value, set: &FieldSet, schema: Option<&Schema>) -> 
                     Err(_) => Some(value.clone()),
                 })
                 .collect();
-            (!kept.is_empty()).then_some(Value::Array(kept))
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
+            }
         }
     }
 }
