@@ -48,6 +48,7 @@ fn name(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
         () if kind.group() == "rbac.authorization.k8s.io" => {
             (name.contains(['/', '%']) || matches!(name, "." | "..")).then_some("may not contain '/'")
         }
+        () if kind.resource == NAMESPACES && name.contains('.') => Some("must not contain dots"),
         () if kind.resource == NAMESPACES => (!label(name)).then_some(LABEL),
         () => (name.len() > 253 || !name.split('.').all(is_label)).then_some(SUBDOMAIN),
     };

@@ -66,20 +66,10 @@ impl Rules {
         })
     }
 
-    /// Refuses what can't be read as the kind, drops what the schema doesn't know and returns the paths of that.
-    pub(super) fn read(
-        &self,
-        kind: &Kind,
-        version: &Version,
-        body: &mut Value,
-    ) -> Result<Vec<String>, Status> {
+    /// Drops what the schema doesn't know and returns the paths of that, or says why this isn't of the kind at all.
+    pub(super) fn read(&self, body: &mut Value) -> Result<Vec<String>, String> {
         if let Some(error) = self.built_in.and_then(|_| self.schema.decode_error(body)) {
-            let message = format!(
-                "{kind} in version \"{}\" cannot be handled as a {kind}: {error}",
-                version.name,
-                kind = kind.kind
-            );
-            return Err(Status::bad_request(message));
+            return Err(error);
         }
         let unknown = self.schema.prune(body);
         self.schema.drop_nulls(body);

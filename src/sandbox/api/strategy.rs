@@ -92,6 +92,9 @@ pub(super) fn prepare_create(kind: &Kind, version: &Version, body: &mut Value) {
     let keeps_status = kind.resource == NODES || !version.status;
     if !keeps_status && let Some(fields) = body.as_object_mut() {
         fields.shift_remove("status");
+        if !kind.custom {
+            fields.insert("status".to_owned(), json!({}));
+        }
     }
     if kind.resource == NAMESPACES {
         let name = metadata::name(body).to_owned();

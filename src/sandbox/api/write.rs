@@ -353,7 +353,9 @@ impl Write<'_> {
         }
         self.admit(Operation::Update, Some(old), &mut body)?;
         self.refuse_invalid(Some(old), &body)?;
-        raise_generation(kind.generation, old, &mut body);
+        if self.target.subresource != Some(Subresource::Status) {
+            raise_generation(kind.generation, old, &mut body);
+        }
 
         let object = if is_same(old, &body) {
             Arc::clone(old)
@@ -433,7 +435,10 @@ impl Write<'_> {
         body: &mut Value,
         refuse: impl FnOnce(String) -> Status,
     ) -> Result<(), Status> {
-        let unknown = self.version.rules.read(self.kind, self.version, body)?;
+        let unknown = match self.version.rules.read(body) {
+            Ok(unknown) => unknown,
+            Err(why) => return Err(refuse(why)),
+        };
         let unknown: Vec<String> = unknown
             .iter()
             .map(|field| format!("unknown field \"{field}\""))

@@ -124,12 +124,18 @@ async fn generations_rise_as_on_a_real_server() {
     create(&server, deployments, deployment).await;
     create(&server, WIDGETS, widget_json("a", json!({"size": 1}))).await;
     let deployment = format!("{deployments}/a");
+    let status = format!("{deployments}/a/status");
     let widget = format!("{WIDGETS}/a");
     for (path, change, generation) in [
         (&deployment, json!({"metadata": {"labels": {"x": "1"}}}), 1),
         (&deployment, json!({"metadata": {"annotations": {"x": "1"}}}), 2),
         (&deployment, json!({"metadata": {"finalizers": ["a.b/c"]}}), 2),
         (&deployment, json!({"spec": {"replicas": 3}}), 3),
+        (
+            &status,
+            json!({"metadata": {"annotations": {"x": "2"}}, "status": {"replicas": 1}}),
+            3,
+        ),
         (&widget, json!({"metadata": {"annotations": {"x": "1"}}}), 1),
         (&widget, json!({"spec": {"size": 2}}), 2),
     ] {
