@@ -30,6 +30,9 @@ use wake::{Interest, Workers};
 /// How long a worker waits after something failed that may come right by itself.
 const TROUBLE: Duration = Duration::from_secs(1);
 
+/// How long a worker waits to hear of what it has sent.
+const SETTLE: Duration = Duration::from_millis(25);
+
 /// Where what an intent leaves in Git is read and pushed.
 pub trait Records: Send + Sync {
     /// Reads the record of an intent at the remote; `None` only if there certainly is none.
@@ -159,7 +162,7 @@ fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>) {
 /// What a pass came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Something was written: look again at once.
+    /// The journal was written: look again at once.
     Again,
     /// Look again after this time, or when something changes.
     Recheck(Duration),
@@ -248,7 +251,8 @@ impl Worker {
         Ok(if step.effects.is_empty() {
             after(step.recheck)
         } else {
-            Pass::Again
+            // What was sent wakes the worker when it shows; asking before would only send it again.
+            Pass::Recheck(SETTLE)
         })
     }
 
