@@ -10,7 +10,7 @@ impl Machine<'_> {
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
-        let (source, target) = self.ends()?;
+        let (source, _) = self.ends()?;
         let listed = &self.binding()?.spec.clusters;
         if !listed.iter().map(|cluster| &cluster.name).eq([&source]) {
             return Err(Stop::RollBack(
