@@ -102,6 +102,7 @@ impl Sync {
     pub async fn run(mut self, polling: Polling, cancel: CancellationToken) {
         let mut git = self.source.repo.watch(polling);
         let mut again: Option<Instant> = None;
+        let mut told: Vec<Problem> = Vec::new();
         loop {
             let due = async {
                 match again {
@@ -132,6 +133,12 @@ impl Sync {
                     self.look_again().await
                 }
             };
+            if let Ok(report) = &outcome
+                && report.problems != told
+            {
+                told.clone_from(&report.problems);
+                tell(&told);
+            }
             again = self.next_try(outcome.is_ok(), again);
         }
     }
@@ -360,6 +367,13 @@ fn result(change: &Change, outcome: Option<Outcome>) -> Option<ObjectResult> {
         },
         (Action::Create | Action::Configure | Action::Unchanged | Action::Delete, None) => return None,
     })
+}
+
+/// What can't be read in Git is for whoever wrote it: where it is, and what to do.
+fn tell(problems: &[Problem]) {
+    for problem in problems {
+        tracing::warn!(hint = problem.hint.as_deref(), "{problem}");
+    }
 }
 
 fn log(tick: Tick, outcome: &Result<Arc<SyncReport>, Error>) {
