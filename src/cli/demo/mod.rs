@@ -85,7 +85,7 @@ impl Demo {
     async fn migration(&self, stage: &Stage) -> Result<Run> {
         self.act("git push: move orders to west")?;
         let name = "orders-to-west";
-        write_intent(&stage.clone.dir, name, "west")?;
+        write_intent(&stage.clone.dir, name, "west", "10s")?;
         push(stage, "Move orders to west", &[format!("+ intents/{name}.yaml")])?;
         let migration = follow(stage, name).await?;
         check(phase(&migration) == Phase::Completed, "the migration completes")?;
@@ -112,7 +112,7 @@ impl Demo {
     async fn roll_back(&self, stage: &Stage, before: &Run) -> Result<()> {
         self.act("git push: move orders to north, with an image that cannot start")?;
         let name = "orders-to-north";
-        write_intent(&stage.clone.dir, name, "north")?;
+        write_intent(&stage.clone.dir, name, "north", "2s")?;
         replace(
             &stage.clone.dir.join("workloads/orders.yaml"),
             IMAGE,
@@ -134,6 +134,10 @@ impl Demo {
             "the job runs in west again",
         )?;
         check(run.from > before.from, "the job was restarted")?;
+        check(
+            stage.image_in("west") == IMAGE,
+            "the job has the image it had before",
+        )?;
         let handle = captured(&migration, "west")?;
         check(
             run.restored_from == Origin::Handle(handle.clone()),
@@ -208,8 +212,8 @@ async fn setting(stage: &Stage) -> Result<()> {
     check(run.writer.cluster.as_str() == "east", "the job begins in east")
 }
 
-/// Writes the example's intent for a cluster, with times for a demo.
-fn write_intent(clone: &Path, name: &str, to: &str) -> Result<()> {
+/// Writes the example's intent for a cluster, with times for a demo: how long it may take there.
+fn write_intent(clone: &Path, name: &str, to: &str, timeout: &str) -> Result<()> {
     let example = example::FILES
         .iter()
         .find_map(|(path, content)| (*path == "intents/examples/orders-to-west.yaml").then_some(*content))
@@ -219,7 +223,7 @@ fn write_intent(clone: &Path, name: &str, to: &str) -> Result<()> {
         .replace("to west", &format!("to {to}"))
         .replace("to: west", &format!("to: {to}"))
         .replace("healthyFor: 60s", "healthyFor: 1s")
-        .replace("timeout: 10m", "timeout: 3s");
+        .replace("timeout: 10m", &format!("timeout: {timeout}"));
     example::write_file(&clone.join("intents").join(format!("{name}.yaml")), &intent)
 }
 

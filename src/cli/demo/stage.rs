@@ -19,6 +19,7 @@ use crate::name::{Gvk, ObjectKey};
 use crate::reconcile::intents::Nobody;
 use crate::reconcile::{self, Options};
 use crate::repo::{Branch, Repo};
+use crate::sandbox::api::Resource;
 use crate::sandbox::ledger::{Run, Verdict};
 use crate::sandbox::world::{Kubeconfigs, World};
 
@@ -167,6 +168,18 @@ impl Stage {
                 "the status branch to say that {name} is {phase}"
             ))),
         }
+    }
+
+    /// Returns the image of the job's copy in a member, as its object there says.
+    pub fn image_in(&self, member: &str) -> String {
+        const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
+        let found = self
+            .world
+            .member(member)
+            .api
+            .get(&JOBS, Some(NAMESPACE), WORKLOAD);
+        let image = found.as_ref().ok().and_then(|job| job["spec"]["image"].as_str());
+        image.unwrap_or_default().to_owned()
     }
 
     pub fn verdict(&self) -> Verdict {
