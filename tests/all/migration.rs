@@ -69,6 +69,37 @@ async fn a_template_change_goes_along_and_the_source_never_sees_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_whose_operator_keeps_finished_job_managers_moves_all_the_same() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let mut template = job("orders:1.0");
+    template["spec"]["flinkConfiguration"]["kubernetes.operator.jm-deployment.shutdown-ttl"] = json!("1 d");
+    fleet.apply(&JOBS, template);
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_without_a_place_for_a_patch_is_found_before_anything_is_touched() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let mut template = job("orders:1.0");
+    template["spec"]
+        .as_object_mut()
+        .unwrap()
+        .remove("flinkConfiguration");
+    fleet.apply(&JOBS, template);
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
+    assert_eq!(
+        fleet.status("orders-to-west")["findings"][0]["code"],
+        "NoPlaceForPatch"
+    );
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_can_move_back_again() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let _controller = fleet.controller(Arc::new(Nobody));

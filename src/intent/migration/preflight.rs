@@ -1,11 +1,13 @@
 //! Before the first effect: gates, and every reason why the move could fail. Nothing is written but the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{BindingId, Finding, Journal, StepRecord, TemplateChange, WorkloadProfile};
+use crate::api::{
+    BindingId, Finding, Journal, StepRecord, TemplateChange, WorkloadProfile, WorkloadProfileSpec,
+};
 use crate::intent::effect::{Effect, overlay};
 use crate::karmada::{Cluster, Placement, ResourceBinding, ResourceBindingSpec, meta};
 use crate::name::ClusterName;
@@ -83,6 +85,7 @@ impl Machine<'_> {
             findings.extend(placement_findings(placement, &spec.to, clusters));
         }
         findings.extend(template_findings(template));
+        findings.extend(patch_findings(template, &profile.spec));
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));
         }
@@ -379,6 +382,33 @@ pub(super) fn placement_findings(
         )];
     }
     Vec::new()
+}
+
+/// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
+fn patch_findings(template: &Value, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+    let patches = [
+        &profile.hold,
+        &profile.suspend,
+        &profile.start,
+        &profile.restart,
+        &profile.restart_from,
+    ];
+    let parents: BTreeSet<&str> = patches
+        .into_iter()
+        .flatten()
+        .filter_map(|patch| Some(patch.path.rsplit_once('/')?.0))
+        .collect();
+    parents
+        .into_iter()
+        .filter(|parent| template.pointer(parent).is_none())
+        .map(|parent| {
+            Finding::new(
+                "NoPlaceForPatch",
+                format!("the template has no {parent}, which the profile patches"),
+                "add it to the template, empty if need be",
+            )
+        })
+        .collect()
 }
 
 fn template_findings(template: &Value) -> Vec<Finding> {
