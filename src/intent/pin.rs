@@ -106,11 +106,11 @@ impl Pin {
     /// Returns whether a policy in the API server says what this pin says.
     ///
     /// Karmada reads the deprecated `targetCluster` and `overriders` only without `overrideRules`, and its webhook adds an
-    /// empty one: they say nothing here.
+    /// empty one: they say nothing here. One that is being deleted says what it says for as long as its finalizer is on:
+    /// Karmada applies it, and it can be changed.
     pub fn is_written_as(&self, policy: &OverridePolicy) -> bool {
         let wanted = self.spec();
-        policy.metadata.deletion_timestamp.is_none()
-            && policy.spec.override_rules == wanted.override_rules
+        policy.spec.override_rules == wanted.override_rules
             && policy.spec.resource_selectors == wanted.resource_selectors
             && policy
                 .metadata

@@ -7,6 +7,7 @@ mod architecture;
 mod cli;
 mod cluster;
 mod crash;
+mod faults;
 mod generated;
 mod member;
 mod migration;

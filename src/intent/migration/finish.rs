@@ -32,6 +32,7 @@ impl Machine<'_> {
         self.claim()?;
         // Once the fence comes down only the scheduler's own look at the binding counts: see `settled_on`.
         if !self.journal()?.fence.lowered {
+            self.renew_barrier()?;
             self.fence()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
         }

@@ -137,6 +137,7 @@ impl Machine<'_> {
     /// The target stays healthy without a break for as long as the spec asks.
     pub(super) fn verify(&mut self) -> Result<Next, Stop> {
         self.claim()?;
+        self.renew_barrier()?;
         self.fence()?;
         let (source, target) = self.ends()?;
         self.listed(&[source.clone(), target.clone()], "list both again")?;

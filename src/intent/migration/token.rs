@@ -137,11 +137,10 @@ impl Machine<'_> {
             return false;
         };
         let prefix = format!("{}.{}.", self.input.uid, self.status.attempt);
-        let earlier = marker
+        marker
             .strip_prefix(&prefix)
             .and_then(|seq| seq.parse::<u64>().ok())
-            .is_some_and(|seq| Some(seq) < self.status.journal.as_ref().map(|journal| journal.seq));
-        earlier && live.metadata.deletion_timestamp.is_none()
+            .is_some_and(|seq| Some(seq) < self.status.journal.as_ref().map(|journal| journal.seq))
     }
 
     fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {

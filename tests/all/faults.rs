@@ -1,0 +1,307 @@
+//! Migrations in a world where things go wrong: each ends, with nothing left behind and never a second writer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::Nobody;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{DeleteOptions, ListOptions};
+use cutover::sandbox::faults::{Effect, Rule, Span};
+use serde_json::{Value, json};
+
+use crate::support::fleet::{Controller, Fleet, PINS, job};
+
+const MOVE: &str = "orders-to-west";
+const ALL_PHASES: [Phase; 6] = [
+    Phase::Hold,
+    Phase::Expand,
+    Phase::Capture,
+    Phase::Handoff,
+    Phase::Verify,
+    Phase::Cleanup,
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_manager_may_be_replaced_in_any_phase() {
+    for phase in ALL_PHASES {
+        restarted_in("karmada-controller-manager", phase).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_may_be_replaced_in_any_phase() {
+    for phase in ALL_PHASES {
+        restarted_in("karmada-scheduler", phase).await;
+    }
+}
+
+async fn restarted_in(process: &str, phase: Phase) {
+    let (fleet, _controller) = moving("orders:2.0", WorldOptions::default()).await;
+    fleet.phase(MOVE, phase).await;
+    fleet.world.faults().restart(process);
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::Completed,
+        "{phase}: {:#}",
+        fleet.status(MOVE)
+    );
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_processes_may_be_replaced_while_it_is_rolled_back() {
+    let (fleet, _controller) = moving("orders:broken", WorldOptions::default()).await;
+    fleet.phase(MOVE, Phase::RollingBack).await;
+    fleet
+        .world
+        .faults()
+        .restart("karmada-controller-manager")
+        .restart("karmada-scheduler");
+    assert_eq!(fleet.ended(MOVE).await, Phase::RolledBack);
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_cut_off_for_a_moment_is_waited_for() {
+    let fleet = cut_off_in(Phase::Handoff, "west", Duration::from_secs(20)).await;
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::Completed,
+        "{:#}",
+        fleet.status(MOVE)
+    );
+    fleet.assert_clean_in("west");
+}
+
+/// Its copy may be running: nothing is given back to the source before the target can be seen again.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_cut_off_for_long_is_rolled_back_only_when_it_can_be_seen() {
+    let (fleet, _controller) = moving("orders:2.0", WorldOptions::default()).await;
+    fleet.phase(MOVE, Phase::Handoff).await;
+    fleet
+        .until("the target has the token", |fleet| writer(fleet) == "west")
+        .await;
+    fleet.world.faults().partition("west");
+    fleet.phase(MOVE, Phase::RollingBack).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.status(MOVE)["phase"], "RollingBack");
+    assert!(!fleet.runs_in("east"));
+    fleet.world.faults().heal("west");
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::RolledBack,
+        "{:#}",
+        fleet.status(MOVE)
+    );
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_cut_off_is_never_taken_for_stopped() {
+    for seconds in [5, 60] {
+        let fleet = cut_off_in(Phase::Capture, "east", Duration::from_secs(seconds)).await;
+        assert_eq!(
+            fleet.ended(MOVE).await,
+            Phase::Completed,
+            "{:#}",
+            fleet.status(MOVE)
+        );
+        fleet.assert_clean_in("west");
+    }
+}
+
+async fn cut_off_in(phase: Phase, member: &str, lasts: Duration) -> Fleet {
+    let (fleet, controller) = moving("orders:2.0", WorldOptions::default()).await;
+    fleet.phase(MOVE, phase).await;
+    fleet.world.faults().partition(member);
+    tokio::time::sleep(lasts).await;
+    assert_eq!(
+        fleet.status(MOVE)["phase"],
+        phase.to_string(),
+        "the cut came too late"
+    );
+    fleet.world.faults().heal(member);
+    fleet.ended(MOVE).await;
+    drop(controller);
+    fleet
+}
+
+#[test]
+fn requests_that_fail_or_lose_their_answers_only_delay_a_migration() {
+    from_seeds(4, |seed| async move { disturbed(seed, "orders:2.0").await });
+}
+
+#[test]
+fn requests_that_fail_or_lose_their_answers_only_delay_a_way_back() {
+    from_seeds(4, |seed| async move { disturbed(seed, "orders:broken").await });
+}
+
+/// One request in five meets something: refused, lost, carried out without an answer, late.
+async fn disturbed(seed: u64, image: &str) {
+    let options = WorldOptions {
+        seed,
+        ..WorldOptions::fast()
+    };
+    let (fleet, _controller) = moving(image, options).await;
+    let effects = [
+        Effect::Refuse(500),
+        Effect::Refuse(429),
+        Effect::Lose,
+        Effect::LoseAnswer,
+        Effect::Delay(Span::millis(10, 2000)),
+    ];
+    for effect in effects {
+        fleet.world.faults().requests(Rule::new(effect).probability(0.04));
+    }
+    // Slow enough, it may come to the way back even with a good image.
+    let ended = fleet.ended(MOVE).await;
+    let cluster = match (ended, image) {
+        (Phase::Completed, "orders:2.0") => "west",
+        (Phase::RolledBack, _) => "east",
+        _ => panic!("ended as {ended}: {:#}", fleet.status(MOVE)),
+    };
+    fleet.assert_clean_in(cluster);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_controllers_at_once_move_a_job_once() {
+    for (image, ends, cluster) in [
+        ("orders:2.0", Phase::Completed, "west"),
+        ("orders:broken", Phase::RolledBack, "east"),
+    ] {
+        let (fleet, _first) = moving(image, WorldOptions::default()).await;
+        let _second = fleet.controller(Arc::new(Nobody));
+        assert_eq!(fleet.ended(MOVE).await, ends, "{:#}", fleet.status(MOVE));
+        fleet.assert_clean_in(cluster);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pin_cannot_be_deleted_by_mistake() {
+    for phase in [Phase::Expand, Phase::Verify] {
+        let (fleet, _controller) = pinned(phase).await;
+        let deleted = delete_pin(&fleet);
+        assert!(deleted.is_err());
+        assert_eq!(
+            fleet.ended(MOVE).await,
+            Phase::Completed,
+            "{:#}",
+            fleet.status(MOVE)
+        );
+        fleet.assert_clean_in("west");
+    }
+}
+
+/// With its finalizer on, a pin that is being deleted stays in force: there is time to go back.
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_is_deleted_on_purpose_is_missed_before_it_is_gone() {
+    for phase in [Phase::Expand, Phase::Verify] {
+        let (fleet, _controller) = pinned(phase).await;
+        fleet.patch(&PINS, &pin(&fleet), json!({"metadata": {"labels": null}}));
+        delete_pin(&fleet).unwrap();
+        let ended = fleet.ended(MOVE).await;
+        fleet.assert_clean_in(if ended == Phase::Completed { "west" } else { "east" });
+    }
+}
+
+/// A pin that holds nobody lets both run, and no proof undoes that; but it is seen, ended, and told.
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_somebody_empties_is_a_lapse_that_ends() {
+    for phase in [Phase::Expand, Phase::Verify] {
+        let (fleet, _controller) = pinned(phase).await;
+        fleet.patch(&PINS, &pin(&fleet), json!({"spec": {"overrideRules": []}}));
+        assert_eq!(
+            fleet.ended(MOVE).await,
+            Phase::RolledBack,
+            "{:#}",
+            fleet.status(MOVE)
+        );
+        let told = fleet.status(MOVE)["journal"]["rollBack"]["reason"].to_string();
+        assert!(told.contains("SingleWriterLapse"), "{told}");
+        fleet.assert_settled_in("east");
+        let verdict = fleet.world.ledger().verdict();
+        let longest = Duration::from_secs(5);
+        for overlap in &verdict.overlaps {
+            let lasted = overlap.until.unwrap().duration_since(overlap.from);
+            assert!(lasted < longest.try_into().unwrap(), "{verdict}");
+        }
+    }
+}
+
+async fn pinned(phase: Phase) -> (Fleet, Controller) {
+    let (fleet, controller) = moving("orders:2.0", WorldOptions::default()).await;
+    fleet.phase(MOVE, phase).await;
+    fleet
+        .until("both are listed", |fleet| fleet.listed() == ["east", "west"])
+        .await;
+    (fleet, controller)
+}
+
+async fn moving(image: &str, options: WorldOptions) -> (Fleet, Controller) {
+    let fleet = Fleet::start(options).await;
+    fleet.want(job(image));
+    let controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate(MOVE, "west");
+    (fleet, controller)
+}
+
+fn pin(fleet: &Fleet) -> String {
+    let pins = fleet
+        .world
+        .control_plane()
+        .list(&PINS, Some("shop"), &ListOptions::default())
+        .unwrap();
+    pins.items[0]["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+fn delete_pin(fleet: &Fleet) -> Result<Arc<Value>, cutover::sandbox::api::Status> {
+    fleet
+        .world
+        .control_plane()
+        .delete(&PINS, Some("shop"), &pin(fleet), &DeleteOptions::default())
+}
+
+fn writer(fleet: &Fleet) -> String {
+    fleet.status(MOVE)["journal"]["writer"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Each seed has a world, a clock and a thread's runtime of its own.
+fn from_seeds<F: Future<Output = ()>>(count: u64, test: impl Fn(u64) -> F + Sync) {
+    let next = AtomicU64::new(1);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > count {
+                        return;
+                    }
+                    let run = || {
+                        let mut builder = tokio::runtime::Builder::new_current_thread();
+                        builder
+                            .enable_all()
+                            .start_paused(true)
+                            .build()
+                            .unwrap()
+                            .block_on(test(seed));
+                    };
+                    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+                        failures.lock().unwrap().push(seed);
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(
+        failures.is_empty(),
+        "{} of {count} seeds: {failures:?}",
+        failures.len()
+    );
+}
