@@ -3,6 +3,9 @@
 //! Without the file, the whole repository is one sync. What a run is told by flags is not here.
 
 mod glob;
+mod sync;
+
+pub use sync::{Drift, DriftMode, Ignore, PruneLimit, Sync};
 
 use std::time::Duration;
 
@@ -31,7 +34,7 @@ pub struct Config {
     #[schemars(extend("const" = KIND))]
     pub kind: String,
     /// What is synced. None: the whole repository, as one sync called `main`.
-    #[serde(default = "whole_repository")]
+    #[serde(default = "sync::whole_repository")]
     #[schemars(length(min = 1))]
     pub syncs: Vec<Sync>,
     #[serde(default)]
@@ -41,27 +44,6 @@ pub struct Config {
     pub interval: Interval,
     #[serde(default)]
     pub author: Author,
-}
-
-/// A folder of the repository, and how its objects are applied.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Sync {
-    /// Names the sync in status, and in the labels of what it applied. Never change it while it prunes.
-    #[schemars(length(min = 1, max = 63))]
-    pub name: String,
-    /// A folder, relative to the root. A file that is in the folders of several syncs belongs to the innermost.
-    #[serde(default = "root")]
-    pub path: String,
-    /// Files that are left out: `*` within a name, `**` across folders, relative to `path`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude: Vec<String>,
-    /// The namespace of objects that name none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Whether objects that Git no longer has are deleted.
-    #[serde(default)]
-    pub prune: bool,
 }
 
 /// Where status is committed to.
@@ -138,26 +120,12 @@ impl From<Interval> for String {
     }
 }
 
-fn root() -> String {
-    ".".to_owned()
-}
-
-fn whole_repository() -> Vec<Sync> {
-    vec![Sync {
-        name: "main".to_owned(),
-        path: root(),
-        exclude: Vec::new(),
-        namespace: None,
-        prune: false,
-    }]
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
             api_version: API_VERSION.to_owned(),
             kind: KIND.to_owned(),
-            syncs: whole_repository(),
+            syncs: sync::whole_repository(),
             status: Status::default(),
             interval: Interval::default(),
             author: Author::default(),
@@ -214,13 +182,13 @@ impl Config {
             return Err(Error::Invalid(faults));
         }
         let config: Self = serde_json::from_value(value.clone()).map_err(|error| {
-            // The schema fits, so it is a value that only its type can judge: there is one such.
-            let at = if value.get("interval").is_some() {
-                "/interval"
-            } else {
-                ""
-            };
-            Error::Invalid(vec![fault(&positions, at, error.to_string())])
+            // The schema fits, so it is a value that only its type can judge: a length of time.
+            let at = lengths(&value).find(|at| value.pointer(at).is_some_and(is_no_interval));
+            Error::Invalid(vec![fault(
+                &positions,
+                &at.unwrap_or_default(),
+                error.to_string(),
+            )])
         })?;
         let faults = config.faults(&positions);
         if faults.is_empty() {
@@ -256,57 +224,25 @@ impl Config {
         let mut faults = Vec::new();
         let mut report = |at: String, message: String| faults.push(fault(positions, &at, message));
         for (index, sync) in self.syncs.iter().enumerate() {
-            let at = |field: &str| format!("/syncs/{index}/{field}");
-            if sync.folder().split('/').any(|part| matches!(part, "." | "..")) || sync.path.starts_with('/') {
-                report(
-                    at("path"),
-                    format!("{:?} is not a folder of the repository", sync.path),
-                );
-            }
-            if !is_label(&sync.name) {
-                report(
-                    at("name"),
-                    format!("{:?} is not lower-case letters, digits and `-`", sync.name),
-                );
-            }
-            for earlier in &self.syncs[..index] {
-                if earlier.name == sync.name {
-                    report(at("name"), format!("two syncs are called {:?}", sync.name));
-                }
-                if earlier.folder() == sync.folder() {
-                    report(
-                        at("path"),
-                        format!("{:?} and {:?} have the same path", earlier.name, sync.name),
-                    );
-                }
-            }
+            sync.faults(&self.syncs, index, &mut |field, message| {
+                report(format!("/syncs/{index}/{field}"), message);
+            });
         }
         faults
     }
 }
 
-impl Sync {
-    /// Returns the path without `./` before and `/` after it; empty for the root.
-    fn folder(&self) -> &str {
-        let path = self.path.trim_end_matches('/');
-        let path = path.strip_prefix("./").unwrap_or(path);
-        if path == "." { "" } else { path }
-    }
-
-    /// Returns the rest of a path in this folder.
-    fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
-        match self.folder() {
-            "" => Some(path),
-            folder => path.strip_prefix(folder)?.strip_prefix('/'),
-        }
-    }
+/// Returns where a length of time may stand.
+fn lengths(value: &Value) -> impl Iterator<Item = String> {
+    let syncs = value["syncs"].as_array().map_or(0, Vec::len);
+    let waits = (0..syncs).map(|index| format!("/syncs/{index}/wait"));
+    std::iter::once("/interval".to_owned()).chain(waits)
 }
 
-fn is_label(name: &str) -> bool {
-    name.bytes()
-        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+fn is_no_interval(value: &Value) -> bool {
+    value
+        .as_str()
+        .is_none_or(|text| Interval::try_from(text.to_owned()).is_err())
 }
 
 fn fault(positions: &Positions, pointer: &str, message: String) -> Finding {
@@ -404,6 +340,45 @@ mod tests {
           --> cutover.yaml:4:1
         hint: keep one document in this file
         ");
+    }
+
+    #[test]
+    fn syncs_wait_for_others_but_never_for_themselves() {
+        insta::assert_snapshot!(complaints(&format!(
+            "{HEAD}syncs:\n- name: a\n  path: a\n  wait: 10\u{b5}\n"
+        )), @r#"
+        error[CUT0007]: not a length of time of at least a second: "10µ"
+          --> cutover.yaml:6:9
+        "#);
+        insta::assert_snapshot!(complaints(&format!(
+            "{HEAD}syncs:\n- {{name: a, path: a, dependsOn: [b]}}\n- {{name: b, path: b, dependsOn: [c, a]}}\n"
+        )), @r#"
+        error[CUT0007]: "a" waits for itself
+          --> cutover.yaml:4:33
+        error[CUT0007]: no sync is called "c"
+          --> cutover.yaml:5:34
+        error[CUT0007]: "b" waits for itself
+          --> cutover.yaml:5:33
+        "#);
+    }
+
+    #[test]
+    fn an_ignore_rule_says_what_it_ignores() {
+        insta::assert_snapshot!(complaints(&format!(
+            "{HEAD}syncs:\n- name: a\n  drift:\n    mode: warn\n"
+        )), @r#"
+        error[CUT0007]: syncs[0].drift.mode can't be "warn"
+          --> cutover.yaml:6:11
+        hint: did you mean Warn?
+        "#);
+        insta::assert_snapshot!(complaints(&format!(
+            "{HEAD}syncs:\n- name: a\n  drift:\n    ignore:\n    - kind: Deployment\n    - pointers: [spec]\n"
+        )), @r#"
+        error[CUT0007]: it names neither pointers nor managers
+          --> cutover.yaml:7:7
+        error[CUT0007]: "spec" is no JSON pointer: it begins with a slash
+          --> cutover.yaml:8:18
+        "#);
     }
 
     #[test]

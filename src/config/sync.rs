@@ -1,0 +1,232 @@
+//! A folder of the repository, and how its objects are brought into the cluster.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Interval;
+
+/// A folder of the repository, and how its objects are applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Sync {
+    /// Names the sync in status, and in the labels of what it applied. Never change it while it prunes.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// A folder, relative to the root. A file that is in the folders of several syncs belongs to the innermost.
+    #[serde(default = "root")]
+    pub path: String,
+    /// Files that are left out: `*` within a name, `**` across folders, relative to `path`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
+    /// The namespace of objects that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Whether namespaces that objects need and no file defines are created.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub create_namespaces: bool,
+    /// Syncs that have to be in sync with the same commit before anything of this one is applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
+    /// How long a wave waits for the objects of the one before to be healthy, for instance `5m`. None: it doesn't wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Interval>,
+    /// Whether fields that other managers own are taken over. The annotation `cutover.dev/force` says it of one object.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub force: bool,
+    /// Whether an object is deleted and created anew when a field changes that can't be changed. The annotation
+    /// `cutover.dev/recreate` says it of one object.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recreate: bool,
+    /// Whether objects that Git no longer has are deleted. The annotation `cutover.dev/keep` keeps one.
+    #[serde(default)]
+    pub prune: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub prune_limit: PruneLimit,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drift: Drift,
+}
+
+/// When so much is to be deleted at once that somebody has to say that it is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PruneLimit {
+    /// Up to this many objects are always deleted without asking.
+    pub objects: usize,
+    /// Beyond, at most this part of all objects of the sync.
+    #[schemars(range(max = 100))]
+    pub percent: u8,
+    /// The hash that status and plan show for a deletion beyond the limit: exactly that one is approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<String>,
+}
+
+impl Default for PruneLimit {
+    fn default() -> Self {
+        Self {
+            objects: 5,
+            percent: 30,
+            approve: None,
+        }
+    }
+}
+
+/// What is done about objects that somebody else changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Drift {
+    /// The annotation `cutover.dev/drift` says it of one object: `correct`, `warn` or `ignore`.
+    pub mode: DriftMode,
+    /// Differences that are left alone, whatever the mode.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<Ignore>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DriftMode {
+    /// What Git says is put back.
+    #[default]
+    Correct,
+    /// It is reported only, until the object changes in Git.
+    Warn,
+    /// Nobody is told, until the object changes in Git.
+    Ignore,
+}
+
+/// Fields that are left to others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Ignore {
+    /// Of objects of this API group; of any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Of objects of this kind; of any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Of objects with this name (`*` stands for any text); of any without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// JSON pointers (RFC 6901) to the fields, for instance `/spec/replicas`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pointers: Vec<String>,
+    /// Field managers: what they own is theirs, whatever Git says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub managers: Vec<String>,
+}
+
+fn root() -> String {
+    ".".to_owned()
+}
+
+pub(super) fn whole_repository() -> Vec<Sync> {
+    vec![Sync::named("main")]
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Sync {
+    /// Returns a sync of the whole repository that says nothing of itself but its name.
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: root(),
+            exclude: Vec::new(),
+            namespace: None,
+            create_namespaces: false,
+            depends_on: Vec::new(),
+            wait: None,
+            force: false,
+            recreate: false,
+            prune: false,
+            prune_limit: PruneLimit::default(),
+            drift: Drift::default(),
+        }
+    }
+
+    /// Returns the path without `./` before and `/` after it; empty for the root.
+    pub(super) fn folder(&self) -> &str {
+        let path = self.path.trim_end_matches('/');
+        let path = path.strip_prefix("./").unwrap_or(path);
+        if path == "." { "" } else { path }
+    }
+
+    /// Returns the rest of a path in this folder.
+    pub(super) fn inside<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match self.folder() {
+            "" => Some(path),
+            folder => path.strip_prefix(folder)?.strip_prefix('/'),
+        }
+    }
+
+    /// Reports what the schema can't see, with the field. `index` is this one's place among all.
+    pub(super) fn faults(&self, all: &[Self], index: usize, report: &mut impl FnMut(&str, String)) {
+        if self.folder().split('/').any(|part| matches!(part, "." | "..")) || self.path.starts_with('/') {
+            report(
+                "path",
+                format!("{:?} is not a folder of the repository", self.path),
+            );
+        }
+        if !is_label(&self.name) {
+            report(
+                "name",
+                format!("{:?} is not lower-case letters, digits and `-`", self.name),
+            );
+        }
+        for earlier in &all[..index] {
+            if earlier.name == self.name {
+                report("name", format!("two syncs are called {:?}", self.name));
+            }
+            if earlier.folder() == self.folder() {
+                report(
+                    "path",
+                    format!("{:?} and {:?} have the same path", earlier.name, self.name),
+                );
+            }
+        }
+        for (place, wanted) in self.depends_on.iter().enumerate() {
+            if !all.iter().any(|sync| sync.name == *wanted) {
+                report(
+                    &format!("dependsOn/{place}"),
+                    format!("no sync is called {wanted:?}"),
+                );
+            }
+        }
+        if self.waits_for(&self.name, all, &mut BTreeSet::new()) {
+            report("dependsOn", format!("{:?} waits for itself", self.name));
+        }
+        for (place, ignore) in self.drift.ignore.iter().enumerate() {
+            let at = format!("drift/ignore/{place}");
+            if ignore.pointers.is_empty() && ignore.managers.is_empty() {
+                report(&at, "it names neither pointers nor managers".to_owned());
+            }
+            for (field, pointer) in ignore.pointers.iter().enumerate() {
+                if !pointer.starts_with('/') {
+                    report(
+                        &format!("{at}/pointers/{field}"),
+                        format!("{pointer:?} is no JSON pointer: it begins with a slash"),
+                    );
+                }
+            }
+        }
+    }
+
+    fn waits_for(&self, name: &str, all: &[Self], seen: &mut BTreeSet<String>) -> bool {
+        self.depends_on.iter().any(|wanted| {
+            wanted == name
+                || seen.insert(wanted.clone())
+                    && all
+                        .iter()
+                        .any(|sync| sync.name == *wanted && sync.waits_for(name, all, seen))
+        })
+    }
+}
+
+fn is_label(name: &str) -> bool {
+    name.bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
