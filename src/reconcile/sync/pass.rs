@@ -1,0 +1,146 @@
+//! One pass: decides about every object that something happened to, writes what is to be written, and reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::decide::{Decider, Held};
+use super::desired::Kinds;
+use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport};
+use crate::cluster::{self, Outcome, Write};
+use crate::error::Error;
+use crate::name::{ObjectKey, Revision};
+use crate::plan::{Action, Change, ChangeSet, Rank};
+
+impl Sync {
+    /// Decides about every object that something happened to, and writes what is to be written.
+    pub(super) async fn pass(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        let started_at = Timestamp::now();
+        self.observer.heard(LISTED_WITHIN).await;
+        self.find_new_kinds(&revision).await;
+        let held = Held::look(&self.observer, &self.placed.objects);
+        self.dirty.extend(held.differences(&self.held));
+        if held.is_known() && !self.held.is_known() {
+            self.dirty.extend(self.placed.objects.keys().cloned());
+        }
+        self.held = held;
+        let keys = std::mem::take(&mut self.dirty);
+        let decider = Decider {
+            observer: &self.observer,
+            placed: &self.placed,
+            kinds: &self.kinds,
+            held: &self.held,
+            settled: &self.settled,
+        };
+        let plan = ChangeSet::new(Some(revision.clone()), decider.changes(Some(&keys)));
+        let outcomes = cluster::apply(&self.cluster, Some(&self.observer), self.waves(&plan)).await;
+        let objects = self.results(&plan, outcomes, &keys);
+        let report = Arc::new(SyncReport {
+            revision,
+            started_at,
+            finished_at: Timestamp::now(),
+            objects,
+            desired: self.placed.objects.len(),
+            problems: self.source.problems(),
+            orphaned: self.orphaned(),
+        });
+        self.reports.send_replace(Some(Arc::clone(&report)));
+        Ok(report)
+    }
+
+    /// A kind that wasn't served may be now: then its objects may belong into another namespace.
+    async fn find_new_kinds(&mut self, revision: &Revision) {
+        let wanted = self.source.kinds();
+        if self.kinds.are_all_known(&wanted) {
+            return;
+        }
+        self.kinds = Kinds::find_out(&self.cluster, wanted).await;
+        self.placed = self.source.place(&self.kinds);
+        self.share(revision);
+    }
+
+    fn waves(&self, plan: &ChangeSet) -> Vec<Vec<Write>> {
+        let mut waves: BTreeMap<(Rank, i64), Vec<Write>> = BTreeMap::new();
+        for change in &plan.changes {
+            if !matches!(change.action, Action::Create | Action::Configure) {
+                continue;
+            }
+            if let Some(manifest) = self.placed.objects.get(&change.key) {
+                let live = self.observer.get(&change.key);
+                let version =
+                    live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned()));
+                let write = Write {
+                    manifest: Arc::clone(manifest),
+                    live: version,
+                };
+                waves
+                    .entry((Rank::of(&change.gvk), change.wave()))
+                    .or_default()
+                    .push(write);
+            }
+        }
+        waves.into_values().collect()
+    }
+
+    fn results(
+        &mut self,
+        plan: &ChangeSet,
+        mut outcomes: BTreeMap<ObjectKey, Outcome>,
+        keys: &BTreeSet<ObjectKey>,
+    ) -> BTreeMap<ObjectKey, ObjectReport> {
+        let mut objects = BTreeMap::new();
+        for key in keys {
+            self.standing.remove(key);
+        }
+        for change in &plan.changes {
+            let Some(result) = result(change, outcomes.remove(&change.key)) else {
+                continue;
+            };
+            let report = ObjectReport {
+                source: change.source.clone(),
+                result,
+            };
+            if let ObjectResult::Applied(outcome) = &report.result
+                && outcome.is_in_sync()
+            {
+                self.remember(&change.key);
+            } else {
+                self.standing.insert(change.key.clone(), report.clone());
+            }
+            objects.insert(change.key.clone(), report);
+        }
+        for (key, report) in &self.standing {
+            objects.entry(key.clone()).or_insert_with(|| report.clone());
+        }
+        objects
+    }
+
+    fn remember(&mut self, key: &ObjectKey) {
+        if let (Some(manifest), Some(live)) = (self.placed.objects.get(key), self.observer.get(key)) {
+            self.settled.remember(manifest, &live);
+        }
+    }
+
+    fn orphaned(&self) -> Vec<ObjectKey> {
+        if self.source.has_gaps() {
+            return Vec::new();
+        }
+        self.dropped
+            .iter()
+            .filter(|key| self.observer.get(key).is_some())
+            .cloned()
+            .collect()
+    }
+}
+
+fn result(change: &Change, outcome: Option<Outcome>) -> Option<ObjectResult> {
+    Some(match (&change.action, outcome) {
+        (_, Some(outcome)) => ObjectResult::Applied(outcome),
+        (Action::HeldBack { by }, None) => ObjectResult::HeldBack { by: by.clone() },
+        (Action::Blocked { reason }, None) => ObjectResult::Blocked {
+            reason: reason.clone(),
+        },
+        (Action::Create | Action::Configure | Action::Unchanged | Action::Delete, None) => return None,
+    })
+}
