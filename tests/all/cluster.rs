@@ -332,7 +332,7 @@ async fn a_kind_is_asked_for_once_and_again_only_when_it_is_missing() {
 /// Watches against the sandbox's API server, with a connection that can be disturbed.
 mod watching {
     use super::*;
-    use cutover::cluster::{Change, KindState, Observer, Watched};
+    use cutover::cluster::{Change, Keep, KeepManagedFields, KindState, Observer, Watched};
     use cutover::sandbox::api::{ApiServer, DeleteOptions, Options, Resource, WriteOptions};
 
     const SOON: Duration = Duration::from_secs(10);
@@ -474,6 +474,28 @@ mod watching {
             .map(|Change { key, gone }| (key.name.as_str(), *gone))
             .collect();
         assert_eq!(said, [("a", true), ("b", false)]);
+    }
+
+    #[tokio::test]
+    async fn only_what_is_asked_for_is_kept_and_more_when_more_is_asked_for() {
+        let server = server();
+        write(&server, "a");
+        let observer = Observer::new(Cluster::from_client(server.client("cutover"), Limits::default()));
+        let lean = Keep {
+            managed_fields: KeepManagedFields::None,
+            status: false,
+        };
+        observer.watch(Watched {
+            keep: lean,
+            ..config_maps()
+        });
+        observer.settled(SOON).await;
+        let owned =
+            |observer: &Observer| !observer.list("", "ConfigMap")[0]["metadata"]["managedFields"].is_null();
+        assert!(!owned(&observer));
+        observer.watch(config_maps());
+        assert_eq!(observer.settled(SOON).await, []);
+        assert!(owned(&observer));
     }
 
     #[tokio::test]
