@@ -14,6 +14,10 @@ check:
 test *filter:
     cargo test {{ filter }}
 
+# Build the real API server that some tests run against; seconds when it is there
+kube-tools:
+    tools/build.sh
+
 # Generate schemas/ and deploy/crds/
 gen:
     cargo run --quiet -- schema --dir .

@@ -25,7 +25,8 @@ use super::member::{self, Simulators, Timings};
 use crate::karmada::meta;
 use crate::name::ClusterName;
 
-mod crds;
+/// The definitions that the servers of a world begin with.
+pub mod crds;
 
 /// How to start a world.
 #[derive(Clone, Debug)]

@@ -13,6 +13,7 @@ mod member;
 mod migration;
 mod publish;
 mod races;
+mod real_server;
 mod repo;
 mod sandbox_api;
 mod sandbox_karmada;

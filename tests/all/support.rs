@@ -4,3 +4,6 @@ pub mod git;
 
 #[cfg(feature = "sandbox")]
 pub mod fleet;
+
+#[cfg(feature = "sandbox")]
+pub mod real;
