@@ -108,6 +108,7 @@ impl Out<'_> {
             Action::Configure => ('~', palette.header, None),
             Action::Unchanged => ('=', palette.dim, None),
             Action::Delete => ('-', palette.removed, None),
+            Action::Recreate { reason } => ('±', palette.removed, Some(format!("recreated: {reason}"))),
             Action::HeldBack { by } => ('!', palette.warning, Some(format!("held back by {by}"))),
             Action::Blocked { reason } => ('x', palette.removed, Some(format!("blocked: {reason}"))),
         };

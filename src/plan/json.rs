@@ -30,9 +30,9 @@ pub struct Document {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
-    /// `create`, `configure`, `delete`, `heldBack`, `blocked`.
+    /// `create`, `configure`, `delete`, `recreate`, `heldBack`, `blocked`.
     pub action: &'static str,
-    /// By what it is held back, or why it is blocked.
+    /// By what it is held back, or why it is recreated or blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub object: ObjectId,
@@ -75,6 +75,7 @@ fn planned(change: &Change) -> PlannedChange {
         Action::Configure => ("configure", None),
         Action::Unchanged => ("unchanged", None),
         Action::Delete => ("delete", None),
+        Action::Recreate { reason } => ("recreate", Some(reason.clone())),
         Action::HeldBack { by } => ("heldBack", Some(by.clone())),
         Action::Blocked { reason } => ("blocked", Some(reason.clone())),
     };

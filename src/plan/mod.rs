@@ -47,6 +47,10 @@ pub enum Action {
     Configure,
     Unchanged,
     Delete,
+    /// Deleted and created anew: a field changes that can't be changed, and somebody has said that this is meant.
+    Recreate {
+        reason: String,
+    },
     /// An intent holds the workload and takes the change along.
     HeldBack {
         by: String,
@@ -140,6 +144,14 @@ impl Change {
         Self::apply(desired, None, None, "").blocked(reason)
     }
 
+    /// Marks a change as one that can only be made by deleting the object and creating it anew.
+    #[must_use]
+    pub fn recreated(self, reason: impl Into<String>) -> Self {
+        self.instead(Action::Recreate {
+            reason: reason.into(),
+        })
+    }
+
     /// Marks a change as one that an intent takes along. What is unchanged stays so.
     #[must_use]
     pub fn held_back(self, by: impl Into<String>) -> Self {
@@ -206,6 +218,7 @@ impl ChangeSet {
                 Action::Configure => &mut summary.change,
                 Action::Unchanged => &mut summary.unchanged,
                 Action::Delete => &mut summary.delete,
+                Action::Recreate { .. } => &mut summary.recreate,
                 Action::HeldBack { .. } => &mut summary.held_back,
                 Action::Blocked { .. } => &mut summary.blocked,
             } += 1;
@@ -216,7 +229,7 @@ impl ChangeSet {
     /// Returns whether carrying this out would write nothing.
     pub fn is_noop(&self) -> bool {
         let summary = self.summary();
-        summary.create + summary.change + summary.delete == 0
+        summary.create + summary.change + summary.delete + summary.recreate == 0
     }
 
     /// Returns the readable form: a diff of every object that changes, and the summary. Secrets are masked.
@@ -237,6 +250,7 @@ pub struct Summary {
     pub create: usize,
     pub change: usize,
     pub delete: usize,
+    pub recreate: usize,
     pub held_back: usize,
     pub blocked: usize,
     pub unchanged: usize,
@@ -244,7 +258,7 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pending = self.create + self.change + self.delete + self.held_back + self.blocked;
+        let pending = self.create + self.change + self.delete + self.recreate + self.held_back + self.blocked;
         if pending == 0 {
             return write!(f, "No changes: {} in sync.", objects(self.unchanged));
         }
@@ -253,6 +267,9 @@ impl fmt::Display for Summary {
             "Plan: {} to create, {} to change, {} to delete",
             self.create, self.change, self.delete
         )?;
+        if self.recreate > 0 {
+            write!(f, ", {} to recreate", self.recreate)?;
+        }
         if self.held_back > 0 {
             write!(f, ", {} held back", self.held_back)?;
         }

@@ -141,6 +141,9 @@ fn result(change: &Change, outcome: Option<Outcome>) -> Option<ObjectResult> {
         (Action::Blocked { reason }, None) => ObjectResult::Blocked {
             reason: reason.clone(),
         },
-        (Action::Create | Action::Configure | Action::Unchanged | Action::Delete, None) => return None,
+        (
+            Action::Create | Action::Configure | Action::Unchanged | Action::Delete | Action::Recreate { .. },
+            None,
+        ) => return None,
     })
 }
