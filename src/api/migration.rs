@@ -258,6 +258,9 @@ pub struct Journal {
     pub target_ran: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
+    /// Since when it is paused: that time doesn't count for the phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_since: Option<Timestamp>,
     /// When the source was told to stop, and when a copy was seen running again.

@@ -238,6 +238,36 @@ async fn failover_that_the_detector_brings_back_is_taken_off_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_paused_migration_keeps_its_fence_and_goes_on_where_it_was_however_long_it_took() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    fleet.phase("orders-to-west", Phase::Verify).await;
+    fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"paused": true}}));
+    fleet
+        .until("it is paused", |fleet| {
+            fleet.status("orders-to-west")["waitingFor"]["reason"] == "paused by the spec"
+        })
+        .await;
+    fleet.patch(
+        &JOBS,
+        "orders",
+        json!({"metadata": {"labels": {"touched": "yes"}}}),
+    );
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let status = fleet.status("orders-to-west");
+    assert_eq!(status["phase"], "Verify", "{status:#}");
+    assert!(
+        fleet.binding()["spec"]["failover"].is_null(),
+        "{:#}",
+        fleet.binding()
+    );
+    fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"paused": false}}));
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cluster_list_that_somebody_edits_is_put_back_under_the_pin() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let _controller = fleet.controller(Arc::new(Nobody));

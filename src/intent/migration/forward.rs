@@ -187,7 +187,7 @@ impl Machine<'_> {
     }
 
     /// The stopped side is looked at in every pass: a proof ages. Seen running, everything is called off.
-    fn no_lapse(&self, source: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn no_lapse(&self, source: &ClusterName) -> Result<(), Stop> {
         match self.inert(source)? {
             Ok(_) => Ok(()),
             // The marker follows a moment after the pin, and an unreachable member says nothing: neither is a lapse.

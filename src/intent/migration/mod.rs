@@ -6,28 +6,26 @@
 mod fence;
 mod finish;
 mod forward;
+mod lookup;
+mod pause;
 mod preflight;
 mod roll_back;
 mod token;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Step;
 use super::effect::Effect;
-use super::proof::{Facts, NotProved};
-use super::record::{self, Record};
+use super::proof::NotProved;
+use super::record;
 use super::seen::NotKnown;
 use super::world::World;
-use super::{Step, pin};
 use crate::api::{
     Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack,
-    RollBackStage, StepRecord, WaitingFor, WorkloadProfileSpec,
+    RollBackStage, StepRecord, WaitingFor,
 };
-use crate::karmada::ResourceBinding;
-use crate::name::{ClusterName, ObjectKey};
-use crate::profile::Profile;
 
 /// How often the members are looked at again while something is expected of them.
 const SOON: Duration = Duration::from_millis(500);
@@ -141,7 +139,7 @@ struct Machine<'a> {
     recheck: Option<Duration>,
 }
 
-impl<'a> Machine<'a> {
+impl Machine<'_> {
     fn pass(&mut self) -> Vec<Effect> {
         if self.status.phase.is_terminal() {
             return self.after_the_end();
@@ -155,13 +153,13 @@ impl<'a> Machine<'a> {
         }
         self.note_spec_change();
         self.note_nodes();
+        self.note_pause();
         if self.turns_back() {
             return Vec::new();
         }
-        if self.input.spec.paused && !matches!(self.status.phase, Phase::RollingBack) {
-            self.wait("paused by the spec".to_owned());
-            self.recheck = Some(LATER);
-            return Vec::new();
+        if self.is_paused() {
+            let stop = self.pause();
+            return self.settle(Err(stop));
         }
         let outcome = match self.status.phase {
             Phase::Pending => self.pending(),
@@ -245,6 +243,7 @@ impl<'a> Machine<'a> {
         };
         let phase = self.status.phase;
         let late = limit(phase, &journal.spec)
+            .filter(|_| !self.is_paused())
             .zip(journal.phase_since)
             .is_some_and(|(limit, since)| now.duration_since(since) >= limit);
         if late && journal.spec.on_failure == OnFailure::RollBack {
@@ -368,7 +367,7 @@ impl<'a> Machine<'a> {
     fn wait(&mut self, reason: String) {
         let now = self.input.now;
         let until = self.status.journal.as_ref().and_then(|journal| {
-            let limit = limit(self.status.phase, &journal.spec)?;
+            let limit = limit(self.status.phase, &journal.spec).filter(|_| !self.is_paused())?;
             journal.phase_since.map(|since| since + limit)
         });
         let since = match &self.status.waiting_for {
@@ -499,116 +498,6 @@ impl<'a> Machine<'a> {
             }
             None => {}
         }
-    }
-
-    // What the phases look things up with.
-
-    fn world(&self) -> &'a World {
-        self.input.world
-    }
-
-    fn journal(&self) -> Result<&Journal, Stop> {
-        self.status.journal.as_ref().ok_or_else(|| {
-            Stop::Fail(vec![Finding::new(
-                "JournalLost",
-                "the journal is gone from the status",
-                "restore the status, or delete the intent and look at the workload by hand",
-            )])
-        })
-    }
-
-    fn journal_mut(&mut self) -> Result<&mut Journal, Stop> {
-        self.journal()?;
-        self.status.journal.as_mut().ok_or(Stop::Again)
-    }
-
-    fn workload(&self) -> ObjectKey {
-        self.input
-            .spec_in_force(&self.status)
-            .workload
-            .key(self.input.namespace)
-    }
-
-    fn profile(&self) -> Result<Profile, Stop> {
-        let spec: &WorkloadProfileSpec = &self.journal()?.profile;
-        Ok(Profile::compile("journal", spec)?)
-    }
-
-    fn marker(&self) -> Result<String, Stop> {
-        Ok(pin::marker(
-            self.input.uid,
-            self.status.attempt,
-            self.journal()?.seq,
-        ))
-    }
-
-    /// Returns the binding that the journal names: the same object, still there.
-    fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
-        let journal = self.journal()?;
-        match self.world().binding.get()? {
-            Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
-            Some(_) => Err(Stop::Wait(
-                "the binding was deleted and made anew: a person must look".to_owned(),
-            )),
-            None => Err(Stop::Wait("the binding is gone: a person must look".to_owned())),
-        }
-    }
-
-    /// Returns every cluster that may have, or get, a copy of the workload.
-    fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
-        let binding = self.binding()?;
-        let listed = binding
-            .spec
-            .synced_clusters()
-            .into_iter()
-            .map(|cluster| cluster.name);
-        let evicted = binding
-            .spec
-            .graceful_eviction_tasks
-            .iter()
-            .map(|task| task.from_cluster.clone());
-        let works = self.world().works.get()?.keys().cloned();
-        Ok(listed.chain(evicted).chain(works).collect())
-    }
-
-    /// Runs a proof on what was read of one member.
-    fn prove<T>(
-        &self,
-        cluster: &ClusterName,
-        proof: impl FnOnce(&Facts<'_>) -> Result<T, NotProved>,
-    ) -> Result<Result<T, NotProved>, Stop> {
-        let profile = self.profile()?;
-        let marker = self.marker()?;
-        let facts = Facts {
-            cluster,
-            member: self.world().member(cluster)?,
-            works: self.world().works.get()?,
-            marker: &marker,
-            profile: &profile,
-            nodes: self.journal()?.nodes.get(cluster),
-        };
-        Ok(proof(&facts))
-    }
-
-    /// Waits until Git has the state of this attempt: what a rebuilt control plane would start from.
-    fn recorded(&self, status: MigrationStatus, there: impl FnOnce(&Record) -> bool) -> Result<(), Stop> {
-        let record = self.world().record.get()?;
-        if record
-            .as_ref()
-            .is_some_and(|record| record.status.attempt == status.attempt && there(record))
-        {
-            return Ok(());
-        }
-        let spec = self.journal()?.spec.as_ref().clone();
-        Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
-            spec,
-            status,
-        }))]))
-    }
-
-    /// The variables of profile patches: the handle that goes with the token.
-    fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
-        Ok(self.journal()?.captured.as_ref().map(|captured| &captured.values))
     }
 }
 

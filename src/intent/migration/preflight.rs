@@ -119,6 +119,7 @@ impl Machine<'_> {
             template_change,
             target_ran: false,
             phase_since: None,
+            paused_since: None,
             healthy_since: None,
             down_since: None,
             up_since: None,

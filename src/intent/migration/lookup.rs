@@ -1,0 +1,128 @@
+//! What the phases look things up with: the journal, the world as it was read, proofs about one member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Machine, Stop};
+use crate::api::{Finding, Journal, MigrationStatus, WorkloadProfileSpec};
+use crate::intent::effect::Effect;
+use crate::intent::pin;
+use crate::intent::proof::{Facts, NotProved};
+use crate::intent::record::Record;
+use crate::intent::world::World;
+use crate::karmada::ResourceBinding;
+use crate::name::{ClusterName, ObjectKey};
+use crate::profile::Profile;
+
+impl<'a> Machine<'a> {
+    pub(super) fn world(&self) -> &'a World {
+        self.input.world
+    }
+
+    pub(super) fn journal(&self) -> Result<&Journal, Stop> {
+        self.status.journal.as_ref().ok_or_else(|| {
+            Stop::Fail(vec![Finding::new(
+                "JournalLost",
+                "the journal is gone from the status",
+                "restore the status, or delete the intent and look at the workload by hand",
+            )])
+        })
+    }
+
+    pub(super) fn journal_mut(&mut self) -> Result<&mut Journal, Stop> {
+        self.journal()?;
+        self.status.journal.as_mut().ok_or(Stop::Again)
+    }
+
+    pub(super) fn workload(&self) -> ObjectKey {
+        self.input
+            .spec_in_force(&self.status)
+            .workload
+            .key(self.input.namespace)
+    }
+
+    pub(super) fn profile(&self) -> Result<Profile, Stop> {
+        let spec: &WorkloadProfileSpec = &self.journal()?.profile;
+        Ok(Profile::compile("journal", spec)?)
+    }
+
+    pub(super) fn marker(&self) -> Result<String, Stop> {
+        Ok(pin::marker(
+            self.input.uid,
+            self.status.attempt,
+            self.journal()?.seq,
+        ))
+    }
+
+    /// Returns the binding that the journal names: the same object, still there.
+    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
+        let journal = self.journal()?;
+        match self.world().binding.get()? {
+            Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
+            Some(_) => Err(Stop::Wait(
+                "the binding was deleted and made anew: a person must look".to_owned(),
+            )),
+            None => Err(Stop::Wait("the binding is gone: a person must look".to_owned())),
+        }
+    }
+
+    /// Returns every cluster that may have, or get, a copy of the workload.
+    pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+        let binding = self.binding()?;
+        let listed = binding
+            .spec
+            .synced_clusters()
+            .into_iter()
+            .map(|cluster| cluster.name);
+        let evicted = binding
+            .spec
+            .graceful_eviction_tasks
+            .iter()
+            .map(|task| task.from_cluster.clone());
+        let works = self.world().works.get()?.keys().cloned();
+        Ok(listed.chain(evicted).chain(works).collect())
+    }
+
+    /// Runs a proof on what was read of one member.
+    pub(super) fn prove<T>(
+        &self,
+        cluster: &ClusterName,
+        proof: impl FnOnce(&Facts<'_>) -> Result<T, NotProved>,
+    ) -> Result<Result<T, NotProved>, Stop> {
+        let profile = self.profile()?;
+        let marker = self.marker()?;
+        let facts = Facts {
+            cluster,
+            member: self.world().member(cluster)?,
+            works: self.world().works.get()?,
+            marker: &marker,
+            profile: &profile,
+            nodes: self.journal()?.nodes.get(cluster),
+        };
+        Ok(proof(&facts))
+    }
+
+    /// Waits until Git has the state of this attempt: what a rebuilt control plane would start from.
+    pub(super) fn recorded(
+        &self,
+        status: MigrationStatus,
+        there: impl FnOnce(&Record) -> bool,
+    ) -> Result<(), Stop> {
+        let record = self.world().record.get()?;
+        if record
+            .as_ref()
+            .is_some_and(|record| record.status.attempt == status.attempt && there(record))
+        {
+            return Ok(());
+        }
+        let spec = self.journal()?.spec.as_ref().clone();
+        Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
+            spec,
+            status,
+        }))]))
+    }
+
+    /// The variables of profile patches: the handle that goes with the token.
+    pub(super) fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
+        Ok(self.journal()?.captured.as_ref().map(|captured| &captured.values))
+    }
+}

@@ -1,0 +1,57 @@
+//! A paused migration goes no further, and keeps what it has put up: fence and pin.
+
+use super::{LATER, Machine, Phase, Stop};
+
+impl Machine<'_> {
+    /// The time that a phase may take stands still during a pause, and what has to hold without a break starts anew.
+    pub(super) fn note_pause(&mut self) {
+        let (now, paused, phase) = (self.input.now, self.is_paused(), self.status.phase);
+        let Some(journal) = &mut self.status.journal else {
+            return;
+        };
+        if paused {
+            journal.paused_since.get_or_insert(now);
+        } else if let Some(since) = journal.paused_since.take() {
+            journal.phase_since = journal.phase_since.map(|began| began + now.duration_since(since));
+            if phase == Phase::Verify {
+                journal.healthy_since = None;
+            }
+        }
+    }
+
+    /// A roll back isn't paused: it is the way back to a workload that runs.
+    pub(super) fn is_paused(&self) -> bool {
+        self.input.spec.paused && self.status.phase != Phase::RollingBack
+    }
+
+    /// Puts fence and pin back where somebody took them away, and watches over the stopped side. Nothing else is done.
+    pub(super) fn pause(&mut self) -> Stop {
+        self.recheck = Some(LATER);
+        match self.keep_up() {
+            Ok(()) | Err(Stop::Wait(_)) => Stop::Wait("paused by the spec".to_owned()),
+            Err(stop) => stop,
+        }
+    }
+
+    fn keep_up(&mut self) -> Result<(), Stop> {
+        let Some(journal) = &self.status.journal else {
+            return Ok(());
+        };
+        let (pinned, writer) = (journal.pinned, journal.writer.clone());
+        // Before its first effect there is nothing to keep; once the fence comes down only the pin stays, and that alone.
+        if !journal.fence.recorded || journal.fence.lowered {
+            return Ok(());
+        }
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        if pinned {
+            self.token()?;
+        }
+        let (source, target) = self.ends()?;
+        if !self.committed() && writer.as_ref() == Some(&target) {
+            self.no_lapse(&source)?;
+        }
+        Ok(())
+    }
+}
