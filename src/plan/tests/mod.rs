@@ -257,6 +257,7 @@ fn a_document_is_recognised_by_its_hash() {
         "create": 1,
         "change": 0,
         "delete": 0,
+        "recreate": 0,
         "heldBack": 0,
         "blocked": 0,
         "unchanged": 0
