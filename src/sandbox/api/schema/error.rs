@@ -131,7 +131,11 @@ impl FieldError {
         let mut body = self.mistake.label().to_owned();
         if let Some(value) = &self.value {
             body.push_str(": ");
-            body.push_str(&value.to_string());
+            match value.as_f64().filter(|_| value.is_f64()) {
+                // Without the fraction of a whole number.
+                Some(float) => body.push_str(&float.to_string()),
+                None => body.push_str(&value.to_string()),
+            }
         }
         if !self.detail.is_empty() {
             body.push_str(": ");

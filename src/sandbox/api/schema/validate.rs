@@ -32,7 +32,10 @@ impl Schema {
         self.check_junctors(value, path, &mut outcome);
         match value {
             Value::String(text) => outcome.check(self.checks.check_text(text, path)),
-            Value::Number(_) => outcome.check(self.check_number(value, path)),
+            Value::Number(_) => {
+                outcome.check(self.check_range(value, path));
+                outcome.check(self.check_number(value, path));
+            }
             Value::Array(items) => self.check_items(items, path, &mut outcome),
             _ => {}
         }
@@ -53,13 +56,54 @@ impl Schema {
             return (!self.nullable).then(|| type_error(path, expected, "null"));
         }
         let actual = type_of(value);
+        let is_whole =
+            actual == JsonType::Integer || value.as_f64().is_some_and(|float| float.fract() == 0.0);
+        let is_numeric =
+            self.int_or_string || matches!(self.kind, Some(JsonType::Integer | JsonType::Number));
         let fits = match self.kind {
-            _ if self.int_or_string => matches!(actual, JsonType::Integer | JsonType::String),
-            Some(JsonType::Number) => matches!(actual, JsonType::Integer | JsonType::Number),
+            // A format decides about texts later, and about lists never.
+            _ if self.checks.format.is_some() && !is_numeric && (value.is_string() || value.is_array()) => {
+                true
+            }
+            _ if self.int_or_string => is_whole || actual == JsonType::String,
+            Some(JsonType::Number) => value.is_number(),
+            Some(JsonType::Integer) => is_whole,
             Some(kind) => kind == actual,
             None => true,
         };
-        (!fits).then(|| type_error(path, expected, actual.name()))
+        if fits {
+            return None;
+        }
+        // Where there is a format, a value that is neither text nor list is told to miss the format.
+        match (self.checks.format.as_deref(), value) {
+            (Some(format), Value::Number(_)) => Some(type_error(path, format, float_or_int(value))),
+            (Some(format), Value::Bool(_) | Value::Object(_)) => Some(type_error(path, format, "")),
+            _ => Some(type_error(path, expected, actual.name())),
+        }
+    }
+
+    /// Refuses numbers that a Go integer of the field's format couldn't hold.
+    fn check_range(&self, value: &Value, path: &str) -> Option<FieldError> {
+        let format = self
+            .checks
+            .format
+            .as_deref()
+            .filter(|format| matches!(*format, "int32" | "int64"));
+        let number = value.as_f64()?;
+        let is_whole = number.fract() == 0.0;
+        let holds = match format {
+            Some("int32") => is_whole && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number),
+            _ => is_whole && value.as_u64().is_none_or(|number| i64::try_from(number).is_ok()),
+        };
+        if holds || self.kind != Some(JsonType::Integer) {
+            return None;
+        }
+        let format = format.map_or_else(
+            || "(default format)".to_owned(),
+            |format| format!("with format {format}"),
+        );
+        let text = format!("Checked value must be of type integer {format} in {path}");
+        Some(FieldError::invalid("", "", text))
     }
 
     fn check_allowed(&self, value: &Value, path: &str) -> Option<FieldError> {
@@ -94,32 +138,35 @@ impl Schema {
         {
             return invalid(format!("should be a multiple of {factor}"));
         }
-        match checks.minimum {
-            Some(Bound {
-                value,
-                exclusive: false,
-            }) if number < value => {
-                return invalid(format!("should be greater than or equal to {value}"));
+        // Whole numbers are compared with whole bounds.
+        let whole = |bound: f64| if value.is_f64() { bound } else { bound.trunc() };
+        if let Some(Bound {
+            value: minimum,
+            exclusive,
+        }) = checks.minimum
+        {
+            let minimum = whole(minimum);
+            if exclusive && number <= minimum {
+                return invalid(format!("should be greater than {minimum}"));
             }
-            Some(Bound {
-                value,
-                exclusive: true,
-            }) if number <= value => {
-                return invalid(format!("should be greater than {value}"));
+            if number < minimum {
+                return invalid(format!("should be greater than or equal to {minimum}"));
             }
-            _ => {}
         }
-        match checks.maximum {
-            Some(Bound {
-                value,
-                exclusive: false,
-            }) if number > value => invalid(format!("should be less than or equal to {value}")),
-            Some(Bound {
-                value,
-                exclusive: true,
-            }) if number >= value => invalid(format!("should be less than {value}")),
-            _ => None,
+        if let Some(Bound {
+            value: maximum,
+            exclusive,
+        }) = checks.maximum
+        {
+            let maximum = whole(maximum);
+            if exclusive && number >= maximum {
+                return invalid(format!("should be less than {maximum}"));
+            }
+            if number > maximum {
+                return invalid(format!("should be less than or equal to {maximum}"));
+            }
         }
+        None
     }
 
     fn check_items(&self, items: &[Value], path: &str, outcome: &mut Outcome) {
@@ -243,23 +290,39 @@ impl Schema {
                 }
             }
             Value::Array(items) => {
-                let keys: Vec<Value> = match &self.list {
-                    ListType::Atomic => Vec::new(),
-                    ListType::Set => items.clone(),
-                    ListType::Map(keys) => items.iter().map(|item| key_of(item, keys)).collect(),
-                };
-                for (index, key) in keys.iter().enumerate() {
-                    // Told once, where it first repeats.
-                    if keys[..index].iter().filter(|other| *other == key).count() == 1 {
-                        errors.push(FieldError::duplicate(format!("{path}[{index}]"), key.clone()));
-                    }
-                }
+                self.repeated(items, path, errors);
                 let Some(schema) = &self.items else { return };
                 for (index, item) in items.iter().enumerate() {
                     schema.unique_items(item, &format!("{path}[{index}]"), errors);
                 }
             }
             _ => {}
+        }
+    }
+
+    fn repeated(&self, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+        let keys: Vec<Value> = match &self.list {
+            ListType::Atomic => return,
+            ListType::Set => items.to_vec(),
+            ListType::Map(keys) => {
+                let stray = items.iter().position(|item| !item.is_object() && !item.is_null());
+                if let Some(index) = stray {
+                    let detail = "must be an object for an array of list-type map";
+                    errors.push(FieldError::invalid(
+                        format!("{path}[{index}]"),
+                        items[index].clone(),
+                        detail,
+                    ));
+                    return;
+                }
+                items.iter().map(|item| key_of(item, keys)).collect()
+            }
+        };
+        for (index, key) in keys.iter().enumerate() {
+            // Told once, where it first repeats.
+            if keys[..index].iter().filter(|other| *other == key).count() == 1 {
+                errors.push(FieldError::duplicate(format!("{path}[{index}]"), key.clone()));
+            }
         }
     }
 }
@@ -341,15 +404,18 @@ fn type_error(path: &str, expected: &str, actual: &str) -> FieldError {
     FieldError::new(Mistake::TypeInvalid, path, Some(json!(actual)), detail)
 }
 
+fn float_or_int(value: &Value) -> &'static str {
+    match value {
+        Value::Number(number) if number.is_f64() => "float64",
+        _ => "int64",
+    }
+}
+
 fn type_of(value: &Value) -> JsonType {
     match value {
         Value::Null | Value::Object(_) => JsonType::Object,
         Value::Bool(_) => JsonType::Boolean,
-        Value::Number(number)
-            if number.is_f64() && number.as_f64().is_some_and(|float| float.fract() != 0.0) =>
-        {
-            JsonType::Number
-        }
+        Value::Number(number) if number.is_f64() => JsonType::Number,
         Value::Number(_) => JsonType::Integer,
         Value::String(_) => JsonType::String,
         Value::Array(_) => JsonType::Array,
@@ -483,6 +549,55 @@ mod tests {
             "spec.at: Invalid value: \"noon\": spec.at in body must be of type date-time: \"noon\""
         );
         assert_eq!(one("at", json!("2026-01-02T03:04:05Z")), "");
+    }
+
+    #[test]
+    fn numbers_are_told_as_go_holds_them() {
+        let spec = json!({"type": "object", "properties": {
+            "count": {"type": "integer", "format": "int32"}, "at": {"type": "string", "format": "date-time"},
+            "size": {"type": "integer"}, "share": {"type": "number", "minimum": 0.5},
+        }});
+        assert_eq!(
+            errors(&spec, json!({"count": 1.5})),
+            [
+                "spec.count: Invalid value: \"float64\": spec.count in body must be of type int32: \"float64\"",
+                "<nil>: Invalid value: \"\": \
+                 Checked value must be of type integer with format int32 in spec.count",
+            ]
+        );
+        assert_eq!(
+            errors(&spec, json!({"count": 3_000_000_000_i64})),
+            [
+                "<nil>: Invalid value: \"\": Checked value must be of type integer with format int32 in spec.count"
+            ]
+        );
+        assert_eq!(
+            errors(&spec, json!({"size": 0.5})),
+            [
+                "spec.size: Invalid value: \"number\": spec.size in body must be of type integer: \"number\"",
+                "<nil>: Invalid value: \"\": Checked value must be of type integer (default format) in spec.size",
+            ]
+        );
+        assert_eq!(
+            errors(&spec, json!({"share": -1})),
+            ["spec.share: Invalid value: -1: spec.share in body should be greater than or equal to 0"]
+        );
+        assert_eq!(errors(&spec, json!({"count": 2.0, "size": 2.0})), [""; 0]);
+    }
+
+    #[test]
+    fn a_keyed_list_of_something_else_is_told_once() {
+        let spec = json!({"type": "object", "properties": {
+            "rules": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+        }});
+        assert_eq!(
+            errors(&spec, json!({"rules": [{"name": "a"}, "b"]})),
+            [
+                "spec.rules[1]: Invalid value: \"string\": spec.rules[1] in body must be of type object: \"string\"",
+                "spec.rules[1]: Invalid value: \"b\": must be an object for an array of list-type map",
+            ]
+        );
     }
 
     #[test]

@@ -48,14 +48,14 @@ impl Schema {
         self.fill_defaults(value);
     }
 
-    /// Drops nulls from properties that are neither nullable nor have a default.
+    /// Drops nulls from fields that are neither nullable nor have a default.
     pub fn drop_nulls(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
                 fields.retain(|name, value| {
+                    let schema = self.child(name).schema();
                     !(value.is_null()
-                        && matches!(self.child(name), Child::Declared(schema)
-                            if !schema.nullable && schema.default.is_none()))
+                        && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none()))
                 });
                 for (name, value) in fields {
                     if let Some(schema) = self.child(name).schema() {
@@ -110,7 +110,13 @@ impl Schema {
                 }
             }
             Value::Array(items) => {
-                let Some(schema) = &self.items else { return };
+                // A list where none is expected knows no fields.
+                let unexpected = Self::default();
+                let schema = match &self.items {
+                    Some(schema) => schema,
+                    None if self.preserve_unknown => return,
+                    None => &unexpected,
+                };
                 for (index, item) in items.iter_mut().enumerate() {
                     schema.prune_at(item, &format!("{path}[{index}]"), unknown);
                 }
@@ -175,10 +181,14 @@ mod tests {
 
     #[test]
     fn a_null_is_replaced_by_the_default_or_dropped_unless_it_is_allowed() {
-        let mut object = json!({"spec": {"replicas": null, "note": null, "hint": null}});
+        let mut object =
+            json!({"spec": {"replicas": null, "note": null, "hint": null, "byName": {"x": null}}});
         schema().drop_nulls(&mut object);
         schema().fill_defaults(&mut object);
-        assert_eq!(object, json!({"spec": {"replicas": 1, "hint": null}}));
+        assert_eq!(
+            object,
+            json!({"spec": {"replicas": 1, "hint": null, "byName": {}}})
+        );
     }
 
     #[test]
