@@ -9,6 +9,7 @@ mod cluster;
 mod crash;
 mod faults;
 mod generated;
+mod kubectl;
 mod member;
 mod migration;
 mod publish;

@@ -1,6 +1,7 @@
 //! What several test files share.
 
 pub mod git;
+pub mod kubectl;
 
 #[cfg(feature = "sandbox")]
 pub mod fleet;

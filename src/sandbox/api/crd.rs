@@ -182,7 +182,7 @@ fn kind_of(crd: &Value) -> Result<Kind, Vec<Cause>> {
 }
 
 fn version_of(version: &Value, index: usize) -> Result<Version, Vec<Cause>> {
-    let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
+    let field = format!("spec.versions[{index}]");
     let rules = Rules::of_crd_version(version, &field)?;
     let subresources = &version["subresources"];
     Ok(Version {

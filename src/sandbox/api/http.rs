@@ -4,6 +4,7 @@
 mod call;
 mod discovery;
 mod negotiate;
+mod openapi;
 mod query;
 mod respond;
 mod route;

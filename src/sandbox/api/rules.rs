@@ -12,7 +12,7 @@ use super::registry::{CRDS, Generation, Kind, ScalePaths, Version};
 use super::schema::{FieldError, Schema};
 use super::selector::{FieldSelector, Selector, selectable_fields};
 use super::status::{Cause, Reason, Status};
-use super::table::Columns;
+use super::table::{Column, built_in_columns, crd_columns};
 use super::{Patch, Resource, Subresource, crd, metadata, object_meta};
 
 /// What is known of the objects of one version of a kind.
@@ -21,7 +21,8 @@ pub struct Rules {
     pub schema: Arc<Schema>,
     /// The schema as the CRD has it.
     pub source: Arc<Value>,
-    pub columns: Columns,
+    /// What `kubectl get` prints.
+    pub columns: Arc<[Column]>,
     /// The fields that a field selector may name, beside name and namespace.
     selectable: Vec<String>,
     built_in: Option<&'static BuiltIn>,
@@ -37,15 +38,16 @@ pub(super) struct Ownership {
 }
 
 impl Rules {
-    /// Reads the schema of a CRD's version; `field` is where it stands in the CRD.
+    /// Reads a version of a CRD; `field` is where it stands in the CRD.
     pub(super) fn of_crd_version(version: &Value, field: &str) -> Result<Self, Vec<Cause>> {
         let source = &version["schema"]["openAPIV3Schema"];
+        let of_schema = format!("{field}.schema.openAPIV3Schema");
         if source.is_null() {
-            return Err(vec![Cause::required(field, "schemas are required")]);
+            return Err(vec![Cause::required(of_schema, "schemas are required")]);
         }
         let schema = Schema::of_crd(source).map_err(|errors| {
             let below = |error: FieldError| FieldError {
-                field: format!("{field}.{}", error.field),
+                field: format!("{of_schema}.{}", error.field),
                 ..error
             };
             errors
@@ -53,11 +55,16 @@ impl Rules {
                 .map(|error| cause(&below(error)))
                 .collect::<Vec<_>>()
         })?;
+        let columns = crd_columns(version).map_err(|(column, why)| {
+            let path = &version["additionalPrinterColumns"][column]["jsonPath"];
+            let field = format!("{field}.additionalPrinterColumns[{column}].jsonPath");
+            vec![Cause::invalid_value(field, path, &why)]
+        })?;
         let paths = version["selectableFields"].as_array().into_iter().flatten();
         Ok(Self {
             schema: Arc::new(schema),
             source: Arc::new(source.clone()),
-            columns: Columns::of_crd(version),
+            columns: columns.into(),
             selectable: paths
                 .filter_map(|path| path["jsonPath"].as_str())
                 .map(|path| path.trim_start_matches('.').to_owned())
@@ -270,7 +277,7 @@ fn built_in_kind(kind: &'static BuiltIn) -> Kind {
             rules: Rules {
                 schema: kind.schema(),
                 source: Arc::default(),
-                columns: Columns::built_in(kind.group, kind.plural),
+                columns: built_in_columns(kind.group, kind.plural).into(),
                 selectable: selectable_fields(kind.group, kind.plural)
                     .iter()
                     .map(|&path| path.to_owned())

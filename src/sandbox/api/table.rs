@@ -1,207 +1,337 @@
-//! Lists as `meta.k8s.io` Tables, which is how kubectl prints them: the columns of a kind, and an object's cells.
+//! `meta.k8s.io/v1` Tables: what `kubectl get` prints. Columns are those of a CRD's version, or of a built-in kind.
+//!
+//! Says nothing about HTTP; the time, from which ages are told, is an input.
 
 mod age;
-mod built_in;
+mod builtin;
+mod cells;
+mod path;
 
 use jiff::Timestamp;
-use jsonpath_rust::JsonPath;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use super::metadata;
 
 pub use age::age;
+pub use builtin::columns as built_in_columns;
+pub use path::{Path, PathError};
 
-/// The columns of one version of a kind.
+/// One column: its heading, and how an object's cell is found.
 #[derive(Clone, Debug)]
-pub struct Columns(Vec<Column>);
-
-#[derive(Clone, Debug)]
-struct Column {
-    name: String,
+pub struct Column {
+    pub name: String,
     /// `string`, `integer`, `number`, `boolean` or `date`.
-    kind: String,
-    format: String,
-    description: String,
-    /// Columns above 0 are shown by `-o wide` only.
-    priority: i64,
+    pub kind: ColumnType,
+    pub format: String,
+    pub description: String,
+    /// 0 is always shown; what is higher, only in wide tables.
+    pub priority: i64,
     cell: Cell,
 }
 
-#[derive(Clone, Debug)]
-enum Cell {
-    Computed(fn(&Value, Timestamp) -> Value),
-    /// A path as JSONPath has it, from the object's root.
-    Path(String),
+/// The types of a CRD's printer columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    String,
+    Integer,
+    Number,
+    Boolean,
+    Date,
 }
 
-impl Columns {
-    /// Returns the columns of a built-in kind; those that nobody looks at have a name and an age.
-    pub fn built_in(group: &str, plural: &str) -> Self {
-        let columns = built_in::columns(group, plural)
-            .iter()
-            .map(|&(name, kind, priority, cell)| Column {
-                name: name.to_owned(),
-                kind: kind.to_owned(),
-                format: if name == "Name" { "name" } else { "" }.to_owned(),
-                description: String::new(),
-                priority,
-                cell: Cell::Computed(cell),
-            });
-        Self(columns.collect())
-    }
+/// Where a cell comes from.
+#[derive(Clone, Debug)]
+enum Cell {
+    Path(Path),
+    /// Of a built-in kind: a JSON pointer; what isn't there is shown as the zero of its type.
+    Pointer(&'static str),
+    /// Of a built-in kind.
+    Computed(fn(&Value, Timestamp) -> Value),
+}
 
-    /// Returns the columns that a version of a CRD asks for: its own after the name, or the age.
-    pub fn of_crd(version: &Value) -> Self {
-        let mut columns = vec![Column {
-            name: "Name".to_owned(),
-            kind: "string".to_owned(),
-            format: "name".to_owned(),
-            description: String::new(),
-            priority: 0,
-            cell: Cell::Computed(built_in::name),
-        }];
-        let text = |column: &Value, field: &str| column[field].as_str().unwrap_or_default().to_owned();
-        match version["additionalPrinterColumns"].as_array() {
-            Some(own) => columns.extend(own.iter().map(|column| Column {
-                name: text(column, "name"),
-                kind: text(column, "type"),
-                format: text(column, "format"),
-                description: text(column, "description"),
-                priority: column["priority"].as_i64().unwrap_or_default(),
-                cell: Cell::Path(rooted(column["jsonPath"].as_str().unwrap_or_default())),
-            })),
-            None => columns.push(Column {
-                name: "Age".to_owned(),
-                kind: "date".to_owned(),
-                format: String::new(),
-                description: String::new(),
-                priority: 0,
-                cell: Cell::Path("$.metadata.creationTimestamp".to_owned()),
-            }),
+/// How much of the object a row carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl ColumnType {
+    const ALL: [Self; 5] = [
+        Self::String,
+        Self::Integer,
+        Self::Number,
+        Self::Boolean,
+        Self::Date,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::Date => "date",
         }
-        Self(columns)
     }
 
-    /// Returns the head of a table.
-    pub fn definitions(&self) -> Value {
-        let definition = |column: &Column| {
-            json!({
-                "name": column.name,
-                "type": column.kind,
-                "format": column.format,
-                "description": column.description,
-                "priority": column.priority,
-            })
-        };
-        self.0.iter().map(definition).collect()
+    fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
+}
 
-    /// Returns an object's row, cell by cell.
-    pub fn cells(&self, object: &Value, now: Timestamp) -> Value {
-        self.0.iter().map(|column| column.cell_of(object, now)).collect()
+impl Include {
+    /// Reads the query parameter `includeObject`.
+    pub fn parse(text: Option<&str>) -> Option<Self> {
+        match text {
+            None | Some("Metadata") => Some(Self::Metadata),
+            Some("None") => Some(Self::None),
+            Some("Object") => Some(Self::Object),
+            Some(_) => None,
+        }
     }
+}
+
+/// Returns the columns of a CRD's version: the name, then its `additionalPrinterColumns`, or the age. An error carries
+/// the index of the column and why it is refused.
+pub fn crd_columns(version: &Value) -> Result<Vec<Column>, (usize, String)> {
+    let mut columns = vec![Column::name()];
+    let declared = version["additionalPrinterColumns"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    if declared.is_empty() {
+        columns.push(Column::age());
+    }
+    for (index, column) in declared.iter().enumerate() {
+        columns.push(Column::declared(column).map_err(|why| (index, why))?);
+    }
+    Ok(columns)
+}
+
+/// Returns the table of objects. A watch shows the headings only in its first table.
+pub fn table(
+    columns: &[Column],
+    headings: bool,
+    objects: &[&Value],
+    meta: Map<String, Value>,
+    include: Include,
+    now: Timestamp,
+) -> Value {
+    let definitions: Vec<Value> = columns
+        .iter()
+        .filter(|_| headings)
+        .map(Column::definition)
+        .collect();
+    let rows: Vec<Value> = objects
+        .iter()
+        .map(|object| row(columns, object, include, now))
+        .collect();
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": meta,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    })
+}
+
+/// Returns an object without everything but its metadata.
+pub fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
+fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> Value {
+    let cells: Vec<Value> = columns.iter().map(|column| column.cell(object, now)).collect();
+    let object = match include {
+        Include::None => Value::Null,
+        Include::Metadata => partial(object),
+        Include::Object => object.clone(),
+    };
+    json!({"cells": cells, "object": object})
 }
 
 impl Column {
-    fn cell_of(&self, object: &Value, now: Timestamp) -> Value {
-        match &self.cell {
-            Cell::Computed(cell) => cell(object, now),
-            Cell::Path(path) => {
-                let found = object.query(path).unwrap_or_default();
-                found.first().map_or(Value::Null, |value| self.shown(value, now))
-            }
+    fn name() -> Self {
+        Self {
+            format: "name".to_owned(),
+            description: "Name must be unique within a namespace.".to_owned(),
+            ..Self::computed("Name", ColumnType::String, 0, |object, _| {
+                metadata::name(object).into()
+            })
         }
     }
 
-    /// Returns a value as its column's type shows it; what isn't of the type isn't shown.
-    fn shown(&self, value: &Value, now: Timestamp) -> Value {
-        match (self.kind.as_str(), value) {
-            ("integer" | "number", Value::Number(_))
-            | ("boolean", Value::Bool(_))
-            | ("string", Value::String(_)) => value.clone(),
-            ("date", Value::String(text)) => text
-                .parse()
-                .map_or_else(|_| "<invalid>".into(), |then| age(then, now).into()),
-            ("string", value) if !value.is_null() => value.to_string().into(),
-            _ => Value::Null,
+    fn age() -> Self {
+        let description = "CreationTimestamp is when the object was created on the server.".to_owned();
+        Self {
+            description,
+            ..Self::computed("Age", ColumnType::String, 0, cells::age)
+        }
+    }
+
+    fn computed(name: &str, kind: ColumnType, priority: i64, cell: fn(&Value, Timestamp) -> Value) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            format: String::new(),
+            description: String::new(),
+            priority,
+            cell: Cell::Computed(cell),
+        }
+    }
+
+    fn declared(column: &Value) -> Result<Self, String> {
+        let text = |field: &str| column[field].as_str().unwrap_or_default().to_owned();
+        let kind = text("type");
+        let path = Path::parse(&text("jsonPath")).map_err(|error| error.to_string())?;
+        Ok(Self {
+            name: text("name"),
+            kind: ColumnType::parse(&kind).ok_or_else(|| format!("\"{kind}\" is not a type of columns"))?,
+            format: text("format"),
+            description: text("description"),
+            priority: column["priority"].as_i64().unwrap_or_default(),
+            cell: Cell::Path(path),
+        })
+    }
+
+    fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind.as_str(),
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+
+    fn cell(&self, object: &Value, now: Timestamp) -> Value {
+        match &self.cell {
+            Cell::Computed(cell) => cell(object, now),
+            Cell::Pointer(pointer) => object
+                .pointer(pointer)
+                .map_or_else(|| zero(self.kind), |value| typed(self.kind, value, now)),
+            Cell::Path(path) => path
+                .first(object)
+                .map_or(Value::Null, |value| typed(self.kind, value, now)),
         }
     }
 }
 
-/// Returns a path of Kubernetes (`.spec.a\.b`) as JSONPath (`$.spec['a.b']`).
-fn rooted(path: &str) -> String {
-    if !path.contains("\\.") {
-        return format!("${path}");
+fn zero(kind: ColumnType) -> Value {
+    match kind {
+        ColumnType::String | ColumnType::Date => "".into(),
+        ColumnType::Integer | ColumnType::Number => 0.into(),
+        ColumnType::Boolean => false.into(),
     }
-    let steps = path.replace("\\.", "\u{0}");
-    steps
-        .split('.')
-        .filter(|step| !step.is_empty())
-        .fold("$".to_owned(), |mut rooted, step| {
-            if step.contains('\u{0}') {
-                rooted.push_str(&format!("['{}']", step.replace('\u{0}', ".")));
-            } else {
-                rooted.push_str(&format!(".{step}"));
-            }
-            rooted
-        })
+}
+
+/// Returns a value as a column of a type shows it; what isn't of the type is not shown.
+fn typed(kind: ColumnType, value: &Value, now: Timestamp) -> Value {
+    match (kind, value) {
+        (_, Value::Null) => Value::Null,
+        (ColumnType::String, Value::String(_))
+        | (ColumnType::Boolean, Value::Bool(_))
+        | (ColumnType::Number, Value::Number(_)) => value.clone(),
+        (ColumnType::String, other) => other.to_string().into(),
+        (ColumnType::Integer, Value::Number(number)) if number.is_f64() => {
+            // As a real server cuts fractions off.
+            #[allow(clippy::cast_possible_truncation)]
+            let whole = number.as_f64().unwrap_or_default() as i64;
+            whole.into()
+        }
+        (ColumnType::Integer, Value::Number(_)) => value.clone(),
+        (ColumnType::Date, Value::String(text)) => cells::age_of(text, now).into(),
+        _ => Value::Null,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn now() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    fn cells(columns: &[Column], object: &Value) -> Value {
+        table(columns, true, &[object], Map::new(), Include::None, now())["rows"][0]["cells"].clone()
+    }
+
     #[test]
-    fn columns_of_a_crd_follow_their_paths_and_types() {
-        let columns = Columns::of_crd(&json!({"additionalPrinterColumns": [
-            {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+    fn the_columns_of_a_crd_show_values_of_their_types() {
+        let version = json!({"additionalPrinterColumns": [
             {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
-            {"name": "Note", "type": "string", "jsonPath": ".metadata.annotations.example\\.dev/note"},
-            {"name": "Tags", "type": "string", "jsonPath": ".spec.tags", "priority": 1},
-            {"name": "Wrong", "type": "integer", "jsonPath": ".metadata.name"},
+            {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
+            {"name": "Half", "type": "integer", "jsonPath": ".spec.half"},
+            {"name": "Paused", "type": "boolean", "jsonPath": ".spec.paused"},
+            {"name": "Share", "type": "number", "jsonPath": ".spec.half"},
+            {"name": "Parts", "type": "string", "jsonPath": ".spec.parts", "priority": 1},
+            {"name": "Wrong", "type": "integer", "jsonPath": ".spec.parts"},
+            {"name": "Absent", "type": "string", "jsonPath": ".spec.absent"},
             {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-        ]}));
+            {"name": "Bad", "type": "date", "jsonPath": ".metadata.name"},
+        ]});
         let object = json!({
-            "metadata": {
-                "name": "a", "annotations": {"example.dev/note": "n"}, "creationTimestamp": "2026-01-01T00:00:00Z",
-            },
-            "spec": {"size": 3, "tags": ["x", "y"]},
-            "status": {"conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]},
+            "metadata": {"name": "a", "creationTimestamp": "2026-01-01T11:54:57Z"},
+            "spec": {"replicas": 2, "half": 2.5, "paused": true, "parts": ["x", "y"]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         });
-        let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        assert_eq!(
-            columns.cells(&object, now),
-            json!(["a", 3, "True", "n", "[\"x\",\"y\"]", null, "60s"])
-        );
-        assert_eq!(columns.definitions()[4]["priority"], 1);
+        let columns = crd_columns(&version).unwrap();
+        let shown = json!([
+            "a",
+            "True",
+            2,
+            2,
+            true,
+            2.5,
+            "[\"x\",\"y\"]",
+            null,
+            null,
+            "5m3s",
+            "<invalid>"
+        ]);
+        assert_eq!(cells(&columns, &object), shown);
+        let table = table(&columns, true, &[], Map::new(), Include::None, now());
+        let definitions = table["columnDefinitions"].as_array().unwrap();
+        assert_eq!(definitions[0]["format"], "name");
+        assert_eq!(definitions[6]["priority"], 1);
     }
 
     #[test]
-    fn a_deployment_reads_as_people_know_it() {
-        let columns = Columns::built_in("apps", "deployments");
-        let object = json!({
-            "metadata": {"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {
-                "replicas": 3,
-                "selector": {"matchLabels": {"app": "web"}},
-                "template": {"spec": {"containers": [{"name": "a", "image": "i:1"}, {"name": "b", "image": "j"}]}},
-            },
-            "status": {"readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 1},
-        });
-        let now = "2026-01-01T03:05:00Z".parse().unwrap();
-        assert_eq!(
-            columns.cells(&object, now),
-            json!(["web", "2/3", 3, 1, "3h5m", "a,b", "i:1,j", "app=web"])
-        );
-    }
-
-    #[test]
-    fn a_kind_without_columns_has_a_name_and_an_age() {
-        let names: Vec<Value> = Columns::built_in("storage.k8s.io", "storageclasses")
-            .definitions()
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|column| column["name"].clone())
-            .collect();
+    fn a_crd_without_columns_shows_name_and_age() {
+        let columns = crd_columns(&json!({})).unwrap();
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["Name", "Age"]);
+    }
+
+    #[test]
+    fn a_column_with_a_bad_path_is_refused() {
+        let version = json!({"additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": "a"}]});
+        assert_eq!(crd_columns(&version).unwrap_err().0, 0);
+    }
+
+    #[test]
+    fn rows_carry_as_much_of_the_object_as_wanted() {
+        let object = json!({"kind": "A", "metadata": {"name": "a"}, "spec": {}});
+        let of = |include| {
+            table(&[Column::name()], false, &[&object], Map::new(), include, now())["rows"][0]["object"]
+                .clone()
+        };
+        assert_eq!(of(Include::None), Value::Null);
+        assert_eq!(of(Include::Metadata), partial(&object));
+        assert_eq!(of(Include::Object), object);
+    }
+
+    #[test]
+    fn later_tables_of_a_watch_have_no_headings() {
+        let table = table(&[Column::name()], false, &[], Map::new(), Include::None, now());
+        assert_eq!(table["columnDefinitions"], json!([]));
     }
 }

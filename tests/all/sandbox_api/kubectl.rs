@@ -9,6 +9,8 @@ use cutover::sandbox::api::gc;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
+use crate::support::kubectl::{READS_V3, is_there};
+
 /// A served sandbox and a kubectl that talks to it.
 struct Kubectl {
     server: ApiServer,
@@ -18,18 +20,8 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    #[expect(
-        clippy::print_stderr,
-        reason = "whoever runs the tests should know what was not tested"
-    )]
     async fn start() -> Option<Self> {
-        let found = Command::new("kubectl")
-            .args(["version", "--client"])
-            .stdout(Stdio::null())
-            .status()
-            .await;
-        if !found.is_ok_and(|status| status.success()) {
-            eprintln!("left out: there is no kubectl on PATH");
+        if !is_there(READS_V3).await {
             return None;
         }
         let server = server();

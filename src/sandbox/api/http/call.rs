@@ -12,13 +12,14 @@ use tower::BoxError;
 
 use super::super::registry::{Kind, NAMESPACES, Version};
 use super::super::status::{Details, Status};
+use super::super::table::Include;
 use super::super::write::{Target, Written};
 use super::super::{ApiServer, Clock, Patch, Resource, Subresource, metadata, scale};
 use super::negotiate::{self, Accept};
 use super::query::Query;
-use super::respond::{self, Answer, Rows};
+use super::respond::{self, Answer};
 use super::route::{self, Place, Route};
-use super::{Aggregated, Dropped, RequestInfo, discovery};
+use super::{Aggregated, Dropped, RequestInfo, discovery, openapi};
 
 /// One request being answered.
 pub(super) struct Call<'a> {
@@ -70,6 +71,9 @@ impl Call<'_> {
             Route::Objects(place) => self.objects(&place, cut),
             Route::Text(text) => Ok(respond::text(StatusCode::OK, text)),
             Route::Unknown => Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n")),
+            route @ (Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Of { .. }) => {
+                openapi::answer(self.server, &route, self.request.uri(), self.request.headers())
+            }
             other => discovery::answer(self.server, &other, self.request.headers()),
         };
         answered.unwrap_or_else(|status| respond::refusal(&status))
@@ -104,15 +108,17 @@ impl Call<'_> {
         let Some(version) = kind.served(&place.version) else {
             return Err(Status::no_such_resource());
         };
+        let query = Query::parse(self.request.uri())?;
         let on = On {
             subresource: subresource_of(&kind, version, place)?,
-            query: Query::parse(self.request.uri())?,
+            include: query.include_object()?,
+            clock: &self.server.inner.clock,
+            query,
             accept: Accept::parse(self.request.headers()),
             resource,
             kind: &kind,
             version,
             place,
-            clock: &self.server.inner.clock,
         };
         if kind.namespaced && place.namespace.is_none() && place.name.is_some() {
             return Err(Status::no_such_resource());
@@ -231,7 +237,6 @@ impl Call<'_> {
 
 /// What a request works on, once it is known to be served.
 struct On<'a> {
-    clock: &'a Clock,
     resource: Resource,
     kind: &'a Arc<Kind>,
     version: &'a Version,
@@ -239,20 +244,17 @@ struct On<'a> {
     subresource: Option<Subresource>,
     query: Query,
     accept: Accept,
+    include: Include,
+    clock: &'a Clock,
 }
 
 impl On<'_> {
     fn answer(&self) -> Answer<'_> {
-        let rows = match self.query.get("includeObject") {
-            Some("None") => Rows::Bare,
-            Some("Object") => Rows::Whole,
-            _ => Rows::Metadata,
-        };
         Answer {
             kind: self.kind,
             version: self.version,
             accept: &self.accept,
-            rows,
+            include: self.include,
             clock: self.clock,
         }
     }

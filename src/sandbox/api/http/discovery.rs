@@ -7,7 +7,6 @@ use axum::body::Body;
 use http::{HeaderMap, Response, StatusCode};
 use serde_json::{Map, Value, json};
 
-use super::super::openapi;
 use super::super::registry::{Kind, NAMESPACES, Version, api_version};
 use super::super::status::Status;
 use super::super::{ApiServer, Subresource};
@@ -63,26 +62,6 @@ pub(super) fn answer(
                 return Ok(nothing());
             };
             resources_document(group, version, kinds)
-        }
-        Route::OpenApiV3 => {
-            let versions = groups.iter().flat_map(|(group, versions)| {
-                versions
-                    .keys()
-                    .map(move |version| (group.as_str(), version.as_str()))
-            });
-            openapi::index(versions)
-        }
-        Route::OpenApiV3Of { group, version } => {
-            let Some(kinds) = groups.get(group).and_then(|versions| versions.get(version)) else {
-                return Ok(nothing());
-            };
-            openapi::v3(group, version, kinds)
-        }
-        Route::OpenApiV2 => {
-            // Clients that want another encoding ask for it alone, and can do without.
-            accept.choose(&[Form::Json])?;
-            let kinds = groups.values().flat_map(BTreeMap::values).flatten();
-            openapi::v2(&kinds.map(Arc::clone).collect::<Vec<_>>())
         }
         _ => return Ok(nothing()),
     };

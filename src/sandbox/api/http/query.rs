@@ -7,6 +7,7 @@ use http::Uri;
 use serde_json::Value;
 
 use super::super::status::{Cause, Status};
+use super::super::table::Include;
 use super::super::{DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions};
 
 /// The parameters of a request.
@@ -32,6 +33,21 @@ impl Query {
 
     pub(super) fn flag(&self, name: &str) -> bool {
         matches!(self.get(name), Some("1" | "true" | "True" | "TRUE" | "t" | "T"))
+    }
+
+    /// Returns how much of the objects a table carries.
+    pub(super) fn include_object(&self) -> Result<Include, Status> {
+        let said = self.get("includeObject");
+        Include::parse(said).ok_or_else(|| {
+            let message = format!(
+                "Unsupported value: \"{}\": supported values: \"None\", \"Metadata\", \"Object\"",
+                said.unwrap_or_default()
+            );
+            invalid(
+                "TableOptions",
+                Cause::new("FieldValueNotSupported", message, "includeObject"),
+            )
+        })
     }
 
     pub(super) fn list_options(&self) -> Result<ListOptions, Status> {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use jiff::Timestamp;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use tower::BoxError;
 
 use super::super::registry::{self, Kind, Version};
 use super::super::status::Status;
-use super::super::table::Columns;
+use super::super::table::{Include, partial, table};
 use super::super::write::Written;
 use super::super::{Clock, Event, EventKind, List, Object};
 use super::negotiate::{Accept, Form};
@@ -26,7 +25,8 @@ pub(super) struct Answer<'a> {
     pub kind: &'a Arc<Kind>,
     pub version: &'a Version,
     pub accept: &'a Accept,
-    pub rows: Rows,
+    /// How much of the objects a table carries.
+    pub include: Include,
     pub clock: &'a Clock,
 }
 
@@ -37,11 +37,11 @@ impl Answer<'_> {
             .accept
             .choose(&[Form::Json, Form::Yaml, Form::Table, Form::Partial])?
         {
-            Form::Partial => encode(code, Form::Json, &partial(&object)),
             Form::Table => {
-                let meta = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-                encode(code, Form::Json, &self.table(meta, &[object]))
+                let revision = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                encode(code, Form::Json, &self.table(&[&object], map(revision)))
             }
+            Form::Partial => encode(code, Form::Json, &partial(&object)),
             form => encode(code, form, &*object),
         }
     }
@@ -88,11 +88,8 @@ impl Answer<'_> {
             meta.insert("remainingItemCount".to_owned(), json!(remaining));
         }
         if form == Form::Table {
-            return encode(
-                StatusCode::OK,
-                Form::Json,
-                &self.table(Value::Object(meta), &items),
-            );
+            let items: Vec<&Value> = items.iter().map(|item| &**item).collect();
+            return encode(StatusCode::OK, Form::Json, &self.table(&items, meta));
         }
         if form == Form::PartialList {
             let items: Vec<Value> = items.iter().map(|item| partial(item)).collect();
@@ -120,6 +117,17 @@ impl Answer<'_> {
         encode(StatusCode::OK, form, &document)
     }
 
+    fn table(&self, objects: &[&Value], meta: Map<String, Value>) -> Value {
+        table(
+            &self.version.rules.columns,
+            true,
+            objects,
+            meta,
+            self.include,
+            (self.clock)(),
+        )
+    }
+
     /// Returns how to write the events of a watch.
     pub(super) fn event_encoder(
         &self,
@@ -127,19 +135,26 @@ impl Answer<'_> {
         let form = self
             .accept
             .choose(&[Form::Json, Form::Table, Form::Partial, Form::PartialList])?;
-        let (kind, version) = (Arc::clone(self.kind), self.version.name.clone());
-        let (rows, clock) = (self.rows, Arc::clone(self.clock));
-        let mut head = self.version.rules.columns.definitions();
+        let (kind, version, include) = (Arc::clone(self.kind), self.version.name.clone(), self.include);
+        let columns = Arc::clone(&self.version.rules.columns);
+        let clock = Arc::clone(self.clock);
+        let mut headings = true;
         Ok(move |event: Event| {
             let object = match (event.kind, form) {
-                (EventKind::Error, _) | (EventKind::Bookmark, Form::Table) => event.object,
+                (EventKind::Error, _) => event.object,
                 (_, Form::Json) => registry::convert(&kind, &event.object, &version),
                 (_, Form::Table) => {
-                    let columns = kind.served(&version).map(|version| &version.rules.columns);
-                    let row = columns.map(|columns| rows.row(columns, &event.object, clock()));
-                    let meta = json!({"resourceVersion": event.object["metadata"]["resourceVersion"]});
-                    // The first event tells the columns for all that follow.
-                    Arc::new(table(meta, head.take(), row.into_iter().collect()))
+                    let object = registry::convert(&kind, &event.object, &version);
+                    let revision = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                    let first = std::mem::take(&mut headings);
+                    Arc::new(table(
+                        &columns,
+                        first,
+                        &[&object],
+                        map(revision),
+                        include,
+                        clock(),
+                    ))
                 }
                 _ => Arc::new(partial(&event.object)),
             };
@@ -151,48 +166,6 @@ impl Answer<'_> {
             Ok(Bytes::from(line))
         })
     }
-
-    fn table(&self, meta: Value, items: &[Object]) -> Value {
-        let columns = &self.version.rules.columns;
-        let now = (self.clock)();
-        table(
-            meta,
-            columns.definitions(),
-            items
-                .iter()
-                .map(|item| self.rows.row(columns, item, now))
-                .collect(),
-        )
-    }
-}
-
-/// What the rows of a table carry of their objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rows {
-    Bare,
-    Metadata,
-    Whole,
-}
-
-impl Rows {
-    fn row(self, columns: &Columns, object: &Value, now: Timestamp) -> Value {
-        let carried = match self {
-            Self::Bare => Value::Null,
-            Self::Metadata => partial(object),
-            Self::Whole => object.clone(),
-        };
-        json!({"cells": columns.cells(object, now), "object": carried})
-    }
-}
-
-fn table(meta: Value, columns: Value, rows: Vec<Value>) -> Value {
-    json!({
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": meta,
-        "columnDefinitions": columns,
-        "rows": rows,
-    })
 }
 
 pub(super) fn refusal(status: &Status) -> Response<Body> {
@@ -231,12 +204,11 @@ fn respond(code: StatusCode, content_type: HeaderValue, body: Bytes) -> Response
     response
 }
 
-fn partial(object: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": object["metadata"],
-    })
+fn map(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
 }
 
 /// A list, written without copying its items.
