@@ -19,6 +19,8 @@ pub mod lint;
 pub mod manifest;
 /// Names parsed once at the border: clusters, revisions, objects, workloads.
 pub mod name;
+/// JSON documents kept small, for what is kept by the ten thousand.
+pub mod packed;
 /// Desired and live objects to an ordered set of changes, and how to show them.
 pub mod plan;
 /// How one kind of workload is held, suspended, captured, resumed and judged.

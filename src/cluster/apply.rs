@@ -16,14 +16,14 @@ use super::object::meta;
 use super::{Applied, Error, FieldConflict, Mode, Observer};
 use crate::api::SYNC_MANAGER;
 use crate::error::Kind;
-use crate::manifest::Manifest;
+use crate::manifest::{Entry, Manifest};
 use crate::name::{Gvk, Location, ObjectKey};
 
 /// One object to apply.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// With the namespace that it goes to.
-    pub manifest: Arc<Manifest>,
+    /// With the namespace that it goes to. Unpacked when its turn comes.
+    pub entry: Arc<Entry>,
     /// The `resourceVersion` that was live when this was decided; `None`: there was no such object.
     pub live: Option<String>,
 }
@@ -47,8 +47,10 @@ pub enum Outcome {
 pub struct Failure {
     pub message: String,
     pub hint: Option<String>,
-    /// The field that the server names, or else the object.
+    /// Where the object begins, until somebody looks up where `field` is written.
     pub at: Location,
+    /// JSON pointer to the field that the server names.
+    pub field: Option<String>,
     /// Whether trying the same again may help.
     pub passing: bool,
 }
@@ -91,17 +93,16 @@ pub async fn apply(
             .buffer_unordered(cluster.limits().in_flight)
             .collect()
             .await;
-        applying.defined.extend(
-            wave.iter()
-                .filter_map(|write| defined_kind(&write.manifest.value)),
-        );
-        if wave
+        let defined: Vec<_> = wave
             .iter()
-            .any(|write| defined_kind(&write.manifest.value).is_some())
+            .filter_map(|write| defined_kind(&write.entry))
+            .collect();
+        if !defined.is_empty()
             && let Some(observer) = observer
         {
             observer.look_again();
         }
+        applying.defined.extend(defined);
         outcomes.extend(results);
     }
     outcomes
@@ -155,11 +156,11 @@ struct Applying<'a> {
 
 impl Applying<'_> {
     async fn one(&self, write: &Write) -> (ObjectKey, Outcome) {
-        let manifest = &write.manifest;
+        let manifest = &write.entry.manifest();
         let deadline = Instant::now() + ESTABLISHED_WITHIN;
         let outcome = loop {
             let outcome = match self.cluster.lookup(&manifest.gvk).await {
-                Ok(Lookup::Served(served)) => self.send(&served, write).await,
+                Ok(Lookup::Served(served)) => self.send(&served, manifest, write.live.as_deref()).await,
                 Ok(Lookup::NotServed) => Outcome::NotServed,
                 Err(error) => failure(manifest, &error),
             };
@@ -175,13 +176,13 @@ impl Applying<'_> {
         self.defined.contains(&(gvk.group.clone(), gvk.kind.clone()))
     }
 
-    async fn send(&self, served: &Served, write: &Write) -> Outcome {
-        match send(self.cluster, served, &write.manifest, Mode::Write).await {
+    async fn send(&self, served: &Served, manifest: &Manifest, live: Option<&str>) -> Outcome {
+        match send(self.cluster, served, manifest, Mode::Write).await {
             Ok(object) => {
                 if let Some(observer) = self.observer {
-                    observer.note(&write.manifest.key, &object);
+                    observer.note(&manifest.key, &object);
                 }
-                match &write.live {
+                match live {
                     None => Outcome::Created,
                     Some(version) if meta(&object, "resourceVersion") == Some(version) => Outcome::Unchanged,
                     Some(_) => Outcome::Configured,
@@ -193,12 +194,13 @@ impl Applying<'_> {
 }
 
 /// Returns the group and kind that a CRD defines.
-fn defined_kind(object: &Value) -> Option<(String, String)> {
-    if object["kind"] != "CustomResourceDefinition" {
+fn defined_kind(entry: &Entry) -> Option<(String, String)> {
+    if entry.gvk.kind != "CustomResourceDefinition" {
         return None;
     }
-    let text = |pointer| object.pointer(pointer)?.as_str().map(str::to_owned);
-    Some((text("/spec/group")?, text("/spec/names/kind")?))
+    let spec = entry.written().get("spec")?;
+    let kind = spec.get("names")?.get("kind")?.as_str()?;
+    Some((spec.get("group")?.as_str()?.to_owned(), kind.to_owned()))
 }
 
 fn names_nothing(error: &Error) -> bool {
@@ -211,19 +213,17 @@ fn overtaken(manifest: &Manifest, why: String) -> Outcome {
         message: why,
         hint: None,
         at: manifest.source.clone(),
+        field: None,
         passing: true,
     })
 }
 
 fn failure(manifest: &Manifest, error: &Error) -> Outcome {
-    let at = named_field(error).map_or_else(
-        || manifest.source.clone(),
-        |field| manifest.key_location(&pointer_of(&field)),
-    );
     Outcome::Failed(Failure {
         message: told(manifest, error),
         hint: error.hint().map(str::to_owned),
-        at,
+        at: manifest.source.clone(),
+        field: named_field(error).map(|field| pointer_of(&field)),
         passing: matches!(error.kind(), Kind::Unreachable | Kind::Auth | Kind::Conflict)
             // A namespace or a webhook that isn't there yet.
             || error.code() == 404,

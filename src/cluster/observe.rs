@@ -75,6 +75,15 @@ impl Observer {
         self.cache.get(key)
     }
 
+    pub fn contains(&self, key: &ObjectKey) -> bool {
+        self.version(key).is_some()
+    }
+
+    /// Returns the `resourceVersion` at which an object was last seen.
+    pub fn version(&self, key: &ObjectKey) -> Option<String> {
+        self.cache.resource_version(key)
+    }
+
     /// Returns all objects of a kind, by namespace and name.
     pub fn list(&self, group: &str, kind: &str) -> Vec<Arc<Value>> {
         self.cache.list(&GroupKind::new(group, kind))

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::record;
 use crate::api::{self, MigrationSpec, MigrationStatus, Phase, WorkloadRef, claim_name};
 use crate::karmada::ResourceSelector;
-use crate::manifest::Manifest;
+use crate::manifest::{Entry, Shelf};
 use crate::name::ObjectKey;
 
 /// What the control plane says, as far as it matters here. A cache is good enough: pins make the rest safe.
@@ -61,26 +61,30 @@ impl fmt::Display for HeldBy {
     }
 }
 
+/// What sync must not apply.
+#[derive(Clone, Debug, Default)]
+pub struct Holding {
+    /// For whose sake.
+    pub objects: BTreeMap<ObjectKey, HeldBy>,
+    /// Some intent has not ended, or is about to begin: what is held may depend on any template and policy.
+    pub something_moves: bool,
+}
+
 /// Returns the objects that sync must not apply, and for whose sake.
 ///
-/// Costs nothing to speak of while nothing moves; else the policies in Git times the workloads that move.
-pub fn held_back(
-    desired: &BTreeMap<ObjectKey, Arc<Manifest>>,
-    live: Live<'_>,
-) -> BTreeMap<ObjectKey, HeldBy> {
+/// Costs nothing to speak of while nothing moves; else the policies that can be about what moves, for each of that.
+pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
     let intents = Intents::read(desired, live);
+    let something_moves = !intents.holds.is_empty();
     let mut held = BTreeMap::new();
     for (workload, hold) in intents.holds {
         let template = (live.object)(&workload);
         if template.is_none() && !hold.engaged {
             continue;
         }
-        let forms: Vec<&Value> = template
-            .as_deref()
-            .into_iter()
-            .chain(desired.get(&workload).map(|manifest| &manifest.value))
-            .collect();
-        for key in policies_over(desired, live, &forms) {
+        let wanted = desired.get(&workload).map(|entry| entry.value());
+        let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
+        for key in policies_over(desired, live, &workload, &forms) {
             held.entry(key).or_insert_with(|| hold.by.clone());
         }
         held.insert(workload, hold.by);
@@ -88,12 +92,15 @@ pub fn held_back(
     for (workload, left) in intents.rolled_back {
         if desired
             .get(&workload)
-            .is_some_and(|manifest| record::digest(&manifest.value) == left.hash)
+            .is_some_and(|entry| record::digest(&entry.value()) == left.hash)
         {
             held.entry(workload).or_insert(left.by);
         }
     }
-    held
+    Holding {
+        objects: held,
+        something_moves,
+    }
 }
 
 struct Hold {
@@ -114,17 +121,17 @@ struct Intents {
 }
 
 impl Intents {
-    fn read(desired: &BTreeMap<ObjectKey, Arc<Manifest>>, live: Live<'_>) -> Self {
+    fn read(desired: &Shelf<Entry>, live: Live<'_>) -> Self {
         let mut intents = Self::default();
         let mut last: BTreeMap<ObjectKey, (Option<Timestamp>, Option<Left>)> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for object in live.migrations {
             let migration = Migration::of(object);
             seen.insert(migration.key());
-            let asked = desired.get(&migration.key()).map(|manifest| &manifest.value);
-            if !migration.has_ended() || asked.is_some_and(|asked| migration.is_asked_anew(asked)) {
+            let asked = desired.get(&migration.key()).map(|entry| entry.value());
+            if !migration.has_ended() || asked.as_ref().is_some_and(|asked| migration.is_asked_anew(asked)) {
                 intents.hold(&migration);
-                if let Some(asked) = asked {
+                if let Some(asked) = &asked {
                     intents.hold(&Migration::of(asked));
                 }
             } else if let Some(workload) = migration.workloads().next() {
@@ -135,9 +142,9 @@ impl Intents {
                 }
             }
         }
-        for manifest in desired.values().filter(|manifest| is_migration(&manifest.key)) {
-            if !seen.contains(&manifest.key) {
-                intents.hold(&Migration::of(&manifest.value));
+        for entry in desired.of_kind(api::GROUP, MIGRATION) {
+            if !seen.contains(&entry.key) {
+                intents.hold(&Migration::of(&entry.value()));
             }
         }
         intents.hold_claimed(desired, live);
@@ -158,32 +165,50 @@ impl Intents {
     }
 
     /// A claim holds whatever the intent says that owns it: it is taken first and given up last.
-    fn hold_claimed(&mut self, desired: &BTreeMap<ObjectKey, Arc<Manifest>>, live: Live<'_>) {
-        let claims: BTreeMap<&str, &Value> = live
-            .claims
-            .iter()
-            .map(|claim| (text(claim, "/metadata/name"), &**claim))
-            .collect();
-        if claims.is_empty() {
-            return;
+    fn hold_claimed(&mut self, desired: &Shelf<Entry>, live: Live<'_>) {
+        let mut others: BTreeMap<&str, &Value> = BTreeMap::new();
+        for claim in live.claims {
+            let name = text(claim, "/metadata/name");
+            match claimed(text(claim, "/spec/workload")).filter(|workload| claim_name(workload) == name) {
+                Some(workload) if desired.contains_key(&workload) => self.hold_for(workload, claim),
+                Some(_) => {}
+                None => drop(others.insert(name, claim)),
+            }
         }
-        for key in desired.keys() {
-            if let Some(claim) = claims.get(claim_name(key).as_str()) {
-                let owner = |field| text(claim, field).to_owned();
-                let by = HeldBy {
-                    kind: owner("/spec/owner/kind"),
-                    namespace: owner("/spec/owner/namespace"),
-                    name: owner("/spec/owner/name"),
-                    why: Why::Moving,
-                };
-                let hold = self
-                    .holds
-                    .entry(key.clone())
-                    .or_insert(Hold { by, engaged: true });
-                hold.engaged = true;
+        // What such a claim is about, only its name says: as a digest.
+        if !others.is_empty() {
+            for key in desired.keys() {
+                if let Some(claim) = others.get(claim_name(key).as_str()) {
+                    self.hold_for(key.clone(), claim);
+                }
             }
         }
     }
+
+    fn hold_for(&mut self, workload: ObjectKey, claim: &Value) {
+        let owner = |field| text(claim, field).to_owned();
+        let by = HeldBy {
+            kind: owner("/spec/owner/kind"),
+            namespace: owner("/spec/owner/namespace"),
+            name: owner("/spec/owner/name"),
+            why: Why::Moving,
+        };
+        let hold = self.holds.entry(workload).or_insert(Hold { by, engaged: true });
+        hold.engaged = true;
+    }
+}
+
+/// Reads the workload of a claim: `<kind>.<group> <namespace>/<name>`.
+fn claimed(workload: &str) -> Option<ObjectKey> {
+    let (kind, name) = workload.split_once(' ')?;
+    let (kind, group) = kind.split_once('.')?;
+    let (namespace, name) = name.split_once('/')?;
+    Some(ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+        name: name.to_owned(),
+    })
 }
 
 /// A Migration read leniently: one that this version can't read in full still holds its workload.
@@ -207,7 +232,7 @@ impl<'a> Migration<'a> {
     fn key(&self) -> ObjectKey {
         ObjectKey {
             group: api::GROUP.to_owned(),
-            kind: "Migration".to_owned(),
+            kind: MIGRATION.to_owned(),
             namespace: Some(self.namespace().to_owned()),
             name: text(self.object, "/metadata/name").to_owned(),
         }
@@ -262,7 +287,7 @@ impl<'a> Migration<'a> {
 
     fn holder(&self, why: Why) -> HeldBy {
         HeldBy {
-            kind: "Migration".to_owned(),
+            kind: MIGRATION.to_owned(),
             namespace: self.namespace().to_owned(),
             name: text(self.object, "/metadata/name").to_owned(),
             why,
@@ -270,29 +295,38 @@ impl<'a> Migration<'a> {
     }
 }
 
-fn is_migration(key: &ObjectKey) -> bool {
-    key.group == api::GROUP && key.kind == "Migration"
-}
+const MIGRATION: &str = "Migration";
+const POLICY_GROUP: &str = "policy.karmada.io";
+const POLICIES: [&str; 4] = [
+    "ClusterOverridePolicy",
+    "ClusterPropagationPolicy",
+    "OverridePolicy",
+    "PropagationPolicy",
+];
 
 /// Returns the policies in Git that select the workload, as Git has them or as they are applied now.
 fn policies_over(
-    desired: &BTreeMap<ObjectKey, Arc<Manifest>>,
+    desired: &Shelf<Entry>,
     live: Live<'_>,
+    workload: &ObjectKey,
     forms: &[&Value],
 ) -> Vec<ObjectKey> {
-    desired
-        .values()
-        .filter(|manifest| manifest.key.group == "policy.karmada.io")
-        .filter(|manifest| {
-            let applied = (live.object)(&manifest.key);
-            let versions = [Some(&manifest.value), applied.as_deref()];
-            versions
-                .into_iter()
-                .flatten()
-                .any(|policy| forms.iter().any(|template| selects(policy, template)))
-        })
-        .map(|manifest| manifest.key.clone())
-        .collect()
+    // A policy of another namespace selects nothing in this one.
+    let namespaces = BTreeSet::from([None, workload.namespace.as_deref()]);
+    let mut over = Vec::new();
+    for (kind, namespace) in POLICIES
+        .iter()
+        .flat_map(|kind| namespaces.iter().map(move |namespace| (kind, *namespace)))
+    {
+        for entry in desired.of_namespace(POLICY_GROUP, kind, namespace) {
+            let (wanted, applied) = (entry.value(), (live.object)(&entry.key));
+            let mut versions = [Some(&wanted), applied.as_deref()].into_iter().flatten();
+            if versions.any(|policy| forms.iter().any(|template| selects(policy, template))) {
+                over.push(entry.key.clone());
+            }
+        }
+    }
+    over
 }
 
 fn selects(policy: &Value, template: &Value) -> bool {
@@ -320,7 +354,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::manifest::{Limits, Source, parse};
+    use crate::manifest::{Limits, Packer, Source};
 
     const TEMPLATE: &str = "
 apiVersion: flink.apache.org/v1beta1
@@ -356,19 +390,17 @@ metadata: {namespace: shop, name: orders-to-west}
 spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}}
 ";
 
-    fn git(files: &[&str]) -> BTreeMap<ObjectKey, Arc<Manifest>> {
-        let parsed = files.iter().flat_map(|text| {
-            let parsed = parse(Source::new("a.yaml"), text.as_bytes(), &Limits::default());
-            assert_eq!(parsed.errors, []);
-            parsed.objects
+    fn git(files: &[&str]) -> Shelf<Entry> {
+        let read = files.iter().flat_map(|text| {
+            let read = Packer::default().read(Source::new("a.yaml"), text.as_bytes(), &Limits::default());
+            assert_eq!(read.errors, []);
+            read.objects
         });
-        parsed
-            .map(|manifest| (manifest.key.clone(), Arc::new(manifest)))
-            .collect()
+        read.map(Arc::new).collect()
     }
 
     fn value(text: &str) -> Value {
-        git(&[text]).into_values().next().unwrap().value.clone()
+        git(&[text]).values().next().unwrap().value()
     }
 
     fn with_status(text: &str, status: Value) -> Arc<Value> {
@@ -398,7 +430,8 @@ spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDep
                 object: &object,
             },
         );
-        held.iter().map(|(key, by)| format!("{key} by {by}")).collect()
+        let held = held.objects.iter();
+        held.map(|(key, by)| format!("{key} by {by}")).collect()
     }
 
     const BY: &str = "Migration shop/orders-to-west";
@@ -491,14 +524,19 @@ spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDep
 
     #[test]
     fn a_claim_holds_whoever_owns_it() {
-        let key = git(&[TEMPLATE]).into_keys().next().unwrap();
-        let claim = json!({
-            "metadata": {"name": claim_name(&key)},
-            "spec": {"owner": {"kind": "Rollout", "namespace": "shop", "name": "r"}},
-        });
-        assert_eq!(
-            held(&[TEMPLATE], &[], &[Arc::new(claim)], false),
-            ["FlinkDeployment shop/orders by Rollout shop/r"]
-        );
+        let key = git(&[TEMPLATE]).keys().next().unwrap().clone();
+        let said = "FlinkDeployment.flink.apache.org shop/orders";
+        for workload in [said, "", "Deployment.apps shop/orders"] {
+            let claim = json!({
+                "metadata": {"name": claim_name(&key)},
+                "spec": {"workload": workload, "owner": {"kind": "Rollout", "namespace": "shop", "name": "r"}},
+            });
+            let held = held(&[TEMPLATE], &[], &[Arc::new(claim)], false);
+            assert_eq!(
+                held,
+                ["FlinkDeployment shop/orders by Rollout shop/r"],
+                "{workload}"
+            );
+        }
     }
 }

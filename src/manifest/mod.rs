@@ -4,20 +4,24 @@
 //! silently guesses (a key written twice, a key `y` that becomes `true`), this refuses and says how to write it.
 //! Nothing here knows a cluster: whether a kind is namespaced, and what its schema is, is decided elsewhere.
 
+mod entry;
 mod error;
 mod object;
 mod position;
 mod scalar;
 mod set;
+mod shelf;
 mod yaml;
 
 use std::fmt;
 
 use serde_json::Value;
 
+pub use entry::{Entries, Entry, Origin, Packer};
 pub use error::{Error, Problem};
 pub use position::{Mark, Positions};
 pub use set::{Duplicate, Set};
+pub use shelf::{Defined, Shelf};
 
 use crate::name::{Gvk, Location, ObjectKey};
 
@@ -107,12 +111,7 @@ impl Manifest {
     /// Returns the same object in another namespace, or in none for kinds of cluster scope.
     #[must_use]
     pub fn in_namespace(mut self, namespace: Option<&str>) -> Self {
-        if let Some(metadata) = self.value.get_mut("metadata").and_then(Value::as_object_mut) {
-            match namespace {
-                Some(namespace) => metadata.insert("namespace".to_owned(), namespace.into()),
-                None => metadata.shift_remove("namespace"),
-            };
-        }
+        set_namespace(&mut self.value, namespace);
         self.key.namespace = namespace.map(str::to_owned);
         self
     }
@@ -123,6 +122,15 @@ impl Manifest {
             line: mark.line,
             column: mark.column,
         }
+    }
+}
+
+fn set_namespace(object: &mut Value, namespace: Option<&str>) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        match namespace {
+            Some(namespace) => metadata.insert("namespace".to_owned(), namespace.into()),
+            None => metadata.shift_remove("namespace"),
+        };
     }
 }
 

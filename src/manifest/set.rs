@@ -3,25 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Error, Manifest, Parsed};
-use crate::name::{Location, ObjectKey};
+use super::{Defined, Entries, Entry, Error, Manifest, Mark, Parsed, Shelf};
+use crate::name::{Gvk, Location, ObjectKey};
 
-/// The objects of one revision of a repository.
+/// The objects of one revision of a repository: [`Manifest`]s, or [`Entry`]s where there are many.
 ///
 /// An object that two places define is in neither: it is [`Set::duplicates`], and counts as wanted
 /// ([`Set::mentions`]) so that nothing prunes it.
-#[derive(Clone, Debug, Default)]
-pub struct Set {
-    files: BTreeMap<String, File>,
-    /// Every definition, in order of path and position; more than one is an error.
-    objects: BTreeMap<ObjectKey, Vec<Arc<Manifest>>>,
+#[derive(Clone, Debug)]
+pub struct Set<T = Manifest> {
+    /// Every definition; more than one of an object is an error.
+    objects: Shelf<T>,
+    files: BTreeMap<Arc<str>, Box<[Arc<T>]>>,
+    errors: BTreeMap<Arc<str>, Vec<Error>>,
     duplicated: BTreeSet<ObjectKey>,
+    /// How many definitions there are of each kind.
+    kinds: BTreeMap<Gvk, usize>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct File {
-    keys: BTreeSet<ObjectKey>,
-    errors: Vec<Error>,
+impl<T> Default for Set<T> {
+    fn default() -> Self {
+        Self {
+            objects: Shelf::default(),
+            files: BTreeMap::new(),
+            errors: BTreeMap::new(),
+            duplicated: BTreeSet::new(),
+            kinds: BTreeMap::new(),
+        }
+    }
 }
 
 /// An object that is defined more than once.
@@ -33,6 +42,27 @@ pub struct Duplicate {
     pub again: Location,
 }
 
+impl Defined for Manifest {
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    fn gvk(&self) -> &Gvk {
+        &self.gvk
+    }
+
+    fn place(&self) -> (&str, Mark) {
+        let Location { path, line, column } = &self.source;
+        (
+            path,
+            Mark {
+                line: *line,
+                column: *column,
+            },
+        )
+    }
+}
+
 impl Set {
     pub fn new() -> Self {
         Self::default()
@@ -40,55 +70,74 @@ impl Set {
 
     /// Replaces what came from one file and returns the keys this may have changed. An empty `parsed` removes the file.
     pub fn update(&mut self, path: &str, parsed: Parsed) -> BTreeSet<ObjectKey> {
-        let mut touched = self.remove(path);
-        if parsed.objects.is_empty() && parsed.errors.is_empty() {
-            return touched;
-        }
-        let mut file = File {
-            keys: BTreeSet::new(),
-            errors: parsed.errors,
-        };
-        for manifest in parsed.objects {
-            let key = manifest.key.clone();
-            let places = self.objects.entry(key.clone()).or_default();
-            let at = places.partition_point(|place| place.source <= manifest.source);
-            places.insert(at, Arc::new(manifest));
-            if places.len() > 1 {
-                self.duplicated.insert(key.clone());
+        keys(self.replace(path, parsed.objects, parsed.errors))
+    }
+}
+
+impl Set<Entry> {
+    /// Replaces what came from one file and returns every definition that this took away or added.
+    pub fn take_in(&mut self, path: &str, entries: Entries) -> Vec<Arc<Entry>> {
+        self.replace(path, entries.objects, entries.errors)
+    }
+}
+
+impl<T: Defined> Set<T> {
+    /// Forgets what came from one file and returns the definitions that were in it.
+    pub fn remove(&mut self, path: &str) -> Vec<Arc<T>> {
+        self.errors.remove(path);
+        let objects = self.files.remove(path).unwrap_or_default();
+        for object in &objects {
+            let key = object.key();
+            self.objects
+                .remove(key, |other| std::ptr::eq(other, &raw const **object));
+            self.note_duplicates(key);
+            if let Some(count) = self.kinds.get_mut(object.gvk()) {
+                *count -= 1;
+                if *count == 0 {
+                    self.kinds.remove(object.gvk());
+                }
             }
-            touched.insert(key.clone());
-            file.keys.insert(key);
         }
-        self.files.insert(path.to_owned(), file);
+        objects.into_vec()
+    }
+
+    fn replace(&mut self, path: &str, objects: Vec<T>, errors: Vec<Error>) -> Vec<Arc<T>> {
+        let mut touched = self.remove(path);
+        let path: Arc<str> = path.into();
+        if !errors.is_empty() {
+            self.errors.insert(Arc::clone(&path), errors);
+        }
+        let objects: Box<[Arc<T>]> = objects.into_iter().map(Arc::new).collect();
+        for object in &objects {
+            match self.kinds.get_mut(object.gvk()) {
+                Some(count) => *count += 1,
+                None => drop(self.kinds.insert(object.gvk().clone(), 1)),
+            }
+            self.objects.insert(Arc::clone(object));
+            self.note_duplicates(object.key());
+        }
+        touched.extend(objects.iter().cloned());
+        if !objects.is_empty() {
+            self.files.insert(path, objects);
+        }
         touched
     }
 
-    /// Forgets what came from one file and returns the keys this may have changed.
-    pub fn remove(&mut self, path: &str) -> BTreeSet<ObjectKey> {
-        let Some(file) = self.files.remove(path) else {
-            return BTreeSet::new();
-        };
-        for key in &file.keys {
-            let Some(places) = self.objects.get_mut(key) else {
-                continue;
-            };
-            places.retain(|place| place.source.path != path);
-            if places.len() < 2 {
-                self.duplicated.remove(key);
-            }
-            if places.is_empty() {
-                self.objects.remove(key);
-            }
+    fn note_duplicates(&mut self, key: &ObjectKey) {
+        if self.places(key).nth(1).is_some() {
+            self.duplicated.insert(key.clone());
+        } else {
+            self.duplicated.remove(key);
         }
-        file.keys
+    }
+
+    fn places(&self, key: &ObjectKey) -> impl Iterator<Item = &Arc<T>> {
+        self.objects.range(|other| other.cmp(key))
     }
 
     /// Returns the object, when exactly one place defines it.
-    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Manifest>> {
-        match self.objects.get(key)?.as_slice() {
-            [only] => Some(only),
-            _ => None,
-        }
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<T>> {
+        self.objects.get(key).filter(|_| !self.duplicated.contains(key))
     }
 
     /// Returns whether any place defines the object, be it more than one.
@@ -97,22 +146,39 @@ impl Set {
     }
 
     /// Returns the objects that exactly one place defines, in order of their keys.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Manifest>> {
-        self.objects
-            .values()
-            .filter_map(|places| match places.as_slice() {
-                [only] => Some(only),
-                _ => None,
-            })
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.definitions()
+            .filter(|object| !self.duplicated.contains(object.key()))
     }
 
     /// Returns every definition of every object, in order of keys and then of places.
-    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Manifest>> {
-        self.objects.values().flatten()
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.objects.values()
+    }
+
+    /// Returns every definition of the objects of one kind, in any version of its API.
+    pub fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = &Arc<T>> {
+        self.objects.of_kind(group, kind)
+    }
+
+    /// Returns every kind that is defined.
+    pub fn kinds(&self) -> impl Iterator<Item = &Gvk> {
+        self.kinds.keys()
+    }
+
+    /// Returns the paths of the files that define something.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().map(|path| &**path)
+    }
+
+    /// Returns what one file defines.
+    pub fn file(&self, path: &str) -> &[Arc<T>] {
+        self.files.get(path).map_or(&[], |objects| objects)
     }
 
     pub fn len(&self) -> usize {
-        self.objects.len() - self.duplicated.len()
+        let again: usize = self.duplicated.iter().map(|key| self.places(key).count()).sum();
+        self.objects.len() - again
     }
 
     pub fn is_empty(&self) -> bool {
@@ -122,26 +188,29 @@ impl Set {
     /// Returns what could not be read, in order of paths. While there is any, an object that is missing here may
     /// well be wanted: prune nothing.
     pub fn errors(&self) -> impl Iterator<Item = &Error> {
-        self.files.values().flat_map(|file| &file.errors)
+        self.errors.values().flatten()
     }
 
     /// Returns every definition after the first.
     pub fn duplicates(&self) -> Vec<Duplicate> {
+        let location = |object: &Arc<T>| {
+            let (path, mark) = object.place();
+            mark.of(path)
+        };
         let mut duplicates = Vec::new();
-        for (key, places) in self
-            .duplicated
-            .iter()
-            .filter_map(|key| self.objects.get_key_value(key))
-        {
-            let Some((first, rest)) = places.split_first() else {
-                continue;
-            };
-            duplicates.extend(rest.iter().map(|again| Duplicate {
+        for key in &self.duplicated {
+            let mut places = self.places(key).map(location);
+            let Some(first) = places.next() else { continue };
+            duplicates.extend(places.map(|again| Duplicate {
                 key: key.clone(),
-                first: first.source.clone(),
-                again: again.source.clone(),
+                first: first.clone(),
+                again,
             }));
         }
         duplicates
     }
+}
+
+fn keys<T: Defined>(objects: Vec<Arc<T>>) -> BTreeSet<ObjectKey> {
+    objects.iter().map(|object| object.key().clone()).collect()
 }

@@ -5,9 +5,12 @@
 
 mod decide;
 mod desired;
+mod dirty;
 mod pass;
+mod placed;
 mod preview;
 mod report;
+mod source;
 
 pub use desired::{Desired, DesiredFeed, Selection};
 pub use preview::{Plan, plan_revision};
@@ -28,7 +31,9 @@ use crate::error::Error;
 use crate::name::{Gvk, ObjectKey, Revision};
 use crate::repo::{Polling, Repo, Tick};
 use decide::{HOLDING, Held, Settled};
-use desired::{Kinds, Placed, Source};
+use dirty::Dirty;
+use placed::{Kinds, Moved, Placed};
+use source::Source;
 
 /// How long a pass waits for the first list of a kind.
 const LISTED_WITHIN: Duration = Duration::from_secs(20);
@@ -36,6 +41,9 @@ const LISTED_WITHIN: Duration = Duration::from_secs(20);
 const GATHER: Duration = Duration::from_millis(20);
 /// After a pass that left something undone: the first delay, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
+
+/// How many objects of a new revision are placed at a time.
+const TOGETHER: usize = 1024;
 
 /// Keeps the API server as one branch of one repository wants it.
 #[derive(Debug)]
@@ -49,7 +57,9 @@ pub struct Sync {
     settled: Settled,
     changes: broadcast::Receiver<cluster::Change>,
     /// Objects that something happened to since they were looked at.
-    dirty: BTreeSet<ObjectKey>,
+    dirty: Dirty,
+    /// Something happened that what intents hold back may depend on.
+    intents_moved: bool,
     /// Objects that Git doesn't mention any more.
     dropped: BTreeSet<ObjectKey>,
     /// Objects that could not be brought in sync, with where they stand.
@@ -70,7 +80,8 @@ impl Sync {
             placed: Placed::default(),
             held: Held::default(),
             settled: Settled::default(),
-            dirty: BTreeSet::new(),
+            dirty: Dirty::default(),
+            intents_moved: true,
             dropped: BTreeSet::new(),
             standing: BTreeMap::new(),
             desired: watch::Sender::new(None),
@@ -160,13 +171,15 @@ impl Sync {
 
     fn hear(&mut self, key: ObjectKey) {
         let holds = key.group == api::GROUP && HOLDING.contains(&key.kind.as_str());
+        self.intents_moved |= holds;
         if holds || self.placed.objects.contains_key(&key) {
             self.dirty.insert(key);
         }
     }
 
     fn hear_all(&mut self) {
-        self.dirty.extend(self.placed.objects.keys().cloned());
+        self.intents_moved = true;
+        self.dirty.insert_all();
     }
 
     async fn look_again(&mut self) -> Result<Arc<SyncReport>, Error> {
@@ -193,31 +206,41 @@ impl Sync {
     }
 
     async fn advance(&mut self, revision: &Revision) -> Result<(), Error> {
+        let is_first = self.source.revision.is_none();
         let touched = self.source.advance(revision).await?;
         self.watch();
-        self.kinds = Kinds::find_out(&self.cluster, self.source.kinds()).await;
-        let before = std::mem::replace(&mut self.placed, self.source.place(&self.kinds));
-        let touched = touched.iter().map(|key| self.source.placed_key(key, &self.kinds));
-        self.dirty
-            .extend(touched.filter(|key| self.placed.objects.contains_key(key)));
-        self.dirty.extend(
-            self.placed
-                .objects
-                .keys()
-                .filter(|key| !before.objects.contains_key(key))
-                .cloned(),
-        );
-        let gone = before
-            .objects
-            .into_keys()
-            .filter(|key| !self.placed.may_want(key) && !self.source.mentions(key));
-        for key in gone {
+        self.find_out_kinds().await;
+        if is_first {
+            self.dirty.insert_all();
+        }
+        for some in touched.chunks(TOGETHER) {
+            let keys = some.iter().map(|entry| &entry.key);
+            let moved = self.placed.update(&self.source, &self.kinds, keys);
+            self.take_in(moved);
+        }
+        self.share(revision);
+        Ok(())
+    }
+
+    /// Finds out how the kinds in Git are served, and moves the objects of those about which that is news.
+    async fn find_out_kinds(&mut self) {
+        let kinds = Kinds::find_out(&self.cluster, self.source.kinds()).await;
+        let before = std::mem::replace(&mut self.kinds, kinds);
+        let news = self.kinds.differences(&before);
+        if !self.placed.objects.is_empty() && !news.is_empty() {
+            let moved = self.placed.rescope(&self.source, &self.kinds, &news);
+            self.take_in(moved);
+        }
+    }
+
+    fn take_in(&mut self, moved: Moved) {
+        self.dirty.extend(moved.changed);
+        let (placed, source) = (&self.placed, &self.source);
+        let gone = moved.gone.into_iter();
+        for key in gone.filter(|key| !placed.may_want(key) && !source.mentions(key)) {
             self.standing.remove(&key);
             self.dropped.insert(key);
         }
-        self.dropped.retain(|key| !self.placed.may_want(key));
-        self.share(revision);
-        Ok(())
     }
 
     fn watch(&self) {
@@ -230,11 +253,22 @@ impl Sync {
         }
     }
 
-    fn share(&self, revision: &Revision) {
+    /// Tells what Git wants now. Objects that stand somewhere else in it than was reported are looked at again.
+    fn share(&mut self, revision: &Revision) {
+        self.intents_moved = true;
+        let thawed = self.placed.freeze(&self.source, &self.kinds);
+        self.dirty.extend(thawed);
+        let (placed, dirty) = (&self.placed, &mut self.dirty);
+        self.dropped.retain(|key| !placed.may_want(key));
+        for (key, report) in &self.standing {
+            if placed.objects.get(key).map(|entry| entry.source()) != report.source {
+                dirty.insert(key.clone());
+            }
+        }
         self.desired.send_replace(Some(Arc::new(Desired {
             revision: revision.clone(),
             objects: self.placed.objects.clone(),
-            frozen: self.placed.frozen.clone(),
+            frozen: Arc::clone(&self.placed.frozen),
         })));
     }
 }

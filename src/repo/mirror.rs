@@ -97,10 +97,14 @@ impl Mirror {
     }
 
     /// Reads contents; one that can't be read says nothing of the others.
-    pub(super) fn contents(&self, blobs: &[BlobId]) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
+    pub(super) fn contents<T>(
+        &self,
+        blobs: &[BlobId],
+        mut make: impl FnMut(Result<Vec<u8>, Error>) -> T,
+    ) -> Result<Vec<T>, Error> {
         self.read(|repo| {
             let read = |blob: &BlobId| {
-                tree::read(repo, &self.options.limits, *blob).inspect_err(|error| self.note(error))
+                make(tree::read(repo, &self.options.limits, *blob).inspect_err(|error| self.note(error)))
             };
             Ok(blobs.iter().map(read).collect())
         })

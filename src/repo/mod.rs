@@ -189,7 +189,18 @@ impl Repo {
     /// Returns contents in the order of their ids; one that is too large is an error of its own.
     pub async fn read(&self, blobs: Vec<BlobId>) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
         let mirror = Arc::clone(&self.mirror);
-        blocking(move || mirror.contents(&blobs)).await
+        blocking(move || mirror.contents(&blobs, |bytes| bytes)).await
+    }
+
+    /// Returns what `make` makes of each content, in the order of their ids: one content at a time is in memory. It is called
+    /// where it may block.
+    pub async fn read_each<T: Send + 'static>(
+        &self,
+        blobs: Vec<BlobId>,
+        make: impl FnMut(Result<Vec<u8>, Error>) -> T + Send + 'static,
+    ) -> Result<Vec<T>, Error> {
+        let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.contents(&blobs, make)).await
     }
 
     /// Returns who made a revision, when and why.

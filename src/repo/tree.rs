@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
@@ -21,6 +22,16 @@ impl fmt::Display for BlobId {
 impl fmt::Debug for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl FromStr for BlobId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let id =
+            Oid::from_str(text).map_err(|_| Error::Damaged(format!("{text:?} is not the id of a blob")))?;
+        Ok(Self(id))
     }
 }
 

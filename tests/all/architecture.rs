@@ -5,6 +5,8 @@ use std::path::Path;
 const CORE: &[&str] = &[
     "error.rs",
     "name.rs",
+    "packed.rs",
+    "packed",
     "api",
     "karmada",
     "config.rs",

@@ -168,6 +168,16 @@ impl Cache {
             .cloned()
     }
 
+    pub(super) fn resource_version(&self, key: &ObjectKey) -> Option<String> {
+        let object = self.get(key)?;
+        Some(
+            object["metadata"]["resourceVersion"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
+    }
+
     pub(super) fn list(&self, kind: &GroupKind) -> Vec<Arc<Value>> {
         self.read()
             .get(kind)

@@ -1,16 +1,16 @@
 //! Git's objects against the watch cache: what is to be written, what is left alone, and why. Sends nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::desired::{Kinds, Placed};
+use super::dirty::Dirty;
+use super::placed::{Kinds, Placed};
 use crate::api::{self, SYNC_MANAGER};
 use crate::cluster::{KindState, Observer};
 use crate::intent::hold_back::{HeldBy, Live, held_back};
 use crate::intent::record::digest;
-use crate::manifest::Manifest;
+use crate::manifest::{Entry, Manifest, Shelf};
 use crate::name::{Gvk, ObjectKey};
 use crate::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 
@@ -25,23 +25,33 @@ pub(super) struct Decider<'a> {
 }
 
 impl Decider<'_> {
-    /// Returns what is to be done with the given objects; with all of them for `None`.
-    pub(super) fn changes(&self, keys: Option<&BTreeSet<ObjectKey>>) -> Vec<Change> {
-        let chosen = |key: &ObjectKey| keys.is_none_or(|keys| keys.contains(key));
-        let objects = self
-            .placed
-            .objects
-            .values()
-            .filter(|manifest| chosen(&manifest.key));
-        let refused = self
-            .placed
-            .refused
-            .iter()
-            .map(|(manifest, why)| Change::refused(manifest, why.as_str()));
+    /// Returns what is to be done with every object, and how it would look.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let objects = self.placed.objects.values();
         objects
-            .map(|manifest| self.change(manifest))
-            .chain(refused)
+            .map(|entry| self.change(&entry.manifest()))
+            .chain(self.refused())
             .collect()
+    }
+
+    /// Returns what is to be done with the given objects, as far as anything is. How they would look is left out: of
+    /// many objects that is too much to keep.
+    pub(super) fn decisions(&self, objects: &Dirty) -> Vec<Change> {
+        let objects = objects.of(&self.placed.objects);
+        objects
+            .map(|entry| self.change(&entry.manifest()))
+            .filter(|change| change.action != Action::Unchanged)
+            .chain(self.refused())
+            .map(|mut change| {
+                (change.before, change.after) = (None, None);
+                change
+            })
+            .collect()
+    }
+
+    fn refused(&self) -> impl Iterator<Item = Change> {
+        let refused = self.placed.refused.values();
+        refused.map(|(entry, why)| Change::refused(&entry.manifest(), why.as_str()))
     }
 
     fn change(&self, manifest: &Manifest) -> Change {
@@ -96,7 +106,7 @@ impl Decider<'_> {
         let manifest = self.placed.objects.get(&change.key);
         let live = self.observer.get(&change.key);
         manifest.zip(live).is_some_and(|(manifest, live)| {
-            owned_matches(&manifest.value, &live, SYNC_MANAGER) == Decision::Undecided
+            owned_matches(&manifest.value(), &live, SYNC_MANAGER) == Decision::Undecided
         })
     }
 }
@@ -110,29 +120,43 @@ fn can_be_held(gvk: &Gvk) -> bool {
 pub(super) struct Held {
     pub(super) by: BTreeMap<ObjectKey, HeldBy>,
     unknown: Option<String>,
+    /// Some intent goes on or is to begin: what it holds depends on templates and policies too.
+    pub(super) something_moves: bool,
 }
 
 /// The kinds that say what is held back.
 pub(super) const HOLDING: [&str; 2] = ["Migration", "Claim"];
 
 impl Held {
-    pub(super) fn look(observer: &Observer, objects: &BTreeMap<ObjectKey, Arc<Manifest>>) -> Self {
-        let unknown = HOLDING
-            .iter()
-            .find_map(|kind| match observer.state(api::GROUP, kind) {
-                Some(state) if state.is_settled() => None,
-                Some(KindState::Failing { why, .. }) => Some(why),
-                _ => Some(format!("the list of {kind} has not come yet")),
-            });
+    pub(super) fn look(observer: &Observer, objects: &Shelf<Entry>) -> Self {
+        let unknown = Self::ignorance(observer);
         let live = Live {
             migrations: &observer.list(api::GROUP, "Migration"),
             claims: &observer.list(api::GROUP, "Claim"),
             object: &|key| observer.get(key),
         };
+        let holding = held_back(objects, live);
         Self {
-            by: held_back(objects, live),
+            by: holding.objects,
             unknown,
+            something_moves: holding.something_moves,
         }
+    }
+
+    /// Returns why it isn't known what intents there are, if it isn't.
+    pub(super) fn ignorance(observer: &Observer) -> Option<String> {
+        HOLDING
+            .iter()
+            .find_map(|kind| match observer.state(api::GROUP, kind) {
+                Some(state) if state.is_settled() => None,
+                Some(KindState::Failing { why, .. }) => Some(why),
+                _ => Some(format!("the list of {kind} has not come yet")),
+            })
+    }
+
+    /// Returns whether it is known as well as it was when this was found.
+    pub(super) fn is_current(&self, observer: &Observer) -> bool {
+        self.unknown == Self::ignorance(observer)
     }
 
     /// Returns the objects for which it makes a difference whether this is so or the other.

@@ -1,12 +1,12 @@
 //! One pass: decides about every object that something happened to, writes what is to be written, and reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::decide::{Decider, Held};
-use super::desired::Kinds;
+use super::dirty::Dirty;
 use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport};
 use crate::cluster::{self, Outcome, Write};
 use crate::error::Error;
@@ -19,12 +19,7 @@ impl Sync {
         let started_at = Timestamp::now();
         self.observer.heard(LISTED_WITHIN).await;
         self.find_new_kinds(&revision).await;
-        let held = Held::look(&self.observer, &self.placed.objects);
-        self.dirty.extend(held.differences(&self.held));
-        if held.is_known() && !self.held.is_known() {
-            self.dirty.extend(self.placed.objects.keys().cloned());
-        }
-        self.held = held;
+        self.look_at_intents();
         let keys = std::mem::take(&mut self.dirty);
         let decider = Decider {
             observer: &self.observer,
@@ -33,8 +28,9 @@ impl Sync {
             held: &self.held,
             settled: &self.settled,
         };
-        let plan = ChangeSet::new(Some(revision.clone()), decider.changes(Some(&keys)));
-        let outcomes = cluster::apply(&self.cluster, Some(&self.observer), self.waves(&plan)).await;
+        let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(&keys));
+        let mut outcomes = cluster::apply(&self.cluster, Some(&self.observer), self.waves(&plan)).await;
+        self.source.locate(&self.placed.objects, &mut outcomes).await;
         let objects = self.results(&plan, outcomes, &keys);
         let report = Arc::new(SyncReport {
             revision,
@@ -51,13 +47,26 @@ impl Sync {
 
     /// A kind that wasn't served may be now: then its objects may belong into another namespace.
     async fn find_new_kinds(&mut self, revision: &Revision) {
-        let wanted = self.source.kinds();
-        if self.kinds.are_all_known(&wanted) {
+        if self.kinds.are_all_known(&self.source.kinds()) {
             return;
         }
-        self.kinds = Kinds::find_out(&self.cluster, wanted).await;
-        self.placed = self.source.place(&self.kinds);
+        self.find_out_kinds().await;
         self.share(revision);
+    }
+
+    /// Finds out what intents hold back, if anything has happened that this depends on.
+    fn look_at_intents(&mut self) {
+        let may_differ = self.intents_moved || self.held.something_moves;
+        if !may_differ && self.held.is_current(&self.observer) {
+            return;
+        }
+        self.intents_moved = false;
+        let held = Held::look(&self.observer, &self.placed.objects);
+        self.dirty.extend(held.differences(&self.held));
+        if held.is_known() && !self.held.is_known() {
+            self.dirty.insert_all();
+        }
+        self.held = held;
     }
 
     fn waves(&self, plan: &ChangeSet) -> Vec<Vec<Write>> {
@@ -66,13 +75,10 @@ impl Sync {
             if !matches!(change.action, Action::Create | Action::Configure) {
                 continue;
             }
-            if let Some(manifest) = self.placed.objects.get(&change.key) {
-                let live = self.observer.get(&change.key);
-                let version =
-                    live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned()));
+            if let Some(entry) = self.placed.objects.get(&change.key) {
                 let write = Write {
-                    manifest: Arc::clone(manifest),
-                    live: version,
+                    entry: Arc::clone(entry),
+                    live: self.observer.version(&change.key),
                 };
                 waves
                     .entry((Rank::of(&change.gvk), change.wave()))
@@ -87,12 +93,10 @@ impl Sync {
         &mut self,
         plan: &ChangeSet,
         mut outcomes: BTreeMap<ObjectKey, Outcome>,
-        keys: &BTreeSet<ObjectKey>,
+        keys: &Dirty,
     ) -> BTreeMap<ObjectKey, ObjectReport> {
         let mut objects = BTreeMap::new();
-        for key in keys {
-            self.standing.remove(key);
-        }
+        self.standing.retain(|key, _| !keys.contains(key));
         for change in &plan.changes {
             let Some(result) = result(change, outcomes.remove(&change.key)) else {
                 continue;
@@ -118,7 +122,7 @@ impl Sync {
 
     fn remember(&mut self, key: &ObjectKey) {
         if let (Some(manifest), Some(live)) = (self.placed.objects.get(key), self.observer.get(key)) {
-            self.settled.remember(manifest, &live);
+            self.settled.remember(&manifest.manifest(), &live);
         }
     }
 
@@ -128,7 +132,7 @@ impl Sync {
         }
         self.dropped
             .iter()
-            .filter(|key| self.observer.get(key).is_some())
+            .filter(|key| self.observer.contains(key))
             .cloned()
             .collect()
     }

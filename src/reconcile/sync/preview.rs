@@ -36,13 +36,13 @@ pub async fn plan_revision(
         held: &sync.held,
         settled: &sync.settled,
     };
-    let mut changes = decider.changes(None);
+    let mut changes = decider.changes();
     for change in &mut changes {
         if change.action == Action::Configure
             && decider.is_undecided(change)
-            && let Some(manifest) = sync.placed.objects.get(&change.key)
+            && let Some(entry) = sync.placed.objects.get(&change.key)
         {
-            *change = rehearsed(cluster, &sync.observer, manifest, change.clone()).await;
+            *change = rehearsed(cluster, &sync.observer, &entry.manifest(), change.clone()).await;
         }
     }
     Ok(Plan {

@@ -1,0 +1,226 @@
+//! The files of a branch as they were read last: a new revision costs the files that it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt};
+
+use super::desired::Selection;
+use super::report::Problem;
+use crate::cluster::Outcome;
+use crate::manifest::{self, Entries, Entry, Packer, Set, Shelf};
+use crate::name::{Gvk, Location, ObjectKey, Revision};
+use crate::repo::{self, BlobId, Change, ChangeKind, Repo};
+
+/// How many files are read at a time: their trees are in memory together.
+const BATCH: usize = 128;
+/// How many batches are read at a time.
+const READERS: usize = 2;
+
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) repo: Repo,
+    pub(super) selection: Selection,
+    pub(super) revision: Option<Revision>,
+    pub(super) set: Set<Entry>,
+    /// Files that could not be read in full.
+    frozen: BTreeMap<String, Frozen>,
+}
+
+/// A file that could not be read in full: its objects, as they were before too, are left alone.
+#[derive(Debug, Default)]
+struct Frozen {
+    keys: BTreeSet<ObjectKey>,
+    unread: Option<Problem>,
+}
+
+/// What a file gave, and why it could not be read at all.
+type Content = (String, Entries, Option<Problem>);
+
+impl Source {
+    pub(super) fn new(repo: Repo, selection: Selection) -> Self {
+        Self {
+            repo,
+            selection,
+            revision: None,
+            set: Set::default(),
+            frozen: BTreeMap::new(),
+        }
+    }
+
+    /// Reads what a revision changes; returns every definition that it takes away or adds.
+    pub(super) async fn advance(&mut self, to: &Revision) -> Result<Vec<Arc<Entry>>, repo::Error> {
+        let paths = &self.selection.paths;
+        let changes = match self.repo.changed(self.revision.clone(), to.clone(), paths).await {
+            Ok(changes) => changes.files,
+            // A forced push took the old revision away: everything is compared by name.
+            Err(repo::Error::UnknownRevision(_)) => self.all(to).await?,
+            Err(error) => return Err(error),
+        };
+        let (gone, new): (Vec<_>, Vec<_>) = changes
+            .into_iter()
+            .filter(|change| self.selection.owns(&change.path))
+            .partition(|change| change.kind == ChangeKind::Deleted);
+        let contents = self.read(new).await?;
+        let mut touched = Vec::new();
+        for change in gone {
+            touched.extend(self.set.remove(&change.path));
+            self.frozen.remove(&change.path);
+        }
+        for content in contents {
+            touched.extend(self.take_in(content));
+        }
+        self.revision = Some(to.clone());
+        Ok(touched)
+    }
+
+    async fn read(&self, files: Vec<Change>) -> Result<Vec<Content>, repo::Error> {
+        let limits = self.selection.limits;
+        let batches: Vec<Vec<Change>> = files.chunks(BATCH).map(<[Change]>::to_vec).collect();
+        let contents: Vec<Vec<Content>> = futures::stream::iter(batches)
+            .map(|files| {
+                let mut packer = Packer::default();
+                let blobs = files.iter().map(|file| file.blob).collect();
+                let mut files = files.into_iter();
+                self.repo.read_each(blobs, move |bytes| {
+                    files
+                        .next()
+                        .map(|file| content(&mut packer, &file, bytes, &limits))
+                })
+            })
+            .buffered(READERS)
+            .map_ok(|contents| contents.into_iter().flatten().collect())
+            .try_collect()
+            .await?;
+        Ok(contents.into_iter().flatten().collect())
+    }
+
+    fn take_in(&mut self, (path, entries, unread): Content) -> Vec<Arc<Entry>> {
+        let before = self.frozen.remove(&path);
+        if unread.is_some() || !entries.errors.is_empty() {
+            let mut keys = before.map_or_else(BTreeSet::new, |before| before.keys);
+            keys.extend(self.set.file(&path).iter().map(|entry| entry.key.clone()));
+            keys.extend(entries.objects.iter().map(|entry| entry.key.clone()));
+            self.frozen.insert(path.clone(), Frozen { keys, unread });
+        }
+        self.set.take_in(&path, entries)
+    }
+
+    async fn all(&self, to: &Revision) -> Result<Vec<Change>, repo::Error> {
+        let mut files = self.repo.files(to.clone(), &self.selection.paths).await?.files;
+        let there: BTreeSet<String> = files.iter().map(|change| change.path.clone()).collect();
+        let known = self.set.files().chain(self.frozen.keys().map(String::as_str));
+        let gone: BTreeSet<&str> = known.filter(|path| !there.contains(*path)).collect();
+        let Some(any) = files.first().map(|change| change.blob) else {
+            return Ok(files);
+        };
+        files.extend(gone.into_iter().map(|path| Change {
+            path: path.to_owned(),
+            kind: ChangeKind::Deleted,
+            blob: any,
+        }));
+        Ok(files)
+    }
+
+    /// Returns every kind that Git mentions.
+    pub(super) fn kinds(&self) -> BTreeSet<Gvk> {
+        self.set.kinds().cloned().collect()
+    }
+
+    pub(super) fn mentions(&self, key: &ObjectKey) -> bool {
+        self.set.mentions(key)
+    }
+
+    /// Returns whether something could not be read: then what is missing here may well be wanted.
+    pub(super) fn has_gaps(&self) -> bool {
+        !self.frozen.is_empty()
+    }
+
+    /// Returns the objects of files that could not be read in full, as they are written.
+    pub(super) fn frozen(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.frozen.values().flat_map(|file| &file.keys)
+    }
+
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let unread = self.frozen.values().filter_map(|file| file.unread.clone());
+        let errors = self.set.errors().map(|error| Problem {
+            message: error.to_string(),
+            hint: error.hint(),
+            at: Some(error.location.clone()),
+        });
+        let duplicates = self.set.duplicates().into_iter().map(|duplicate| Problem {
+            message: duplicate.to_string(),
+            hint: Some("remove one of them; until then neither is applied".to_owned()),
+            at: Some(duplicate.again),
+        });
+        unread.chain(errors).chain(duplicates).collect()
+    }
+
+    /// Says of failures where the field stands that the server has named: reads the files of those objects again.
+    pub(super) async fn locate(&self, objects: &Shelf<Entry>, outcomes: &mut BTreeMap<ObjectKey, Outcome>) {
+        let mut wanted: Vec<(BlobId, Arc<Entry>, String, &mut Location)> = Vec::new();
+        for (key, outcome) in outcomes {
+            if let Outcome::Failed(failure) = outcome
+                && let Some(field) = &failure.field
+                && let Some(entry) = objects.get(key)
+                && let Some(blob) = entry.origin().blob.as_deref().and_then(|id| id.parse().ok())
+            {
+                wanted.push((blob, Arc::clone(entry), field.clone(), &mut failure.at));
+            }
+        }
+        let limits = self.selection.limits;
+        for some in wanted.chunks_mut(BATCH) {
+            let blobs = some.iter().map(|(blob, ..)| *blob).collect();
+            let fields: Vec<_> = some
+                .iter()
+                .map(|(_, entry, field, _)| (Arc::clone(entry), field.clone()))
+                .collect();
+            let mut fields = fields.into_iter();
+            let read = self.repo.read_each(blobs, move |bytes| {
+                let (entry, field) = fields.next()?;
+                place_of(&entry, &field, &bytes.ok()?, &limits)
+            });
+            // Without the file there is still the place where the object begins.
+            for ((.., at), found) in some.iter_mut().zip(read.await.unwrap_or_default()) {
+                if let Some(found) = found {
+                    **at = found;
+                }
+            }
+        }
+    }
+}
+
+fn place_of(entry: &Entry, field: &str, bytes: &[u8], limits: &manifest::Limits) -> Option<Location> {
+    let parsed = manifest::parse(manifest::Source::new(&entry.origin().path), bytes, limits);
+    let object = parsed.objects.get(usize::try_from(entry.index()).ok()?)?;
+    Some(object.key_location(field))
+}
+
+fn content(
+    packer: &mut Packer,
+    file: &Change,
+    bytes: Result<Vec<u8>, repo::Error>,
+    limits: &manifest::Limits,
+) -> Content {
+    let path = file.path.clone();
+    match bytes {
+        Ok(bytes) => {
+            let blob = file.blob.to_string();
+            let entries = packer.read(manifest::Source::new(&path).blob(&blob), &bytes, limits);
+            (path, entries, None)
+        }
+        Err(error) => {
+            let at = Location {
+                path: path.clone(),
+                line: 1,
+                column: 1,
+            };
+            let problem = Problem {
+                message: error.to_string(),
+                hint: None,
+                at: Some(at),
+            };
+            (path, Entries::default(), Some(problem))
+        }
+    }
+}
