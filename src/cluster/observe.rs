@@ -7,7 +7,7 @@ mod raw;
 mod watch;
 
 pub use cache::{Change, KindState, Watched};
-pub use raw::{Keep, KeepManagedFields};
+pub use raw::{Form, Keep, KeepManagedFields};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,28 +65,36 @@ impl Observer {
             }
             None => wanted,
         };
-        self.cache.begin(&kind, widened.keep);
+        self.cache.begin(&widened);
         let task = watch::run(self.cluster.clone(), Arc::clone(&self.cache), widened.clone());
         tasks.insert(kind, (widened, tokio::spawn(task).abort_handle()));
     }
 
-    /// Returns an object as it was last seen.
+    /// Returns an object as it was last seen; nothing of a kind of which only the versions are kept.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         self.cache.get(key)
     }
 
     pub fn contains(&self, key: &ObjectKey) -> bool {
-        self.version(key).is_some()
+        self.cache.version(key).is_some()
     }
 
     /// Returns the `resourceVersion` at which an object was last seen.
     pub fn version(&self, key: &ObjectKey) -> Option<String> {
-        self.cache.resource_version(key)
+        match self.cache.version(key)? {
+            0 => Some(self.get(key)?["metadata"]["resourceVersion"].as_str()?.to_owned()),
+            version => Some(version.to_string()),
+        }
     }
 
     /// Returns all objects of a kind, by namespace and name.
     pub fn list(&self, group: &str, kind: &str) -> Vec<Arc<Value>> {
         self.cache.list(&GroupKind::new(group, kind))
+    }
+
+    /// Returns the objects of a kind that have a label, without unpacking any.
+    pub fn labelled(&self, group: &str, kind: &str, label: &str, value: &str) -> Vec<ObjectKey> {
+        self.cache.labelled(&GroupKind::new(group, kind), label, value)
     }
 
     /// Returns how well a kind is known; `None` when it isn't watched.

@@ -26,7 +26,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api;
-use crate::cluster::{self, Cluster, Observer, Watched};
+use crate::cluster::{self, Cluster, Form, Keep, Observer, Watched};
 use crate::error::Error;
 use crate::name::{Gvk, ObjectKey, Revision};
 use crate::repo::{Polling, Repo, Tick};
@@ -245,11 +245,21 @@ impl Sync {
 
     fn watch(&self) {
         for kind in HOLDING {
-            self.observer
-                .watch(Watched::all(Gvk::new(api::API_VERSION, kind)));
+            self.observer.watch(Watched {
+                form: Form::Tree,
+                ..Watched::all(Gvk::new(api::API_VERSION, kind))
+            });
         }
-        for gvk in self.source.kinds() {
-            self.observer.watch(Watched::all(gvk));
+        // What is decided here doesn't depend on a status; whether something is healthy does.
+        let keep = Keep {
+            status: self.source.selection.waits(),
+            ..Keep::ALL
+        };
+        for gvk in self.source.set.kinds() {
+            self.observer.watch(Watched {
+                keep,
+                ..Watched::all(gvk.clone())
+            });
         }
     }
 

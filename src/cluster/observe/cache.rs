@@ -7,8 +7,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
-use super::raw::Keep;
+use super::raw::{Form, Keep};
+use crate::cluster::object::with_type;
 use crate::name::{Gvk, ObjectKey};
+use crate::packed::{Packed, View};
 
 /// What to watch of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,7 @@ pub struct Watched {
     pub namespace: Option<String>,
     pub labels: Option<String>,
     pub keep: Keep,
+    pub form: Form,
 }
 
 impl Watched {
@@ -28,6 +31,7 @@ impl Watched {
             namespace: None,
             labels: None,
             keep: Keep::ALL,
+            form: Form::Packed,
         }
     }
 
@@ -39,6 +43,7 @@ impl Watched {
             namespace: same(&self.namespace, &other.namespace),
             labels: same(&self.labels, &other.labels),
             keep: self.keep.union(other.keep),
+            form: self.form.max(other.form),
         }
     }
 }
@@ -103,26 +108,92 @@ impl GroupKind {
 /// Namespace and name.
 type Id = (Option<String>, String);
 
-fn id_of(object: &Value) -> Id {
-    let text = |field: &str| object["metadata"][field].as_str().map(str::to_owned);
-    (text("namespace"), text("name").unwrap_or_default())
+/// An object as a watch, a list or a write told of it.
+#[derive(Debug)]
+pub(super) struct Seen {
+    id: Id,
+    /// The resource version as the number it is (KEP-5504); 0 for anything else.
+    version: u64,
+    content: Packed,
 }
 
-/// Returns the resource version as the number it is (KEP-5504); 0 for anything else.
-fn version_of(object: &Value) -> u64 {
-    object["metadata"]["resourceVersion"]
-        .as_str()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0)
+impl Seen {
+    pub(super) fn new(content: Packed) -> Self {
+        let metadata = content.view().get("metadata");
+        let text = |field: &str| metadata?.get(field)?.as_str();
+        Self {
+            id: (
+                text("namespace").map(str::to_owned),
+                text("name").unwrap_or_default().to_owned(),
+            ),
+            version: text("resourceVersion")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
+            content,
+        }
+    }
+}
+
+/// An object as it is kept.
+#[derive(Debug)]
+struct Kept {
+    version: u64,
+    /// The list that it was in last.
+    list: u32,
+    content: Content,
+}
+
+#[derive(Debug, PartialEq)]
+enum Content {
+    Nothing,
+    Packed(Packed),
+    Tree(Arc<Value>),
 }
 
 #[derive(Debug)]
 struct Objects {
     state: KindState,
+    gvk: Gvk,
     keep: Keep,
-    by_id: BTreeMap<Id, Arc<Value>>,
+    form: Form,
+    by_id: BTreeMap<Id, Kept>,
     /// The newest version that the watch has delivered: anything older has been seen, and perhaps deleted since.
     newest: u64,
+    /// Counts the lists that were begun.
+    list: u32,
+}
+
+impl Objects {
+    fn content(&self, seen: &Packed) -> Content {
+        match self.form {
+            Form::Version => Content::Nothing,
+            Form::Packed => Content::Packed(self.keep.of(seen)),
+            Form::Tree => Content::Tree(Arc::new(with_type(self.keep.of(seen).value(), &self.gvk))),
+        }
+    }
+
+    fn value(&self, kept: &Kept) -> Option<Arc<Value>> {
+        match &kept.content {
+            Content::Nothing => None,
+            // The items of a list don't say of which type they are.
+            Content::Packed(packed) => Some(Arc::new(with_type(packed.value(), &self.gvk))),
+            Content::Tree(value) => Some(Arc::clone(value)),
+        }
+    }
+
+    /// Returns whether this is news.
+    fn put(&mut self, seen: Seen, list: u32) -> bool {
+        let kept = Kept {
+            version: seen.version,
+            list,
+            content: self.content(&seen.content),
+        };
+        let known = self.by_id.get(&seen.id);
+        let differs =
+            known.is_none_or(|known| known.version != kept.version || known.content != kept.content);
+        self.by_id.insert(seen.id, kept);
+        differs
+    }
 }
 
 #[derive(Debug)]
@@ -147,42 +218,65 @@ impl Default for Cache {
 
 impl Cache {
     /// Begins, or begins anew with more to keep: what is cached stays, but isn't complete any more.
-    pub(super) fn begin(&self, kind: &GroupKind, keep: Keep) {
+    pub(super) fn begin(&self, watched: &Watched) {
         let mut kinds = self.write();
-        let objects = kinds.entry(kind.clone()).or_insert_with(|| Objects {
+        let kind = GroupKind::of(&watched.gvk);
+        let objects = kinds.entry(kind).or_insert_with(|| Objects {
             state: KindState::Waiting,
-            keep,
+            gvk: watched.gvk.clone(),
+            keep: watched.keep,
+            form: watched.form,
             by_id: BTreeMap::new(),
             newest: 0,
+            list: 0,
         });
-        objects.keep = keep;
+        objects.keep = watched.keep;
+        objects.form = watched.form;
         objects.state = KindState::Waiting;
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Value>> {
-        let id = (key.namespace.clone(), key.name.clone());
-        self.read()
-            .get(&GroupKind::new(&key.group, &key.kind))?
-            .by_id
-            .get(&id)
-            .cloned()
+        self.look(key, Objects::value).flatten()
     }
 
-    pub(super) fn resource_version(&self, key: &ObjectKey) -> Option<String> {
-        let object = self.get(key)?;
-        Some(
-            object["metadata"]["resourceVersion"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned(),
-        )
+    /// Returns the resource version of an object; nothing of it if the server has them otherwise than as numbers.
+    pub(super) fn version(&self, key: &ObjectKey) -> Option<u64> {
+        self.look(key, |_, kept| kept.version)
+    }
+
+    fn look<T>(&self, key: &ObjectKey, look: impl FnOnce(&Objects, &Kept) -> T) -> Option<T> {
+        let id = (key.namespace.clone(), key.name.clone());
+        let kinds = self.read();
+        let objects = kinds.get(&GroupKind::new(&key.group, &key.kind))?;
+        objects.by_id.get(&id).map(|kept| look(objects, kept))
     }
 
     pub(super) fn list(&self, kind: &GroupKind) -> Vec<Arc<Value>> {
-        self.read()
-            .get(kind)
-            .map(|objects| objects.by_id.values().cloned().collect())
-            .unwrap_or_default()
+        let kinds = self.read();
+        let objects = kinds.get(kind).into_iter();
+        objects
+            .flat_map(|objects| objects.by_id.values().filter_map(|kept| objects.value(kept)))
+            .collect()
+    }
+
+    pub(super) fn labelled(&self, kind: &GroupKind, label: &str, value: &str) -> Vec<ObjectKey> {
+        let has = |kept: &Kept| match &kept.content {
+            Content::Nothing => false,
+            Content::Packed(packed) => {
+                let labels = packed
+                    .view()
+                    .get("metadata")
+                    .and_then(|metadata| metadata.get("labels"));
+                labels.and_then(|labels| labels.get(label)).and_then(View::as_str) == Some(value)
+            }
+            Content::Tree(tree) => tree["metadata"]["labels"][label] == value,
+        };
+        let kinds = self.read();
+        let objects = kinds.get(kind).into_iter().flat_map(|objects| &objects.by_id);
+        objects
+            .filter(|(_, kept)| has(kept))
+            .map(|(id, _)| kind.key(id))
+            .collect()
     }
 
     pub(super) fn state(&self, kind: &GroupKind) -> Option<KindState> {
@@ -214,57 +308,64 @@ impl Cache {
     }
 
     /// Takes in what a watch delivered.
-    pub(super) fn put(&self, kind: &GroupKind, object: Value) {
+    pub(super) fn put(&self, kind: &GroupKind, seen: Seen) {
         self.update(kind, |objects| {
-            let version = version_of(&object);
-            objects.newest = objects.newest.max(version);
-            let id = id_of(&object);
-            let known = objects.by_id.get(&id).map_or(0, |known| version_of(known));
-            if version != 0 && version <= known {
+            objects.newest = objects.newest.max(seen.version);
+            let known = objects.by_id.get(&seen.id).map_or(0, |known| known.version);
+            if seen.version != 0 && seen.version <= known {
                 return Vec::new();
             }
-            objects.by_id.insert(id.clone(), Arc::new(object));
-            vec![Change {
-                key: kind.key(&id),
-                gone: false,
-            }]
+            let key = kind.key(&seen.id);
+            objects.put(seen, objects.list);
+            vec![Change { key, gone: false }]
         });
     }
 
     /// Takes in what a watch says is gone.
-    pub(super) fn remove(&self, kind: &GroupKind, object: &Value) {
+    pub(super) fn remove(&self, kind: &GroupKind, seen: Seen) {
         self.update(kind, |objects| {
-            objects.newest = objects.newest.max(version_of(object));
-            let id = id_of(object);
-            let gone = objects.by_id.remove(&id).map(|_| Change {
-                key: kind.key(&id),
+            objects.newest = objects.newest.max(seen.version);
+            let gone = objects.by_id.remove(&seen.id).map(|_| Change {
+                key: kind.key(&seen.id),
                 gone: true,
             });
             gone.into_iter().collect()
         });
     }
 
-    /// Takes in a complete list: what isn't in it is gone.
-    pub(super) fn replace(&self, kind: &GroupKind, list: Vec<Value>, now: Timestamp) {
+    /// A list begins: it says of every object whether it is there.
+    pub(super) fn begin_list(&self, kind: &GroupKind) {
         self.update(kind, |objects| {
-            let mut before = std::mem::take(&mut objects.by_id);
+            objects.list += 1;
+            Vec::new()
+        });
+    }
+
+    /// Takes in a part of a list.
+    pub(super) fn listed(&self, kind: &GroupKind, part: impl Iterator<Item = Seen>) {
+        self.update(kind, |objects| {
             let mut changes = Vec::new();
-            for object in list {
-                let id = id_of(&object);
-                objects.newest = objects.newest.max(version_of(&object));
-                let known = before.remove(&id);
-                if known.is_none_or(|known| *known != object) {
-                    changes.push(Change {
-                        key: kind.key(&id),
-                        gone: false,
-                    });
+            for seen in part {
+                objects.newest = objects.newest.max(seen.version);
+                let key = kind.key(&seen.id);
+                if objects.put(seen, objects.list) {
+                    changes.push(Change { key, gone: false });
                 }
-                objects.by_id.insert(id, Arc::new(object));
             }
-            changes.extend(before.keys().map(|id| Change {
-                key: kind.key(id),
+            changes
+        });
+    }
+
+    /// A list has ended: what wasn't in it is gone.
+    pub(super) fn end_list(&self, kind: &GroupKind, now: Timestamp) {
+        self.update(kind, |objects| {
+            let list = objects.list;
+            let gone = objects.by_id.extract_if(.., |_, kept| kept.list != list);
+            let changes = gone.map(|(id, _)| Change {
+                key: kind.key(&id),
                 gone: true,
-            }));
+            });
+            let changes = changes.collect();
             objects.state = KindState::Synced { at: now };
             changes
         });
@@ -273,16 +374,17 @@ impl Cache {
     /// Takes in the answer of a write of our own, unless the watch is ahead of it.
     pub(super) fn note(&self, key: &ObjectKey, object: &Value) {
         let kind = GroupKind::new(&key.group, &key.kind);
+        let seen = Seen {
+            id: (key.namespace.clone(), key.name.clone()),
+            ..Seen::new(Packed::of(object))
+        };
         self.update(&kind, |objects| {
-            let id = (key.namespace.clone(), key.name.clone());
-            let version = version_of(object);
-            let known = objects.by_id.get(&id).map_or(0, |known| version_of(known));
-            if version <= objects.newest || version <= known {
+            let known = objects.by_id.get(&seen.id).map_or(0, |known| known.version);
+            if seen.version <= objects.newest || seen.version <= known {
                 return Vec::new();
             }
-            let mut object = object.clone();
-            objects.keep.prune(&mut object);
-            objects.by_id.insert(id, Arc::new(object));
+            // If a list is coming in that lacks it, it is gone; or the watch will say that it is there.
+            objects.put(seen, 0);
             vec![Change {
                 key: key.clone(),
                 gone: false,
@@ -364,18 +466,30 @@ mod tests {
         json!({"metadata": {"namespace": "shop", "name": name, "resourceVersion": version.to_string()}})
     }
 
+    fn seen(name: &str, version: u64) -> Seen {
+        Seen::new(Packed::of(&object(name, version)))
+    }
+
     fn kind() -> GroupKind {
         GroupKind::new("", "ConfigMap")
     }
 
     fn cache() -> Cache {
         let cache = Cache::default();
-        cache.begin(&kind(), Keep::ALL);
+        cache.begin(&Watched::all(Gvk::new("v1", "ConfigMap")));
         cache
     }
 
     fn key(name: &str) -> ObjectKey {
         kind().key(&(Some("shop".into()), name.into()))
+    }
+
+    fn list<const N: usize>(cache: &Cache, objects: [(&str, u64); N]) {
+        cache.begin_list(&kind());
+        for (name, version) in objects {
+            cache.listed(&kind(), std::iter::once(seen(name, version)));
+        }
+        cache.end_list(&kind(), Timestamp::UNIX_EPOCH);
     }
 
     fn heard(changes: &mut broadcast::Receiver<Change>) -> Vec<(String, bool)> {
@@ -387,17 +501,9 @@ mod tests {
     #[test]
     fn a_complete_list_says_what_is_new_what_changed_and_what_is_gone() {
         let cache = cache();
-        cache.replace(
-            &kind(),
-            vec![object("a", 1), object("b", 2), object("c", 3)],
-            Timestamp::UNIX_EPOCH,
-        );
+        list(&cache, [("a", 1), ("b", 2), ("c", 3)]);
         let mut changes = cache.subscribe();
-        cache.replace(
-            &kind(),
-            vec![object("a", 1), object("b", 5), object("d", 6)],
-            Timestamp::UNIX_EPOCH,
-        );
+        list(&cache, [("a", 1), ("b", 5), ("d", 6)]);
         assert_eq!(
             heard(&mut changes),
             [("b".into(), false), ("d".into(), false), ("c".into(), true)]
@@ -405,29 +511,94 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_breaks_off_says_nothing_of_what_is_gone() {
+        let cache = cache();
+        list(&cache, [("a", 1), ("b", 2)]);
+        cache.begin_list(&kind());
+        cache.listed(&kind(), std::iter::once(seen("b", 2)));
+        assert!(cache.get(&key("a")).is_some());
+        list(&cache, [("a", 1)]);
+        assert_eq!(
+            (cache.get(&key("a")).is_some(), cache.get(&key("b"))),
+            (true, None)
+        );
+    }
+
+    #[test]
+    fn a_list_has_the_last_word_on_what_was_written_meanwhile() {
+        let cache = cache();
+        cache.begin_list(&kind());
+        cache.note(&key("a"), &object("a", 4));
+        cache.listed(&kind(), std::iter::once(seen("b", 2)));
+        cache.end_list(&kind(), Timestamp::UNIX_EPOCH);
+        assert_eq!((cache.get(&key("a")), cache.version(&key("b"))), (None, Some(2)));
+    }
+
+    #[test]
     fn our_own_write_is_known_before_the_watch_says_so_and_told_once() {
         let cache = cache();
-        cache.replace(&kind(), vec![object("a", 1)], Timestamp::UNIX_EPOCH);
+        list(&cache, [("a", 1)]);
         let mut changes = cache.subscribe();
         cache.note(&key("a"), &object("a", 4));
-        cache.put(&kind(), object("a", 4));
+        cache.put(&kind(), seen("a", 4));
         assert_eq!(heard(&mut changes), [("a".into(), false)]);
-        assert_eq!(version_of(&cache.get(&key("a")).unwrap()), 4);
+        assert_eq!(cache.version(&key("a")), Some(4));
     }
 
     #[test]
     fn the_answer_of_a_write_does_not_bring_back_what_was_deleted_meanwhile() {
         let cache = cache();
-        cache.put(&kind(), object("a", 4));
-        cache.remove(&kind(), &object("a", 5));
+        cache.put(&kind(), seen("a", 4));
+        cache.remove(&kind(), seen("a", 5));
         cache.note(&key("a"), &object("a", 4));
         assert_eq!(cache.get(&key("a")), None);
     }
 
     #[test]
+    fn whatever_the_form_the_same_is_found_or_nothing() {
+        let object = json!({
+            "metadata": {
+                "name": "a", "namespace": "shop", "resourceVersion": "7", "labels": {"of": "fleet"},
+                "managedFields": [{"manager": "x"}, {"manager": "y", "subresource": "status"}],
+            },
+            "data": {"big": u64::MAX, "part": 0.1},
+            "status": {"is": "left out"},
+        });
+        let kept = json!({
+            "metadata": {
+                "name": "a", "namespace": "shop", "resourceVersion": "7", "labels": {"of": "fleet"},
+                "managedFields": [{"manager": "x"}],
+            },
+            "data": {"big": u64::MAX, "part": 0.1},
+            "apiVersion": "v1", "kind": "ConfigMap",
+        });
+        for (form, expected) in [
+            (Form::Version, None),
+            (Form::Packed, Some(&kept)),
+            (Form::Tree, Some(&kept)),
+        ] {
+            let cache = Cache::default();
+            cache.begin(&Watched {
+                form,
+                keep: Keep {
+                    status: false,
+                    ..Keep::ALL
+                },
+                ..Watched::all(Gvk::new("v1", "ConfigMap"))
+            });
+            cache.put(&kind(), Seen::new(Packed::of(&object)));
+            assert_eq!(cache.get(&key("a")).as_deref(), expected, "{form:?}");
+            assert_eq!(cache.version(&key("a")), Some(7));
+            let labelled = cache.labelled(&kind(), "of", "fleet");
+            assert_eq!(labelled.len(), usize::from(expected.is_some()), "{form:?}");
+            assert_eq!(cache.labelled(&kind(), "of", "others"), []);
+        }
+    }
+
+    #[test]
     fn what_failed_is_not_complete_until_the_watch_goes_on() {
         let cache = cache();
-        cache.replace(&kind(), Vec::new(), Timestamp::UNIX_EPOCH);
+        list(&cache, []);
         cache.failing(&kind(), "gone away".into());
         assert_eq!(cache.unsettled().len(), 1);
         cache.following(&kind(), Timestamp::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! An object as kube's watcher wants it, and as little of it as was asked for.
+//! An object as kube's watcher wants it, packed, and as little of it as was asked for.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicResourceScope;
 use kube::discovery::ApiResource;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+
+use crate::packed::{Packed, Part, View};
 
 /// What is kept of each object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,39 +37,58 @@ impl Keep {
         }
     }
 
-    /// Drops what isn't kept.
-    pub(super) fn prune(self, object: &mut Value) {
-        if self.managed_fields == KeepManagedFields::None
-            && let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut)
-        {
-            meta.shift_remove("managedFields");
-        }
-        if !self.status
-            && let Some(fields) = object.as_object_mut()
-        {
-            fields.shift_remove("status");
-        }
+    /// Returns what is kept of an object. What managers own in subresources is no decision's concern.
+    pub(super) fn of(self, object: &Packed) -> Packed {
+        object.sifted(|path, part| match path {
+            ["status"] if !self.status => Part::Drop,
+            ["metadata"] => Part::Sift,
+            ["metadata", "managedFields"] => match self.managed_fields {
+                KeepManagedFields::None => Part::Drop,
+                KeepManagedFields::All => Part::Sift,
+            },
+            ["metadata", "managedFields", "*"] => {
+                let subresource = part.get("subresource").and_then(View::as_str);
+                if subresource.is_none_or(str::is_empty) {
+                    Part::Keep
+                } else {
+                    Part::Drop
+                }
+            }
+            _ => Part::Keep,
+        })
     }
 }
 
-/// The JSON of an object, with the metadata that the watcher looks at.
+/// In which form the objects of a kind are kept; the later one serves for the earlier too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// Only who there is, and at which version: for what wakes somebody and is never looked at.
+    Version,
+    /// Packed, and unpacked for each look.
+    Packed,
+    /// As trees, which take twenty times as much: for the few that are looked at all the time.
+    Tree,
+}
+
+/// An object that is only packed, with the metadata that the watcher looks at.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
     meta: ObjectMeta,
-    pub(super) value: Value,
+    pub(super) content: Packed,
 }
 
 impl<'de> Deserialize<'de> for Raw {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let text = |field: &str| value["metadata"][field].as_str().map(str::to_owned);
+        let content = Packed::deserialize(deserializer)?;
+        let metadata = content.view().get("metadata");
+        let text = |field: &str| metadata?.get(field)?.as_str().map(str::to_owned);
         let meta = ObjectMeta {
             name: text("name"),
             namespace: text("namespace"),
             resource_version: text("resourceVersion"),
             ..ObjectMeta::default()
         };
-        Ok(Self { meta, value })
+        Ok(Self { meta, content })
     }
 }
 

@@ -5,23 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use http::Request;
+use http::{HeaderValue, Request, header};
 use jiff::Timestamp;
 use kube::Api;
 use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
-use serde_json::Value;
 
-use super::cache::{Cache, GroupKind, Watched};
-use super::raw::Raw;
+use super::cache::{Cache, GroupKind, Seen, Watched};
+use super::raw::{Form, Raw};
 use crate::cluster::connect::Cluster;
 use crate::cluster::discover::{Lookup, Served};
 use crate::cluster::limits::{Jitter, Limits, is_watch};
-use crate::cluster::object::with_type;
 use crate::cluster::{Error, error};
 
 /// How often a kind that isn't served is looked for, when nobody says that it was installed.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
+/// How many objects of a list are taken in at a time.
+const TOGETHER: usize = 256;
+
+const METADATA: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+const METADATA_LIST: HeaderValue = HeaderValue::from_static(
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json",
+);
 
 pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
     // Each kind at a pace of its own: they all fail at the same moment.
@@ -112,15 +118,20 @@ impl Watch {
         }
     }
 
-    /// Returns a client that says when a watch is open again: kube's watcher doesn't, and a quiet kind would count as
+    /// Returns a client that asks for no more than is kept, and says when a watch is open again: kube's watcher doesn't, and a quiet kind would count as
     /// failing until something happens to it.
     fn client(&self) -> kube::Client {
         let inner = self.cluster.client();
         let (cache, kind) = (Arc::clone(&self.cache), self.kind.clone());
-        let service = tower::service_fn(move |request: Request<Body>| {
+        let only_metadata = self.watched.form == Form::Version;
+        let service = tower::service_fn(move |mut request: Request<Body>| {
             let (inner, cache, kind) = (inner.clone(), Arc::clone(&cache), kind.clone());
             async move {
                 let watches = is_watch(request.method(), request.uri());
+                if only_metadata {
+                    let accept = if watches { METADATA } else { METADATA_LIST };
+                    request.headers_mut().insert(header::ACCEPT, accept);
+                }
                 let response = inner.send(request).await?;
                 if watches && response.status().is_success() {
                     cache.following(&kind, Timestamp::now());
@@ -131,22 +142,26 @@ impl Watch {
         kube::Client::new(service, self.cluster.client().default_namespace())
     }
 
-    fn take_in(&self, event: Event<Raw>, list: &mut Vec<Value>) {
+    fn take_in(&self, event: Event<Raw>, list: &mut Vec<Seen>) {
+        let seen = |object: Raw| Seen::new(object.content);
         match event {
-            Event::Init => list.clear(),
-            Event::InitApply(object) => list.push(self.lean(object)),
-            Event::InitDone => self
-                .cache
-                .replace(&self.kind, std::mem::take(list), Timestamp::now()),
-            Event::Apply(object) => self.cache.put(&self.kind, self.lean(object)),
-            Event::Delete(object) => self.cache.remove(&self.kind, &object.value),
+            Event::Init => {
+                list.clear();
+                self.cache.begin_list(&self.kind);
+            }
+            Event::InitApply(object) => {
+                list.push(seen(object));
+                if list.len() == TOGETHER {
+                    self.cache.listed(&self.kind, list.drain(..));
+                }
+            }
+            Event::InitDone => {
+                self.cache.listed(&self.kind, list.drain(..));
+                self.cache.end_list(&self.kind, Timestamp::now());
+            }
+            Event::Apply(object) => self.cache.put(&self.kind, seen(object)),
+            Event::Delete(object) => self.cache.remove(&self.kind, seen(object)),
         }
-    }
-
-    fn lean(&self, object: Raw) -> Value {
-        let mut value = with_type(object.value, &self.watched.gvk);
-        self.watched.keep.prune(&mut value);
-        value
     }
 
     fn settings(&self) -> watcher::Config {

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Migration, MigrationStatus};
-use crate::cluster::{Answer, Cluster, Keep, Lookup, Observer, Served, Watched, Written};
+use crate::cluster::{Answer, Cluster, Form, Keep, Lookup, Observer, Served, Watched, Written};
 use crate::error::Error;
 use crate::intent::migration::{self, Input};
 use crate::intent::record::Record;
@@ -84,17 +84,24 @@ pub fn watched() -> Vec<Watched> {
         status: false,
     };
     let with_status = Keep { status: true, ..slim };
-    let kind = |api_version, kind, keep| Watched {
+    let kind = |api_version, kind, keep, form| Watched {
         keep,
+        form,
         ..Watched::all(Gvk::new(api_version, kind))
     };
-    // The statuses of Works and bindings change when something happens in a member or in the scheduler.
+    // The statuses of Works and bindings change when something happens in a member or in the scheduler. There are as many of
+    // them as there are workloads, and they are read afresh.
     vec![
-        kind(api::API_VERSION, "Migration", with_status),
-        kind(api::API_VERSION, "Claim", slim),
-        kind("work.karmada.io/v1alpha2", "ResourceBinding", with_status),
-        kind("work.karmada.io/v1alpha1", "Work", with_status),
-        kind("policy.karmada.io/v1alpha1", "OverridePolicy", slim),
+        kind(api::API_VERSION, "Migration", with_status, Form::Tree),
+        kind(api::API_VERSION, "Claim", slim, Form::Tree),
+        kind("work.karmada.io/v1alpha2", "ResourceBinding", slim, Form::Version),
+        kind("work.karmada.io/v1alpha1", "Work", slim, Form::Version),
+        kind(
+            "policy.karmada.io/v1alpha1",
+            "OverridePolicy",
+            slim,
+            Form::Version,
+        ),
     ]
 }
 

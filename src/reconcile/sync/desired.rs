@@ -42,6 +42,12 @@ impl Selection {
         }
     }
 
+    /// Returns whether waves wait for the objects of those before to be healthy.
+    pub(super) fn waits(&self) -> bool {
+        let mut syncs = self.config.syncs.iter();
+        syncs.any(|sync| sync.wait.is_some() && self.sync.as_ref().is_none_or(|name| *name == sync.name))
+    }
+
     /// Returns whether a file is meant for the cluster, and for this sync.
     pub(super) fn owns(&self, path: &str) -> bool {
         let owner = self.config.sync_of(path);
