@@ -40,7 +40,7 @@ pub(super) struct Mirror {
     pub(super) access: Access,
     directory: PathBuf,
     /// Held as long as the mirror is open: two processes would delete each other's files.
-    _lock: File,
+    _lock: Lock,
     /// Serialises what changes references or files of the mirror. Reads need no lock: objects don't change.
     writing: Mutex<()>,
     damaged: AtomicBool,
@@ -58,7 +58,7 @@ impl Mirror {
         options.credentials.install()?;
         let state = &options.state_dir;
         fs::create_dir_all(state).map_err(at(state))?;
-        let lock = lock(state)?;
+        let lock = Lock::take(state)?;
         for leftover in [beside(state), aside(state)] {
             remove(&leftover)?;
         }
@@ -244,13 +244,26 @@ fn init(directory: &Path, options: &Options) -> Result<Repository, Error> {
     Ok(repo)
 }
 
-fn lock(state: &Path) -> Result<File, Error> {
-    let path = state.join("lock");
-    let file = File::create(&path).map_err(at(&path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse(state.to_owned())),
-        Err(TryLockError::Error(error)) => Err(at(&path)(error)),
+/// A lock on a state directory.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    fn take(state: &Path) -> Result<Self, Error> {
+        let path = state.join("lock");
+        let file = File::create(&path).map_err(at(&path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse(state.to_owned())),
+            Err(TryLockError::Error(error)) => Err(at(&path)(error)),
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// Closing alone would not do: a child process that is just being started has the file too until it runs its program.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
@@ -272,4 +285,21 @@ fn remove(directory: &Path) -> Result<(), Error> {
 fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     |source| Error::State { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_a_starting_child_still_has_is_given_back_all_the_same() {
+        let state = tempfile::tempdir().unwrap();
+        let lock = Lock::take(state.path()).unwrap();
+        // What a fork leaves in the child until it runs its program.
+        let copy = lock.0.try_clone().unwrap();
+        assert!(matches!(Lock::take(state.path()), Err(Error::InUse(_))));
+        drop(lock);
+        drop(Lock::take(state.path()).unwrap());
+        drop(copy);
+    }
 }
