@@ -40,3 +40,5 @@ pub mod repo;
 /// An in-process Karmada that real kube clients talk to.
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
+/// The right to write, which ends when somebody else may lead.
+pub mod tenure;

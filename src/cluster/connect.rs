@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use super::discover::Discovery;
 use super::error::{self, Error};
-use super::limits::{Limits, limited};
+use super::limits::{Limits, Sender};
 use super::{Reader, Result, Writer};
 use crate::name::ClusterName;
+use crate::tenure::Tenure;
 
 /// Where to look for the API server; what isn't said is taken from the environment, as kubectl does.
 #[derive(Clone, Debug, Default)]
@@ -29,11 +30,11 @@ pub struct ConnectOptions {
 #[derive(Clone)]
 pub struct Cluster {
     client: kube::Client,
+    sender: Sender,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    limits: Limits,
     discovery: Discovery,
     clock: AtomicU64,
     server: String,
@@ -69,15 +70,41 @@ impl Cluster {
     }
 
     fn new(client: kube::Client, limits: Limits, server: String) -> Self {
+        let sender = Sender::new(client, limits);
         Self {
-            client: limited(client, limits.clone()),
+            client: sender.client(),
+            sender,
             shared: Arc::new(Shared {
-                limits,
                 discovery: Discovery::default(),
                 clock: AtomicU64::new(0),
                 server,
             }),
         }
+    }
+
+    /// Returns the same control plane, written to only during a tenure: what is sent later, or begun again later, fails.
+    #[must_use]
+    pub fn within(&self, tenure: Tenure) -> Self {
+        self.sending(self.sender.within(tenure))
+    }
+
+    /// Returns the same control plane with other limits, in no tenure.
+    #[must_use]
+    pub fn with_limits(&self, limits: Limits) -> Self {
+        self.sending(self.sender.with(limits))
+    }
+
+    fn sending(&self, sender: Sender) -> Self {
+        Self {
+            client: sender.client(),
+            sender,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Fails when nothing may be written any more.
+    pub fn may_write(&self) -> Result<()> {
+        self.sender.may_write()
     }
 
     /// Returns the client for typed access; it keeps to the same limits.
@@ -86,7 +113,7 @@ impl Cluster {
     }
 
     pub fn limits(&self) -> &Limits {
-        &self.shared.limits
+        &self.sender.limits
     }
 
     /// Returns the address of the API server, for people.

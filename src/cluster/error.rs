@@ -6,6 +6,7 @@ use kube::client::AuthError;
 use kube::core::Status;
 
 use crate::error::Kind;
+use crate::tenure::Refused;
 
 /// Why a request to an API server gave no answer that could be used.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum Error {
     Unreachable { call: String, why: String },
     #[error("{call}: the answer makes no sense: {why}")]
     Malformed { call: String, why: String },
+    /// Writing is not this process's to do at the moment.
+    #[error("{call}: {why}")]
+    NotSent { call: String, why: Refused },
     #[error("not a name that an API server takes: {0:?}")]
     BadName(String),
     #[error("{0} does not serve Karmada's API: it looks like an ordinary cluster")]
@@ -60,6 +64,7 @@ impl Error {
             Self::Credentials { .. } => Kind::Auth,
             Self::TimedOut { .. } | Self::Unreachable { .. } => Kind::Unreachable,
             Self::Malformed { .. } => Kind::Internal,
+            Self::NotSent { .. } => Kind::Conflict,
             Self::Refused { status, .. } => match status.code {
                 401 | 403 => Kind::Auth,
                 409 => Kind::Conflict,
@@ -84,13 +89,13 @@ impl Error {
             Self::NotKarmada(_) => {
                 "point --kubeconfig and --context at the Karmada API server, not at the cluster that hosts it"
             }
-            Self::Malformed { .. } | Self::BadName(_) => return None,
+            Self::Malformed { .. } | Self::BadName(_) | Self::NotSent { .. } => return None,
             Self::Refused { status, .. } => return hint_of(status),
         })
     }
 
     /// Translates an error of the kube client, leaving out everything that could hold a credential.
-    pub(super) fn from_kube(call: impl Into<String>, error: kube::Error) -> Self {
+    pub fn from_kube(call: impl Into<String>, error: kube::Error) -> Self {
         let call = call.into();
         match error {
             kube::Error::Api(status) => Self::Refused { call, status },
@@ -102,9 +107,12 @@ impl Error {
                     call,
                     after: timeout.0,
                 },
-                Err(error) => Self::Unreachable {
-                    call,
-                    why: chain(error.as_ref()),
+                Err(error) => match error.downcast::<Refused>() {
+                    Ok(why) => Self::NotSent { call, why: *why },
+                    Err(error) => Self::Unreachable {
+                        call,
+                        why: chain(error.as_ref()),
+                    },
                 },
             },
             kube::Error::SerdeError(error) => Self::Malformed {

@@ -1,4 +1,5 @@
-//! What keeps a request from hanging or from being sent for ever: time limits, retries, and a budget for them.
+//! What every request goes through: time limits, retries and a budget for them, and the question whether writing is
+//! still ours to do ([`Tenure`]).
 //!
 //! A write that is not safe to repeat is sent once, unless the server says that it did not look at it (429).
 
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::error::TimedOut;
+use crate::tenure::Tenure;
 
 pub const USER_AGENT: &str = concat!("cutover/", env!("CARGO_PKG_VERSION"));
 
@@ -54,30 +56,57 @@ impl Default for Limits {
     }
 }
 
-/// Returns a client that keeps to the limits, whatever is sent through it.
-pub(super) fn limited(inner: kube::Client, limits: Limits) -> kube::Client {
-    let namespace = inner.default_namespace().to_owned();
-    let sender = Arc::new(Sender {
-        inner,
-        budget: Budget::default(),
-        jitter: Jitter::new(&limits),
-        limits,
-    });
-    let service = tower::service_fn(move |request| {
-        let sender = Arc::clone(&sender);
-        async move { sender.send(request).await }
-    });
-    kube::Client::new(service, namespace)
-}
-
-struct Sender {
+/// Sends requests within the limits, and writes only during a tenure.
+#[derive(Clone)]
+pub(super) struct Sender {
     inner: kube::Client,
-    limits: Limits,
-    budget: Budget,
-    jitter: Jitter,
+    pub(super) limits: Limits,
+    budget: Arc<Budget>,
+    jitter: Arc<Jitter>,
+    tenure: Tenure,
 }
 
 impl Sender {
+    pub(super) fn new(inner: kube::Client, limits: Limits) -> Self {
+        Self {
+            inner,
+            budget: Arc::default(),
+            jitter: Arc::new(Jitter::new(&limits)),
+            limits,
+            tenure: Tenure::unbounded(),
+        }
+    }
+
+    /// Returns one that shares the connections, with limits and a budget of its own.
+    pub(super) fn with(&self, limits: Limits) -> Self {
+        Self::new(self.inner.clone(), limits)
+    }
+
+    /// Returns one that shares everything, and writes only during the tenure.
+    pub(super) fn within(&self, tenure: Tenure) -> Self {
+        Self {
+            tenure,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn may_write(&self) -> super::Result<()> {
+        self.tenure.may_write().map_err(|why| super::Error::NotSent {
+            call: "cannot write".to_owned(),
+            why,
+        })
+    }
+
+    /// Returns a client that sends everything this way.
+    pub(super) fn client(&self) -> kube::Client {
+        let (sender, namespace) = (self.clone(), self.inner.default_namespace().to_owned());
+        let service = tower::service_fn(move |request| {
+            let sender = sender.clone();
+            async move { sender.send(request).await }
+        });
+        kube::Client::new(service, namespace)
+    }
+
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
         let (mut parts, body) = request.into_parts();
         let body = body.collect_bytes().await?;
@@ -98,8 +127,10 @@ impl Sender {
             match again {
                 Some(delay) if attempt < self.limits.attempts && Instant::now() + delay < deadline => {
                     tracing::debug!(method = %parts.method, path = parts.uri.path(), attempt, ?delay, "trying again");
-                    tokio::time::sleep(delay).await;
-                    attempt += 1;
+                    tokio::select! {
+                        () = tokio::time::sleep(delay) => attempt += 1,
+                        () = self.tenure.closed() => return outcome,
+                    }
                 }
                 _ => return outcome,
             }
@@ -107,6 +138,9 @@ impl Sender {
     }
 
     async fn attempt(&self, parts: &Parts, body: &Bytes) -> Result<Response<Body>, BoxError> {
+        if is_write(&parts.method, &parts.uri) {
+            self.tenure.may_write()?;
+        }
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
         let streams = is_watch(&parts.method, &parts.uri);
         let exchange = async {
@@ -179,6 +213,13 @@ pub(super) fn is_watch(method: &Method, uri: &Uri) -> bool {
             .any(|pair| matches!(pair, "watch=true" | "watch=1"))
     };
     method == Method::GET && uri.query().is_some_and(asks)
+}
+
+/// Returns whether something may be different afterwards.
+fn is_write(method: &Method, uri: &Uri) -> bool {
+    let only_tried = |query: &str| query.split('&').any(|pair| pair == "dryRun=All");
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    !reads && !uri.query().is_some_and(only_tried)
 }
 
 fn is_of_transport(error: &BoxError) -> bool {
@@ -302,6 +343,16 @@ mod tests {
             Retry::After(Duration::from_secs(2))
         );
         assert_eq!(answered(&read, 404, None), Retry::No);
+    }
+
+    #[test]
+    fn what_is_only_tried_is_no_write() {
+        let is_write = |method: Method, uri: &'static str| is_write(&method, &Uri::from_static(uri));
+        assert!(is_write(Method::POST, "/x"));
+        assert!(is_write(Method::PATCH, "/x?fieldManager=cutover&force=true"));
+        assert!(is_write(Method::DELETE, "/x?dryRun="));
+        assert!(!is_write(Method::PATCH, "/x?fieldManager=cutover&dryRun=All"));
+        assert!(!is_write(Method::GET, "/x?watch=true"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::Kind;
 use crate::name::Revision;
+use crate::tenure::Refused;
 
 use super::url::{RemoteUrl, scrub};
 
@@ -53,6 +54,9 @@ pub enum Error {
         branch: String,
         reason: String,
     },
+    /// Publishing is not this process's to do at the moment.
+    #[error("cannot publish: {0}")]
+    NotPushed(Refused),
     /// What the callback of a publish failed with.
     #[error("cannot draft the commit")]
     Draft(#[source] Box<crate::error::Error>),
@@ -68,7 +72,7 @@ impl Error {
                 Kind::Auth
             }
             Self::Unreachable { .. } | Self::Interrupted => Kind::Unreachable,
-            Self::Conflict { .. } | Self::InUse(_) => Kind::Conflict,
+            Self::Conflict { .. } | Self::InUse(_) | Self::NotPushed(_) => Kind::Conflict,
             Self::BadPath(_) => Kind::Internal,
             Self::Draft(error) => error.kind(),
             _ => Kind::User,

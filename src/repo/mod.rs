@@ -52,6 +52,7 @@ pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
 
 use crate::name::Revision;
+use crate::tenure::Tenure;
 use mirror::Mirror;
 use publish::Attempt;
 
@@ -145,6 +146,7 @@ pub enum Branch {
 pub struct Repo {
     mirror: Arc<Mirror>,
     rng: Arc<Mutex<fastrand::Rng>>,
+    tenure: Tenure,
 }
 
 impl Repo {
@@ -155,7 +157,14 @@ impl Repo {
         Ok(Self {
             mirror: Arc::new(mirror),
             rng: Arc::new(Mutex::new(rng)),
+            tenure: Tenure::unbounded(),
         })
+    }
+
+    /// Pushes only during a tenure from now on.
+    #[must_use]
+    pub fn within(self, tenure: Tenure) -> Self {
+        Self { tenure, ..self }
     }
 
     /// Brings the mirror up to the remote. Costs one round trip if nothing is new.
@@ -260,10 +269,10 @@ impl Repo {
     {
         let Retry { attempts, mut wait } = self.mirror.options.retry;
         for attempt in 1..=attempts {
-            let mirror = Arc::clone(&self.mirror);
+            let (mirror, tenure) = (Arc::clone(&self.mirror), self.tenure.clone());
             let result;
             (result, drafter) = blocking(move || {
-                let result = mirror.publish(branch, &mut drafter);
+                let result = mirror.publish(branch, &mut drafter, &tenure);
                 Ok((result, drafter))
             })
             .await?;

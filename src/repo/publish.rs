@@ -11,6 +11,7 @@ use super::mirror::Mirror;
 use super::remote::{Push, tracking};
 use super::{Branch, Error, log, tree};
 use crate::name::Revision;
+use crate::tenure::Tenure;
 
 const FILE_MODE: i32 = 0o100_644;
 const TREE_MODE: i32 = 0o040_000;
@@ -165,9 +166,14 @@ pub(super) enum Attempt {
 pub(super) type Drafter<'a> = dyn FnMut(&Tip<'_>) -> Result<Draft, crate::error::Error> + 'a;
 
 impl Mirror {
-    pub(super) fn publish(&self, branch: Branch, drafter: &mut Drafter<'_>) -> Result<Attempt, Error> {
+    pub(super) fn publish(
+        &self,
+        branch: Branch,
+        drafter: &mut Drafter<'_>,
+        tenure: &Tenure,
+    ) -> Result<Attempt, Error> {
         let drafter = std::cell::RefCell::new(drafter);
-        self.write(|repo| self.attempt(repo, self.branch(branch), &mut **drafter.borrow_mut()))
+        self.write(|repo| self.attempt(repo, self.branch(branch), &mut **drafter.borrow_mut(), tenure))
     }
 
     /// Reads a file of a branch from the remote's present tip.
@@ -191,7 +197,13 @@ impl Mirror {
         })
     }
 
-    fn attempt(&self, repo: &Repository, branch: &str, drafter: &mut Drafter<'_>) -> Result<Attempt, Error> {
+    fn attempt(
+        &self,
+        repo: &Repository,
+        branch: &str,
+        drafter: &mut Drafter<'_>,
+        tenure: &Tenure,
+    ) -> Result<Attempt, Error> {
         let tip = self.tip(repo, branch)?;
         let draft = drafter(&tip).map_err(|error| Error::Draft(Box::new(error)))?;
         let root = write_files(repo, tip.tree.as_ref(), &draft.files)?;
@@ -218,6 +230,7 @@ impl Mirror {
             &repo.find_tree(root)?,
             &parent.iter().collect::<Vec<_>>(),
         )?;
+        tenure.may_publish().map_err(Error::NotPushed)?;
         match self
             .access
             .push(repo, branch, commit, parent.map(|parent| parent.id()))?

@@ -1,0 +1,191 @@
+//! The right to write: held only for as long as certainly nobody else has it.
+//!
+//! Whoever writes asks here first, at each attempt; it costs no request, and compares no clocks of different machines.
+//! How the right is won, kept and given back is the business of `reconcile::lease`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Why a write was not sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("not sent: cutover is stopping")]
+    Closing,
+    #[error("not sent: another cutover may lead by now")]
+    Over,
+}
+
+/// A time of leading. Clones are the same one; once over it never comes back.
+#[derive(Clone, Debug)]
+pub struct Tenure(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    /// `None`: for as long as nobody ends it.
+    until: Mutex<Option<Until>>,
+    closing: CancellationToken,
+    over: CancellationToken,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Until {
+    from: Mark,
+    lasts: Duration,
+}
+
+impl Tenure {
+    /// Begins one that only [`Tenure::close`] and [`Tenure::end`] bound: nobody else is there to lead.
+    pub fn unbounded() -> Self {
+        Self::new(None)
+    }
+
+    /// Begins one that is over when so much time has passed since the mark, unless it is extended before.
+    pub fn lasting(from: Mark, lasts: Duration) -> Self {
+        Self::new(Some(Until { from, lasts }))
+    }
+
+    fn new(until: Option<Until>) -> Self {
+        Self(Arc::new(State {
+            until: Mutex::new(until),
+            closing: CancellationToken::new(),
+            over: CancellationToken::new(),
+        }))
+    }
+
+    /// Counts its time from a later mark. What is over stays over.
+    pub fn extend(&self, from: Mark, lasts: Duration) {
+        if !self.is_over() {
+            *self.until() = Some(Until { from, lasts });
+        }
+    }
+
+    /// Lets no further write to the control plane begin; what is under way ends, and status may still be published.
+    pub fn close(&self) {
+        self.0.closing.cancel();
+    }
+
+    /// Lets nothing begin any more.
+    pub fn end(&self) {
+        self.0.over.cancel();
+        self.close();
+    }
+
+    /// Must be asked before each attempt to write to the control plane.
+    pub fn may_write(&self) -> Result<(), Refused> {
+        self.may_publish()?;
+        if self.is_closing() {
+            return Err(Refused::Closing);
+        }
+        Ok(())
+    }
+
+    /// Must be asked before each attempt to push status.
+    pub fn may_publish(&self) -> Result<(), Refused> {
+        if self.is_over() {
+            return Err(Refused::Over);
+        }
+        Ok(())
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.0.closing.is_cancelled()
+    }
+
+    pub fn is_over(&self) -> bool {
+        if self.remaining().is_some_and(|left| left.is_zero()) {
+            self.end();
+        }
+        self.0.over.is_cancelled()
+    }
+
+    /// Returns how much time is left; `None` when that isn't bounded.
+    pub fn remaining(&self) -> Option<Duration> {
+        let until = (*self.until())?;
+        Some(until.lasts.saturating_sub(until.from.elapsed()))
+    }
+
+    /// Waits until no further write may begin.
+    pub async fn closed(&self) {
+        self.0.closing.cancelled().await;
+    }
+
+    fn until(&self) -> std::sync::MutexGuard<'_, Option<Until>> {
+        self.0.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Tenure {
+    fn default() -> Self {
+        Self::unbounded()
+    }
+}
+
+/// A moment by both clocks of this machine. The steady one stands still while the machine sleeps, and the other can be
+/// set: the one that says that more time has passed is believed.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    steady: Instant,
+    wall: SystemTime,
+}
+
+impl Mark {
+    pub fn now() -> Self {
+        Self {
+            steady: Instant::now(),
+            wall: SystemTime::now(),
+        }
+    }
+
+    pub fn elapsed(self) -> Duration {
+        self.steady.elapsed().max(self.wall.elapsed().unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN: Duration = Duration::from_secs(10);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tenure_ends_by_itself_and_stays_over() {
+        let tenure = Tenure::lasting(Mark::now(), TEN);
+        tokio::time::advance(TEN / 2).await;
+        assert_eq!(tenure.may_write(), Ok(()));
+        tenure.extend(Mark::now(), TEN);
+        tokio::time::advance(TEN.saturating_sub(Duration::from_millis(50))).await;
+        assert_eq!(tenure.may_write(), Ok(()));
+        tokio::time::advance(Duration::from_millis(50)).await;
+        assert_eq!(tenure.may_write(), Err(Refused::Over));
+        tenure.extend(Mark::now(), TEN);
+        assert_eq!(tenure.may_publish(), Err(Refused::Over));
+    }
+
+    #[tokio::test]
+    async fn one_that_closes_publishes_but_writes_no_more() {
+        let tenure = Tenure::unbounded();
+        tenure.close();
+        tenure.closed().await;
+        assert_eq!(tenure.may_write(), Err(Refused::Closing));
+        assert_eq!(tenure.may_publish(), Ok(()));
+        tenure.end();
+        assert_eq!(tenure.may_write(), Err(Refused::Over));
+    }
+
+    #[test]
+    fn a_machine_that_slept_counts_the_time() {
+        let slept = Mark {
+            wall: SystemTime::now() - TEN,
+            ..Mark::now()
+        };
+        assert!(slept.elapsed() >= TEN);
+        let set_back = Mark {
+            wall: SystemTime::now() + TEN,
+            ..Mark::now()
+        };
+        assert!(set_back.elapsed() < TEN);
+    }
+}
