@@ -25,6 +25,9 @@ pub const GROUP: &str = "cutover.dev";
 pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "cutover.dev/v1alpha1";
 
+/// The namespace of cutover's own objects in the Karmada API server; nothing in it goes to members.
+pub const OWN_NAMESPACE: &str = "cutover-system";
+
 /// The field manager of what sync applies from Git.
 pub const SYNC_MANAGER: &str = "cutover";
 /// The field manager of what intents write: suspension, pins, claims, status.

@@ -88,7 +88,10 @@ impl Cli {
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::runtime::Runtime::new()
-        .map_err(|error| Error::internal(format!("cannot start a runtime: {error}")))?
-        .block_on(work)
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|error| Error::internal(format!("cannot start a runtime: {error}")))?;
+    let done = runtime.block_on(work);
+    // A conversation with Git that was broken off may go on for a while: nobody waits for it.
+    runtime.shutdown_background();
+    done
 }

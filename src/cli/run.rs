@@ -1,17 +1,16 @@
 //! `cutover run`: the reconciler.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::{output, signal};
-use crate::error::{Kind, Result};
-use crate::reconcile::intents::Nobody;
+use crate::error::{Error, Kind, Result};
+use crate::reconcile::lease::{LeaseOptions, Terms};
 use crate::reconcile::{self, Options, Summary};
 use crate::repo::{Polling, RemoteUrl};
 
@@ -29,15 +28,94 @@ pub struct Run {
     /// How often Git is asked for new commits, instead of what cutover.yaml says; for instance `30s`
     #[arg(long, value_name = "DURATION")]
     interval: Option<SignedDuration>,
+    /// How long it may take to end in order after SIGTERM or Ctrl-C; a second one ends it at once
+    #[arg(long, value_name = "DURATION", default_value = "20s")]
+    grace_period: SignedDuration,
+    #[command(flatten)]
+    lease: LeaseArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     git: GitArgs,
 }
 
+/// Who works on the control plane when several could.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Lease options")]
+struct LeaseArgs {
+    /// The Lease in the Karmada API server that decides which reconciler works
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value_t = format!("{}/cutover", crate::api::OWN_NAMESPACE))]
+    lease: String,
+    /// After how long without a sign of life another reconciler may take over: 3s to 10m
+    #[arg(long, value_name = "DURATION", default_value = "15s")]
+    lease_duration: SignedDuration,
+    /// How long --once waits for another reconciler to give the Lease back
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    lease_wait: SignedDuration,
+    /// Ask for no Lease. Only where certainly no other reconciler ever works on this control plane
+    #[arg(long, conflicts_with_all = ["lease", "lease_duration", "lease_wait"])]
+    no_lease: bool,
+}
+
+impl LeaseArgs {
+    /// Returns how to agree on who works, and tells on stderr what comes of it.
+    fn options(&self) -> Result<Option<LeaseOptions>> {
+        if self.no_lease {
+            return Ok(None);
+        }
+        let named = self.lease.split_once('/');
+        let Some((namespace, name)) = named.filter(|(namespace, name)| is_name(namespace) && is_name(name))
+        else {
+            return Err(Error::user(format!("not the name of a lease: {}", self.lease))
+                .hint("name it as NAMESPACE/NAME, for instance cutover-system/cutover"));
+        };
+        let Some(terms) = Terms::lasting(positive(self.lease_duration)) else {
+            return Err(Error::user("a lease lasts for whole seconds, from 3s to 10m")
+                .hint("leave --lease-duration out, or name another one"));
+        };
+        let options = LeaseOptions {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            terms,
+            ..LeaseOptions::new(format!("{}_{:016x}", host(), fastrand::u64(..)))
+        };
+        let mut standing = options.standing.subscribe();
+        let lease = self.lease.clone();
+        tokio::spawn(async move {
+            while standing.changed().await.is_ok() {
+                let standing = standing.borrow_and_update().clone();
+                output::note(format!("{standing} (lease {lease})"));
+            }
+        });
+        Ok(Some(options))
+    }
+}
+
+/// Returns the name of this machine or pod; only people read it.
+fn host() -> String {
+    let given = std::env::var("HOSTNAME").ok();
+    let asked = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    given
+        .or_else(asked)
+        .map(|name| name.trim().to_owned())
+        .filter(|name| is_name(name))
+        .unwrap_or_else(|| "somewhere".to_owned())
+}
+
+/// Returns whether an API server takes it for a name.
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
+    (1..=253).contains(&text.len()) && text.chars().all(fits)
+}
+
+fn positive(duration: SignedDuration) -> Duration {
+    Duration::try_from(duration).unwrap_or_default()
+}
+
 impl Run {
     pub async fn run(self) -> Result<ExitCode> {
         let cancel = signal::cancelled_by_signals();
+        let lease = self.lease.options()?;
         let cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
         let repo = self.git.options(self.repo.clone(), &self.branch)?;
@@ -48,11 +126,11 @@ impl Run {
             cluster.server()
         ));
         let options = Options {
-            repo,
-            cluster,
             polling: self.interval.map(polling),
-            clock: Arc::new(Timestamp::now),
-            witness: Arc::new(Nobody),
+            lease,
+            patience: positive(self.lease.lease_wait),
+            grace: positive(self.grace_period),
+            ..Options::new(repo, cluster)
         };
         if self.once {
             return once(options, cancel).await;
@@ -63,9 +141,7 @@ impl Run {
 }
 
 fn polling(interval: SignedDuration) -> Polling {
-    let interval = Duration::try_from(interval)
-        .unwrap_or_default()
-        .max(Duration::from_secs(1));
+    let interval = positive(interval).max(Duration::from_secs(1));
     Polling {
         interval,
         slowest: Polling::default().slowest.max(interval),

@@ -1,10 +1,12 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
 pub mod intents;
+pub mod lease;
 mod plan;
 mod publish;
 mod records;
 mod run;
+mod running;
 mod settings;
 pub mod sync;
 mod templates;

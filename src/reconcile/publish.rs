@@ -58,8 +58,15 @@ impl Publisher {
         }
     }
 
-    /// Publishes whenever something has changed, until it is cancelled.
+    /// Publishes whenever something has changed, until it is cancelled, and then once more.
     pub async fn run(mut self, cancel: CancellationToken) {
+        self.follow(&cancel).await;
+        if let Err(error) = self.once().await {
+            tracing::warn!(%error, "the status cannot be published a last time");
+        }
+    }
+
+    async fn follow(&mut self, cancel: &CancellationToken) {
         let mut changes = self.observer.changes();
         loop {
             let mut wait = self.rest();

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::intents::{self, Parts, Witness};
+use super::intents::{self, Nobody, Parts, Witness};
+use super::lease::{self, LeaseOptions};
 use super::publish::{Publisher, Reports};
+use super::running::{Running, Stop};
 use super::sync::{Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::{GitRecords, settings};
@@ -17,6 +18,7 @@ use crate::cluster::{Cluster, Observer};
 use crate::config::Config;
 use crate::error::Error;
 use crate::repo::{self, Polling, Repo};
+use crate::tenure::Tenure;
 
 /// What a reconciler works on.
 #[derive(Clone)]
@@ -28,6 +30,35 @@ pub struct Options {
     pub polling: Option<Polling>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + std::marker::Sync>,
     pub witness: Arc<dyn Witness>,
+    /// What decides who works on a control plane; `None`: nobody else ever does.
+    pub lease: Option<LeaseOptions>,
+    /// How long [`once`] waits for the lease.
+    pub patience: Duration,
+    /// How long it may take to end in order.
+    pub grace: Duration,
+}
+
+impl Options {
+    /// Returns options for a reconciler that is alone.
+    pub fn new(repo: repo::Options, cluster: Cluster) -> Self {
+        Self {
+            repo,
+            cluster,
+            polling: None,
+            clock: Arc::new(Timestamp::now),
+            witness: Arc::new(Nobody),
+            lease: None,
+            patience: Duration::from_secs(30),
+            grace: Duration::from_secs(20),
+        }
+    }
+
+    fn within(&self, tenure: &Tenure) -> Self {
+        Self {
+            cluster: self.cluster.within(tenure.clone()),
+            ..self.clone()
+        }
+    }
 }
 
 impl std::fmt::Debug for Options {
@@ -55,52 +86,119 @@ impl Summary {
     }
 }
 
-/// Runs until it is cancelled. When `cutover.yaml` changes, everything is laid out anew.
+/// Works whenever it leads, until it is cancelled; ends within the grace period.
 pub async fn run(options: Options, cancel: CancellationToken) -> Result<(), Error> {
-    let mut settings = settings::first(&options.repo, &cancel).await?;
-    while !cancel.is_cancelled() {
-        let repo = settings.open(&options.repo, &cancel).await?;
-        let layout = Layout::new(&options, &repo, &settings.config);
-        let stop = cancel.child_token();
-        let Some(desired) = layout.syncs.first().map(|(_, sync)| sync.desired().subscribe()) else {
-            return Err(Error::user("cutover.yaml names no sync"));
-        };
-        let mut tasks = layout.spawn(&options, &settings.config, &stop);
-        let changed = tokio::select! {
-            () = cancel.cancelled() => None,
-            changed = settings.changed(&repo, desired) => Some(changed),
-        };
-        stop.cancel();
-        while tasks.join_next().await.is_some() {}
-        if let Some(changed) = changed {
-            tracing::info!("cutover.yaml has changed");
-            settings = changed;
+    let working = async {
+        match options.lease.clone() {
+            Some(lease) => {
+                let work = |tenure, stop| Box::pin(work(options.clone(), tenure, stop));
+                lease::lead(&options.cluster, lease, &cancel, work).await
+            }
+            None => Box::pin(work(options.clone(), Tenure::unbounded(), cancel.clone())).await,
+        }
+    };
+    let too_late = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(options.grace).await;
+    };
+    tokio::select! {
+        done = working => done,
+        () = too_late => {
+            tracing::warn!("the grace period is over: what was under way has been left");
+            Ok(())
         }
     }
-    Ok(())
 }
 
 /// Brings everything to where it goes no further by itself, publishes, and returns.
 pub async fn once(options: Options, cancel: CancellationToken) -> Result<Summary, Error> {
-    let settings = settings::first(&options.repo, &cancel).await?;
-    let repo = settings.open(&options.repo, &cancel).await?;
-    let mut layout = Layout::new(&options, &repo, &settings.config);
-    layout.sync().await?;
-    let stop = cancel.child_token();
-    let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
-    tokio::select! {
-        () = cancel.cancelled() => {}
-        () = settled(&layout.observer) => {}
+    match options.lease.clone() {
+        Some(lease) => {
+            let work = |tenure, stop| Box::pin(work_once(options.clone(), tenure, stop));
+            lease::once(&options.cluster, lease, options.patience, &cancel, work).await
+        }
+        None => Box::pin(work_once(options.clone(), Tenure::unbounded(), cancel.clone())).await,
     }
-    stop.cancel();
-    let _ = running.await;
-    // What intents held back may be free now.
-    let syncs = layout.sync().await?;
-    let migrations = migrations(&layout.observer);
-    Publisher::new(repo, layout.observer.clone(), layout.reports())
-        .once()
-        .await?;
-    Ok(Summary { syncs, migrations })
+}
+
+/// Runs the loops until it is cancelled. When `cutover.yaml` changes, everything is laid out anew.
+async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<(), Error> {
+    let options = options.within(&tenure);
+    // The last conversation with Git begins after the order to stop.
+    let talk = CancellationToken::new();
+    let _until_the_end = talk.clone().drop_guard();
+    let stop = Stop {
+        cancel: cancel.clone(),
+        grace: options.grace,
+        tenure: tenure.clone(),
+    };
+    let begin = async {
+        let settings = settings::first(&options.repo, &talk).await?;
+        let repo = settings.open(&options.repo, &talk).await?;
+        Ok::<_, Error>((settings, repo))
+    };
+    let (mut settings, mut repo) = tokio::select! {
+        () = cancel.cancelled() => return Ok(()),
+        begun = begin => begun?,
+    };
+    loop {
+        let layout = Layout::new(&options, &repo.within(tenure.clone()), &settings.config);
+        let Some(desired) = layout.syncs.first().map(|(_, sync)| sync.desired().subscribe()) else {
+            return Err(Error::user("cutover.yaml names no sync"));
+        };
+        let source = layout.repo.clone();
+        let mut running = layout.spawn(&options, &settings.config);
+        let changed = tokio::select! {
+            () = cancel.cancelled() => None,
+            () = running.broken() => return Err(Error::internal("one of the loops has ended by itself")),
+            changed = settings.changed(&source, desired) => Some(changed),
+        };
+        running.end(&stop).await;
+        match changed {
+            Some(changed) if !cancel.is_cancelled() => settings = changed,
+            _ => return Ok(()),
+        }
+        drop(source);
+        tracing::info!("cutover.yaml has changed");
+        repo = settings.open(&options.repo, &talk).await?;
+    }
+}
+
+async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<Summary, Error> {
+    let options = options.within(&tenure);
+    let settings = settings::first(&options.repo, &cancel).await?;
+    let repo = settings
+        .open(&options.repo, &cancel)
+        .await?
+        .within(tenure.clone());
+    let mut layout = Layout::new(&options, &repo, &settings.config);
+    let going_through = async {
+        layout.sync().await?;
+        let stop = cancel.child_token();
+        let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = settled(&layout.observer) => {}
+        }
+        stop.cancel();
+        let _ = running.await;
+        // What intents held back may be free now.
+        let syncs = layout.sync().await?;
+        let migrations = migrations(&layout.observer);
+        Publisher::new(repo.clone(), layout.observer.clone(), layout.reports())
+            .once()
+            .await?;
+        Ok(Summary { syncs, migrations })
+    };
+    let closing = async {
+        cancel.cancelled().await;
+        tenure.close();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        done = going_through => done,
+        () = closing => Err(Error::user("interrupted")),
+    }
 }
 
 struct Layout {
@@ -160,19 +258,20 @@ impl Layout {
         self.syncs.iter().map(reports).collect()
     }
 
-    fn spawn(self, options: &Options, config: &Config, cancel: &CancellationToken) -> JoinSet<()> {
-        let mut tasks = JoinSet::new();
+    fn spawn(self, options: &Options, config: &Config) -> Running {
+        let mut running = Running::default();
         let polling = options.polling.unwrap_or_else(|| Polling {
             interval: config.interval.duration(),
             ..Polling::default()
         });
-        tasks.spawn(intents::run(self.parts(options), cancel.clone()));
+        let parts = self.parts(options);
+        running.spawn(|stop| intents::run(parts, stop));
         let publisher = Publisher::new(self.repo.clone(), self.observer.clone(), self.reports());
-        tasks.spawn(publisher.run(cancel.clone()));
+        running.publish(|finish| publisher.run(finish));
         for (_, sync) in self.syncs {
-            tasks.spawn(sync.run(polling, cancel.clone()));
+            running.spawn(|stop| sync.run(polling, stop));
         }
-        tasks
+        running
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config};
@@ -13,6 +14,9 @@ use crate::repo::{self, Author, Branch, Repo};
 
 use super::sync::Desired;
 
+/// How long a conversation that was broken off may still have the mirror.
+const LEFT_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Between two tries to reach Git at the start.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
@@ -25,7 +29,7 @@ pub(super) struct Settings {
 
 /// Reads the file; waits while Git can't be reached, and fails when what it says can't be used.
 pub(super) async fn first(options: &repo::Options, cancel: &CancellationToken) -> Result<Settings, Error> {
-    let repo = Repo::open(options.clone(), cancel.clone()).await?;
+    let repo = open(options.clone(), cancel).await?;
     loop {
         match read(&repo).await {
             Err(error) if error.kind() == Kind::Unreachable => {
@@ -62,7 +66,7 @@ impl Settings {
             },
             ..options.clone()
         };
-        Ok(Repo::open(options, cancel.clone()).await?)
+        open(options, cancel).await
     }
 
     /// Returns the new settings when a revision changes the file to something usable; until then the old ones stay.
@@ -92,6 +96,17 @@ impl Settings {
                     tracing::warn!(%error, at = ?error.location(), "what cutover.yaml said before stays in force");
                 }
             }
+        }
+    }
+}
+
+/// Opens the mirror; waits for a conversation with Git that was broken off and still has it.
+async fn open(options: repo::Options, cancel: &CancellationToken) -> Result<Repo, Error> {
+    let latest = Instant::now() + LEFT_WITHIN;
+    loop {
+        match Repo::open(options.clone(), cancel.clone()).await {
+            Err(repo::Error::InUse(_)) if Instant::now() < latest => tokio::time::sleep(LOOK_AGAIN).await,
+            opened => return Ok(opened?),
         }
     }
 }

@@ -103,10 +103,14 @@ impl Sync {
     /// Fetches, and brings the API server to the newest revision. When nothing happened there and in Git, it sends nothing.
     pub async fn once(&mut self) -> Result<Arc<SyncReport>, Error> {
         let fetched = self.source.repo.fetch().await?;
-        if self.source.revision.as_ref() != Some(&fetched.revision) {
-            self.advance(&fetched.revision).await?;
+        self.reach(fetched.revision).await
+    }
+
+    async fn reach(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        if self.source.revision.as_ref() != Some(&revision) {
+            self.advance(&revision).await?;
         }
-        self.look(fetched.revision).await
+        self.look(revision).await
     }
 
     /// Runs until it is cancelled: at every new revision, and whenever an object isn't as Git wants it any more.
@@ -124,7 +128,14 @@ impl Sync {
             let outcome = tokio::select! {
                 () = cancel.cancelled() => return,
                 tick = git.next() => {
-                    let outcome = self.once().await;
+                    let fetched = tokio::select! {
+                        () = cancel.cancelled() => return,
+                        fetched = self.source.repo.fetch() => fetched,
+                    };
+                    let outcome = match fetched {
+                        Ok(fetched) => self.reach(fetched.revision).await,
+                        Err(error) => Err(error.into()),
+                    };
                     git.outcome(outcome.is_ok());
                     log(tick, &outcome);
                     outcome

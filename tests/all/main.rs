@@ -10,6 +10,7 @@ mod crash;
 mod faults;
 mod generated;
 mod kubectl;
+mod lease;
 mod member;
 mod migration;
 mod publish;

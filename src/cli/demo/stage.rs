@@ -1,10 +1,8 @@
 //! What the demo plays on: a repository with its clone, a sandbox served over HTTP, a reconciler at work on both.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +14,6 @@ use crate::cluster::{self, Cluster, ConnectOptions, Observer, Watched};
 use crate::error::{Error, Result};
 use crate::intent::record::{self, Record};
 use crate::name::{Gvk, ObjectKey};
-use crate::reconcile::intents::Nobody;
 use crate::reconcile::{self, Options};
 use crate::repo::{Branch, Repo};
 use crate::sandbox::api::Resource;
@@ -67,13 +64,7 @@ impl Stage {
             ..git.clone()
         };
         let repo = Repo::open(own, cancel.clone()).await?;
-        let options = Options {
-            repo: git,
-            cluster: cluster.clone(),
-            polling: None,
-            clock: Arc::new(Timestamp::now),
-            witness: Arc::new(Nobody),
-        };
+        let options = Options::new(git, cluster.clone());
         let reconciler = tokio::spawn(reconcile::run(options, cancel.clone()));
         let observer = Observer::new(cluster);
         observer.watch(Watched::all(Gvk::new(api::API_VERSION, "Migration")));

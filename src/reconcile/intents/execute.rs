@@ -141,7 +141,7 @@ impl Send<'_> {
     async fn canary(&self, name: &str, scheduler: &str, cluster: &str) -> Result<Sent, Error> {
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": observe::OWN_NAMESPACE, "labels": {meta::SKIP_AUTO_PROPAGATION: "true"}},
+            "metadata": {"name": api::OWN_NAMESPACE, "labels": {meta::SKIP_AUTO_PROPAGATION: "true"}},
         });
         self.create("v1", "Namespace", namespace).await?;
         let mut spec = json!({
@@ -152,7 +152,7 @@ impl Send<'_> {
         if !scheduler.is_empty() {
             spec["schedulerName"] = scheduler.into();
         }
-        let metadata = json!({"name": name, "namespace": observe::OWN_NAMESPACE});
+        let metadata = json!({"name": name, "namespace": api::OWN_NAMESPACE});
         let policy = json!({
             "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
             "metadata": metadata.clone(), "spec": spec,
@@ -165,7 +165,7 @@ impl Send<'_> {
 
     async fn delete_canary(&self, name: &str) -> Result<Sent, Error> {
         let object = effect::Exactly {
-            namespace: Some(observe::OWN_NAMESPACE.to_owned()),
+            namespace: Some(api::OWN_NAMESPACE.to_owned()),
             name: name.to_owned(),
             uid: String::new(),
             resource_version: None,

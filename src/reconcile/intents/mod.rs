@@ -105,7 +105,8 @@ pub fn watched() -> Vec<Watched> {
     ]
 }
 
-/// Runs the intents until it is cancelled. Dropped or killed at any point, a new one goes on where this one was.
+/// Runs the intents until it is cancelled: then each worker ends before its next write. Dropped or killed at any point, a
+/// new one goes on where this one was.
 pub async fn run(parts: Parts, cancel: CancellationToken) {
     for kind in watched() {
         parts.observer.watch(kind);
@@ -113,7 +114,8 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     let mut changes = parts.observer.changes();
     let mut tasks = JoinSet::new();
     let workers = Workers::default();
-    spawn_new(&parts, &workers, &mut tasks);
+    let spawn_new = |tasks: &mut JoinSet<ObjectKey>| spawn_new(&parts, &workers, tasks, &cancel);
+    spawn_new(&mut tasks);
     loop {
         tokio::select! {
             () = cancel.cancelled() => break,
@@ -125,22 +127,22 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
             change = changes.recv() => match change {
                 Ok(change) => {
                     if change.key.kind == "Migration" && change.key.group == api::GROUP {
-                        spawn_new(&parts, &workers, &mut tasks);
+                        spawn_new(&mut tasks);
                     }
                     workers.wake(&change.key);
                 }
                 Err(RecvError::Lagged(_)) => {
-                    spawn_new(&parts, &workers, &mut tasks);
+                    spawn_new(&mut tasks);
                     workers.wake_all();
                 }
                 Err(RecvError::Closed) => break,
             }
         }
     }
-    tasks.shutdown().await;
+    while tasks.join_next().await.is_some() {}
 }
 
-fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>) {
+fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>, stop: &CancellationToken) {
     for object in parts.observer.list(api::GROUP, "Migration") {
         let key = ObjectKey {
             group: api::GROUP.to_owned(),
@@ -149,13 +151,14 @@ fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>) {
             name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         };
         if let Some(interest) = workers.begin(&key) {
-            let parts = parts.clone();
+            let (parts, stop) = (parts.clone(), stop.clone());
             tasks.spawn(async move {
                 Box::pin(
                     Worker {
                         parts,
                         key: key.clone(),
                         trouble: None,
+                        stop,
                     }
                     .run(&interest),
                 )
@@ -184,11 +187,14 @@ struct Worker {
     key: ObjectKey,
     /// Why the last effect failed, until one succeeds.
     trouble: Option<String>,
+    /// Once cancelled, no write is begun.
+    stop: CancellationToken,
 }
 
 impl Worker {
     async fn run(&mut self, interest: &Interest) {
-        loop {
+        let stop = self.stop.clone();
+        while !stop.is_cancelled() {
             let heard = interest.heard();
             let pass = match Box::pin(self.pass(interest)).await {
                 Ok(pass) => pass,
@@ -198,13 +204,17 @@ impl Worker {
                     Pass::Recheck(TROUBLE)
                 }
             };
-            match pass {
-                Pass::Again => tokio::task::yield_now().await,
+            let rest = match pass {
+                Pass::Again => Duration::ZERO,
                 Pass::Gone => return,
-                Pass::Idle => heard.await,
-                Pass::Recheck(after) => {
-                    let _ = tokio::time::timeout(after, heard).await;
-                }
+                Pass::Idle => Duration::MAX,
+                Pass::Recheck(after) => after,
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = heard, if !rest.is_zero() => {}
+                () = tokio::time::sleep(rest), if !rest.is_zero() => {}
+                () = tokio::task::yield_now(), if rest.is_zero() => {}
             }
         }
     }
@@ -227,7 +237,10 @@ impl Worker {
         let intent: Migration = serde_json::from_value(raw.clone())
             .map_err(|error| Error::user(format!("{} cannot be read: {error}", self.key)))?;
         let status = intent.status.clone().unwrap_or_default();
-        let world = Box::pin(observe::world(&self.parts, &intent, &status)).await;
+        let world = tokio::select! {
+            () = self.stop.cancelled() => return Ok(Pass::Idle),
+            world = Box::pin(observe::world(&self.parts, &intent, &status)) => world,
+        };
         interest.update(&self.key, &intent, &world);
         let revision = self.parts.templates.revision();
         let step = migration::step(&self.input(&intent, &status, revision.as_deref(), &world));
@@ -239,6 +252,9 @@ impl Worker {
             }
         }
         for effect in &step.effects {
+            if self.stop.is_cancelled() {
+                return Ok(Pass::Idle);
+            }
             let what = format!("{}: {effect}", step.status.phase);
             self.parts.witness.reached(&Point::before(&self.key, &what)).await;
             match execute::send(&self.parts, &intent, effect).await {

@@ -17,8 +17,6 @@ use crate::karmada::{self, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::profile::{self, Profile};
 
-/// The namespace of the tool's own: the canaries are in it.
-pub(super) const OWN_NAMESPACE: &str = "cutover-system";
 /// Where Karmada's controllers keep their leases.
 const KARMADA_NAMESPACE: &str = "karmada-system";
 const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
@@ -57,7 +55,7 @@ pub(super) fn canary_binding(intent: &Migration) -> Option<ObjectKey> {
     Some(ObjectKey {
         group: "work.karmada.io".to_owned(),
         kind: "ResourceBinding".to_owned(),
-        namespace: Some(OWN_NAMESPACE.to_owned()),
+        namespace: Some(api::OWN_NAMESPACE.to_owned()),
         name: meta::binding_name(&name, "ConfigMap"),
     })
 }
@@ -312,7 +310,7 @@ impl Look<'_> {
             Some(key) => {
                 self.get(
                     Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"),
-                    Some(OWN_NAMESPACE),
+                    Some(api::OWN_NAMESPACE),
                     &key.name,
                 )
                 .await

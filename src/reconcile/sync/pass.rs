@@ -31,6 +31,8 @@ impl Sync {
         let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(&keys));
         let mut outcomes = cluster::apply(&self.cluster, Some(&self.observer), self.waves(&plan)).await;
         self.source.locate(&self.placed.objects, &mut outcomes).await;
+        // What wasn't sent because the work ends is no news about the objects.
+        self.cluster.may_write()?;
         let objects = self.results(&plan, outcomes, &keys);
         let report = Arc::new(SyncReport {
             revision,
