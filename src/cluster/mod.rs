@@ -15,7 +15,7 @@ mod observe;
 mod read;
 mod write;
 
-pub use apply::{Failure, Outcome, Write, apply, rehearse};
+pub use apply::{Failure, Outcome, Write, apply, create_namespace, rehearse};
 pub use connect::{Cluster, ConnectOptions, connect};
 pub use discover::{Discovery, Lookup, Served};
 pub use error::Error;

@@ -175,8 +175,28 @@ impl Writer {
         }
     }
 
-    /// Deletes an object, in the background, if it is still the one that was read.
+    /// Deletes an object, and in the background what depends on it, if it is still the one that was read.
     pub async fn delete(&self, served: &Served, object: &Exactly, mode: Mode) -> Result<Written> {
+        self.delete_as(served, object, mode, "Background").await
+    }
+
+    /// Deletes what depends on an object and then the object, if it is still the one that was read.
+    pub async fn delete_with_dependents(
+        &self,
+        served: &Served,
+        object: &Exactly,
+        mode: Mode,
+    ) -> Result<Written> {
+        self.delete_as(served, object, mode, "Foreground").await
+    }
+
+    async fn delete_as(
+        &self,
+        served: &Served,
+        object: &Exactly,
+        mode: Mode,
+        propagation: &str,
+    ) -> Result<Written> {
         let path = item(served, object.namespace.as_deref(), &object.name)?;
         let mut preconditions = json!({});
         if let Some(uid) = &object.uid {
@@ -187,7 +207,7 @@ impl Writer {
         }
         let body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions",
-            "propagationPolicy": "Background", "preconditions": preconditions,
+            "propagationPolicy": propagation, "preconditions": preconditions,
         });
         unless_changed(
             self.send(Method::DELETE, &path, "application/json", &body, mode)

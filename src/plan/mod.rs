@@ -14,7 +14,9 @@
 //! assert!(plan.text(&TextOptions::default()).starts_with("+ Namespace shop  (shop.yaml:1:1)"));
 //! ```
 
+mod annotations;
 mod diff;
+mod health;
 mod json;
 mod mask;
 mod normalise;
@@ -22,20 +24,24 @@ mod order;
 mod overlay;
 mod ownership;
 mod prune;
+mod recreate;
 mod yaml;
 
 use std::fmt;
 
 use serde_json::Value;
 
+pub use annotations::{FORCE_ANNOTATION, Manner, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION};
 pub use diff::{Palette, TextOptions};
+pub use health::{Health, binding_of, health};
 pub use json::{Document, PlannedChange};
 pub use mask::{MASK, mask};
 pub use normalise::normalise;
-pub use order::{Rank, WAVE_ANNOTATION};
+pub use order::{Place, Rank};
 pub use overlay::overlay;
 pub use ownership::{Decision, owned_matches};
 pub use prune::{Guard, MassDeletion, Member, prune};
+pub use recreate::{is_fixed, never_recreated};
 
 use crate::manifest::Manifest;
 use crate::name::{Gvk, Location, ObjectKey, Revision};
@@ -169,6 +175,14 @@ impl Change {
     /// Returns what the object says about its order within its rank; smaller ones come first.
     pub const fn wave(&self) -> i64 {
         self.wave
+    }
+
+    /// Returns where this stands in the order.
+    pub fn place(&self) -> Place {
+        Place {
+            rank: Rank::of(&self.gvk),
+            wave: self.wave,
+        }
     }
 
     /// Returns whether this takes an object away, be it held back or blocked.

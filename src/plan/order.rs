@@ -5,11 +5,9 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::Change;
+use super::annotations::{self, WAVE_ANNOTATION};
 use crate::api::GROUP;
 use crate::name::Gvk;
-
-/// On an object: an integer; within a rank, smaller ones are applied first. None is 0.
-pub const WAVE_ANNOTATION: &str = "cutover.dev/wave";
 
 /// Which kinds are applied before which.
 ///
@@ -53,26 +51,52 @@ impl Rank {
     }
 }
 
+/// Where an object stands in the order: what has a smaller place is applied before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub rank: Rank,
+    pub wave: i64,
+}
+
+impl Place {
+    /// Returns whether what stands here waits until what stands there is healthy, when a sync waits at all.
+    ///
+    /// Only waves wait: what has a lower one, of the same rank or an earlier one. Intents never do: an intent may be
+    /// what heals.
+    pub fn waits_for(self, there: Self) -> bool {
+        self.rank != Rank::Intent && there.rank <= self.rank && there.wave < self.wave
+    }
+}
+
 pub(super) fn wave(object: &Value) -> i64 {
-    object
-        .get("metadata")
-        .and_then(|metadata| {
-            metadata
-                .get("annotations")?
-                .get(WAVE_ANNOTATION)?
-                .as_str()?
-                .parse()
-                .ok()
-        })
+    annotations::of(object, WAVE_ANNOTATION)
+        .and_then(|text| text.parse().ok())
         .unwrap_or(0)
 }
 
 pub(super) fn compare(a: &Change, b: &Change) -> Ordering {
-    let place = |change: &Change| (Rank::of(&change.gvk), change.wave);
-    let forward = || place(a).cmp(&place(b)).then_with(|| a.key.cmp(&b.key));
+    let forward = || a.place().cmp(&b.place()).then_with(|| a.key.cmp(&b.key));
     match (a.is_deletion(), b.is_deletion()) {
         (false, false) => forward(),
         (true, true) => forward().reverse(),
         (a, b) => a.cmp(&b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waves_wait_and_ranks_and_intents_do_not() {
+        let at = |rank, wave| Place { rank, wave };
+        let web = at(Rank::Template, 1);
+        assert!(web.waits_for(at(Rank::Template, 0)));
+        assert!(web.waits_for(at(Rank::Support, 0)));
+        assert!(!web.waits_for(at(Rank::Template, 1)));
+        // A claim of storage is bound only once its workload is there.
+        assert!(!at(Rank::Template, 0).waits_for(at(Rank::Support, 0)));
+        assert!(!at(Rank::Support, 1).waits_for(at(Rank::Template, 0)));
+        assert!(!at(Rank::Intent, 1).waits_for(at(Rank::Template, 0)));
     }
 }

@@ -7,9 +7,9 @@ use crate::manifest::Set;
 use crate::name::{Gvk, ObjectKey};
 
 /// On an object, with the value `true`: it is never pruned.
-const KEEP_ANNOTATION: &str = "cutover.dev/keep";
+pub(super) const KEEP_ANNOTATION: &str = "cutover.dev/keep";
 /// Karmada's webhook refuses to delete what carries this label with the value `Always`.
-const DELETION_PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
+pub(super) const DELETION_PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
 
 /// A live object that a sync applied earlier.
 #[derive(Clone, Debug)]

@@ -14,12 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::records::parse;
 use super::sync::{ObjectReport, ObjectResult, SyncReport};
 use crate::api::{self, Migration, MigrationStatus};
-use crate::cluster::{Change, Observer, Outcome};
+use crate::cluster::{Change, Observer};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
-use crate::report::{self, CommitText, HeldObject, Overview, Problem, SyncOverview, TrailerKey};
+use crate::report::{
+    self, CommitText, HeldObject, Overview, Problem, SyncOverview, TrailerKey, WaitOverview,
+};
 
 /// How long changes are gathered into one commit.
 const GATHER: Duration = Duration::from_millis(300);
@@ -209,6 +211,10 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
         undone += 1;
         problems.extend(problem(key, object));
     }
+    let waiting = waiting(report);
+    for wait in waiting.iter().filter(|wait| wait.overdue) {
+        problems.push(overdue(wait));
+    }
     let held_back = report
         .held_back()
         .map(|(object, by)| HeldObject {
@@ -221,39 +227,53 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
         revision: Some(report.revision.clone()),
         in_sync: report.desired.saturating_sub(undone),
         held_back,
+        waiting,
         problems,
     }
 }
 
-/// What stands between an object and what Git wants of it; one that is held back is listed on its own.
-fn problem(key: &ObjectKey, object: &ObjectReport) -> Option<Problem> {
-    let location = object.source.clone();
-    let said = |message: String| Problem {
-        message: format!("{key}: {message}"),
-        location: location.clone(),
-        hint: None,
-    };
-    match &object.result {
-        ObjectResult::HeldBack { .. }
-        | ObjectResult::Applied(Outcome::Created | Outcome::Configured | Outcome::Unchanged) => None,
-        ObjectResult::Blocked { reason } => Some(said(reason.clone())),
-        ObjectResult::Applied(Outcome::NotServed) => Some(said("nobody serves this kind yet".to_owned())),
-        ObjectResult::Applied(Outcome::Conflict(conflicts)) => {
-            let fields: Vec<_> = conflicts
-                .iter()
-                .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
-                .collect();
-            Some(said(format!(
-                "others own fields that Git wants to change: {}",
-                fields.join(", ")
-            )))
-        }
-        ObjectResult::Applied(Outcome::Failed(failure)) => Some(Problem {
-            message: format!("{key}: {}", failure.message),
-            location: Some(failure.at.clone()),
-            hint: failure.hint.clone(),
-        }),
+/// Returns what waits, everything that waits for the same as one.
+fn waiting(report: &SyncReport) -> Vec<WaitOverview> {
+    let mut waits: BTreeMap<&str, WaitOverview> = BTreeMap::new();
+    for (key, object) in &report.objects {
+        let ObjectResult::Waiting(wait) = &object.result else {
+            continue;
+        };
+        let together = waits.entry(&wait.what).or_insert_with(|| WaitOverview {
+            objects: Vec::new(),
+            what: wait.what.clone(),
+            since: wait.since,
+            until: wait.until,
+            overdue: wait.overdue,
+        });
+        together.objects.push(key.clone());
     }
+    waits.into_values().collect()
+}
+
+fn overdue(wait: &WaitOverview) -> Problem {
+    Problem {
+        message: format!("{}, for longer than it should", wait.sentence()),
+        location: None,
+        hint: Some(
+            "what is waited for has to become healthy or change in Git; until then nothing of it goes on"
+                .to_owned(),
+        ),
+    }
+}
+
+/// What stands between an object and what Git wants of it; what is held back or waits is listed on its own.
+fn problem(key: &ObjectKey, object: &ObjectReport) -> Option<Problem> {
+    let (message, hint) = match &object.result {
+        ObjectResult::HeldBack { .. } | ObjectResult::Waiting(_) => return None,
+        ObjectResult::Blocked { reason } => (reason.clone(), None),
+        ObjectResult::Applied(outcome) => outcome.told(&key.kind)?,
+    };
+    Some(Problem {
+        message: format!("{key}: {message}"),
+        location: object.source.clone(),
+        hint,
+    })
 }
 
 /// A record that has come further than our copy of the intent stays: the copy is from a cache.

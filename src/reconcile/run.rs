@@ -1,5 +1,6 @@
 //! A whole reconciler: the syncs that `cutover.yaml` names, the intents, the status branch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::templates::AllTemplates;
 use super::{GitRecords, settings};
 use crate::api::{self, Phase};
 use crate::cluster::{Cluster, Observer};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::Error;
 use crate::repo::{self, Polling, Repo};
 use crate::tenure::Tenure;
@@ -173,7 +174,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         .within(tenure.clone());
     let mut layout = Layout::new(&options, &repo, &settings.config);
     let going_through = async {
-        layout.sync().await?;
+        layout.sync(&cancel).await?;
         let stop = cancel.child_token();
         let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
         tokio::select! {
@@ -183,7 +184,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         stop.cancel();
         let _ = running.await;
         // What intents held back may be free now.
-        let syncs = layout.sync().await?;
+        let syncs = layout.sync(&cancel).await?;
         let migrations = migrations(&layout.observer);
         Publisher::new(repo.clone(), layout.observer.clone(), layout.reports())
             .once()
@@ -213,15 +214,26 @@ impl Layout {
         for kind in intents::watched() {
             observer.watch(kind);
         }
-        let syncs = config
-            .syncs
-            .iter()
+        let mut syncs: Vec<(String, Sync)> = in_order(&config.syncs)
+            .into_iter()
             .map(|sync| {
                 let selection = Selection::of(config, sync);
                 let made = Sync::new(repo.clone(), options.cluster.clone(), observer.clone(), selection);
                 (sync.name.clone(), made)
             })
             .collect();
+        let reports: BTreeMap<String, _> = syncs
+            .iter()
+            .map(|(name, sync)| (name.clone(), sync.reports()))
+            .collect();
+        for (name, sync) in &mut syncs {
+            let own = config.syncs.iter().find(|own| own.name == *name);
+            for other in own.iter().flat_map(|own| &own.depends_on) {
+                if let Some(reports) = reports.get(other) {
+                    sync.depend_on(other, reports.clone());
+                }
+            }
+        }
         Self {
             repo: repo.clone(),
             observer,
@@ -229,10 +241,12 @@ impl Layout {
         }
     }
 
-    async fn sync(&mut self) -> Result<Vec<(String, Arc<SyncReport>)>, Error> {
+    /// Brings every sync to the newest revision, the same for all; those that others depend on first.
+    async fn sync(&mut self, cancel: &CancellationToken) -> Result<Vec<(String, Arc<SyncReport>)>, Error> {
+        let revision = self.repo.fetch().await?.revision;
         let mut reports = Vec::new();
         for (name, sync) in &mut self.syncs {
-            reports.push((name.clone(), sync.once().await?));
+            reports.push((name.clone(), sync.finish(revision.clone(), cancel).await?));
         }
         Ok(reports)
     }
@@ -275,6 +289,20 @@ impl Layout {
     }
 }
 
+/// Returns the syncs so that each comes after those that it depends on. Their order is kept otherwise.
+fn in_order(syncs: &[config::Sync]) -> Vec<&config::Sync> {
+    let mut ordered: Vec<&config::Sync> = Vec::new();
+    // `cutover.yaml` is refused when syncs wait for each other, so every round adds one.
+    for _ in syncs {
+        let is_in = |name: &String| ordered.iter().any(|sync| sync.name == *name);
+        let next = syncs
+            .iter()
+            .find(|sync| !is_in(&sync.name) && sync.depends_on.iter().all(is_in));
+        ordered.extend(next);
+    }
+    ordered
+}
+
 /// Ends when no intent goes on by itself: ended, paused, or waiting for somebody's approval.
 async fn settled(observer: &Observer) {
     let still = |observer: &Observer| {
@@ -305,4 +333,25 @@ fn migrations(observer: &Observer) -> Vec<(String, String, Phase)> {
             )
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_come_after_what_they_depend_on() {
+        let sync = |name: &str, depends_on: &[&str]| config::Sync {
+            depends_on: depends_on.iter().map(|&name| name.to_owned()).collect(),
+            ..config::Sync::named(name)
+        };
+        let syncs = [
+            sync("apps", &["base", "crds"]),
+            sync("base", &["crds"]),
+            sync("alone", &[]),
+            sync("crds", &[]),
+        ];
+        let names: Vec<_> = in_order(&syncs).iter().map(|sync| sync.name.as_str()).collect();
+        assert_eq!(names, ["alone", "crds", "base", "apps"]);
+    }
 }

@@ -4,36 +4,46 @@
 //! API server; and nothing happened costs nothing. Objects that an intent holds are left to it (`intent::hold_back`).
 
 mod decide;
+mod depend;
 mod desired;
 mod dirty;
+mod namespaces;
 mod pass;
 mod placed;
 mod preview;
 mod report;
 mod source;
+mod standing;
+mod waves;
 
 pub use desired::{Desired, DesiredFeed, Selection};
 pub use preview::{Plan, plan_revision};
-pub use report::{ObjectReport, ObjectResult, Problem, SyncReport};
+pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api;
-use crate::cluster::{self, Cluster, Form, Keep, Observer, Watched};
+use crate::cluster::{self, Cluster, Form, Keep, KeepManagedFields, Observer, Watched};
+use crate::config::{self, Interval};
 use crate::error::Error;
 use crate::name::{Gvk, ObjectKey, Revision};
+use crate::plan::Manner;
 use crate::repo::{Polling, Repo, Tick};
 use decide::{HOLDING, Held, Settled};
+use depend::Dependency;
 use dirty::Dirty;
 use placed::{Kinds, Moved, Placed};
 use source::Source;
+use standing::Standing;
+use waves::Waves;
 
 /// How long a pass waits for the first list of a kind.
 const LISTED_WITHIN: Duration = Duration::from_secs(20);
@@ -42,6 +52,8 @@ const GATHER: Duration = Duration::from_millis(20);
 /// After a pass that left something undone: the first delay, and the longest.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
 
+/// The kind that says which other kinds are served.
+const DEFINITION: &str = "CustomResourceDefinition";
 /// How many objects of a new revision are placed at a time.
 const TOGETHER: usize = 1024;
 
@@ -62,8 +74,18 @@ pub struct Sync {
     intents_moved: bool,
     /// Objects that Git doesn't mention any more.
     dropped: BTreeSet<ObjectKey>,
-    /// Objects that could not be brought in sync, with where they stand.
-    standing: BTreeMap<ObjectKey, ObjectReport>,
+    /// Objects that are not in sync.
+    standing: Standing,
+    waves: Waves,
+    /// The syncs that have to be in sync first.
+    dependencies: Vec<Dependency>,
+    /// What is waited for of them.
+    others: Option<Arc<Wait>>,
+    /// How objects are applied that don't say so themselves.
+    manner: Manner,
+    creates_namespaces: bool,
+    /// The content for which an object was deleted, to be created anew.
+    recreated: BTreeMap<ObjectKey, String>,
     desired: watch::Sender<Option<Arc<Desired>>>,
     reports: watch::Sender<Option<Arc<SyncReport>>>,
     failures: u32,
@@ -71,8 +93,16 @@ pub struct Sync {
 
 impl Sync {
     pub fn new(repo: Repo, cluster: Cluster, observer: Observer, selection: Selection) -> Self {
+        let own = selection.own();
         Self {
             changes: observer.changes(),
+            waves: Waves::new(own.and_then(|own| own.wait.as_ref()).map(Interval::duration)),
+            dependencies: Vec::new(),
+            others: None,
+            manner: own.map(manner).unwrap_or_default(),
+            creates_namespaces: own.is_some_and(|own| own.create_namespaces),
+            recreated: BTreeMap::new(),
+            standing: Standing::new(cluster.limits().seed),
             cluster,
             observer,
             source: Source::new(repo, selection),
@@ -83,7 +113,6 @@ impl Sync {
             dirty: Dirty::default(),
             intents_moved: true,
             dropped: BTreeSet::new(),
-            standing: BTreeMap::new(),
             desired: watch::Sender::new(None),
             reports: watch::Sender::new(None),
             failures: 0,
@@ -100,10 +129,39 @@ impl Sync {
         self.reports.subscribe()
     }
 
+    /// Lets this one wait for another one, whenever there is a new revision.
+    pub fn depend_on(&mut self, name: &str, reports: watch::Receiver<Option<Arc<SyncReport>>>) {
+        self.dependencies.push(Dependency {
+            name: name.to_owned(),
+            reports,
+        });
+    }
+
     /// Fetches, and brings the API server to the newest revision. When nothing happened there and in Git, it sends nothing.
     pub async fn once(&mut self) -> Result<Arc<SyncReport>, Error> {
         let fetched = self.source.repo.fetch().await?;
         self.reach(fetched.revision).await
+    }
+
+    /// Brings the API server to a revision and goes on until nothing is left that comes by itself within its time.
+    pub async fn finish(
+        &mut self,
+        revision: Revision,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<SyncReport>, Error> {
+        let mut report = self.reach(revision).await?;
+        while let Some(deadline) = self.waves.next_deadline().filter(|_| self.standing.has_waiting()) {
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                change = self.changes.recv() => {
+                    self.take_change(change)?;
+                    tokio::time::sleep(GATHER).await;
+                }
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+            report = self.look_again().await?;
+        }
+        Ok(report)
     }
 
     async fn reach(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
@@ -119,8 +177,10 @@ impl Sync {
         let mut again: Option<Instant> = None;
         let mut told: Vec<Problem> = Vec::new();
         loop {
+            let next = [again, self.standing.next_try(), self.waves.next_deadline()];
+            let next = next.into_iter().flatten().min();
             let due = async {
-                match again {
+                match next {
                     Some(at) => tokio::time::sleep_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -141,19 +201,14 @@ impl Sync {
                     outcome
                 }
                 change = self.changes.recv() => {
-                    match change {
-                        Ok(change) => self.hear(change.key),
-                        Err(RecvError::Lagged(_)) => self.hear_all(),
-                        Err(RecvError::Closed) => return,
+                    if self.take_change(change).is_err() {
+                        return;
                     }
                     tokio::time::sleep(GATHER).await;
                     self.look_again().await
                 }
-                () = due => {
-                    let undone = self.standing.iter().filter(|(_, report)| is_worth_repeating(report));
-                    self.dirty.extend(undone.map(|(key, _)| key.clone()));
-                    self.look_again().await
-                }
+                () = depend::reported(&mut self.dependencies) => self.look_again().await,
+                () = due => self.look_again().await,
             };
             if let Ok(report) = &outcome
                 && report.problems != told
@@ -165,10 +220,9 @@ impl Sync {
         }
     }
 
-    /// Returns when to try again what was left undone.
+    /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
-        let undone = !ok || !self.held.is_known() || self.standing.values().any(is_worth_repeating);
-        if !undone {
+        if ok && self.held.is_known() {
             self.failures = 0;
             return None;
         }
@@ -180,16 +234,42 @@ impl Sync {
         Some(Instant::now() + delay)
     }
 
+    fn take_change(&mut self, change: Result<cluster::Change, RecvError>) -> Result<(), Error> {
+        match change {
+            Ok(change) => self.hear(change.key),
+            Err(RecvError::Lagged(_)) => self.hear_all(),
+            Err(RecvError::Closed) => return Err(Error::internal("the watches have ended")),
+        }
+        Ok(())
+    }
+
     fn hear(&mut self, key: ObjectKey) {
-        let holds = key.group == api::GROUP && HOLDING.contains(&key.kind.as_str());
-        self.intents_moved |= holds;
-        if holds || self.placed.objects.contains_key(&key) {
+        match (key.group.as_str(), key.kind.as_str()) {
+            (api::GROUP, kind) if HOLDING.contains(&kind) => {
+                self.intents_moved = true;
+                return self.dirty.insert(key);
+            }
+            ("apiextensions.k8s.io", DEFINITION) => {
+                let group = key.name.split_once('.').map(|(_, group)| group);
+                self.standing.may_be_served(group, Instant::now());
+                self.observer.look_again();
+            }
+            ("work.karmada.io", "ResourceBinding") if self.waves.care() => {
+                let template = self.observer.get(&key).and_then(|binding| template_of(&binding));
+                let objects = &self.placed.objects;
+                self.dirty
+                    .extend(template.filter(|key| objects.contains_key(key)));
+            }
+            _ => {}
+        }
+        if self.placed.objects.contains_key(&key) {
             self.dirty.insert(key);
         }
     }
 
     fn hear_all(&mut self) {
         self.intents_moved = true;
+        self.standing.may_be_served(None, Instant::now());
         self.dirty.insert_all();
     }
 
@@ -209,8 +289,10 @@ impl Sync {
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
+        self.dirty.extend(self.standing.due(Instant::now()));
         let last = self.reports.borrow().clone();
-        match last.filter(|last| self.dirty.is_empty() && last.revision == revision && self.held.is_known()) {
+        let is_idle = self.dirty.is_empty() && self.held.is_known() && !self.standing.has_waiting();
+        match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),
             None => self.pass(revision).await,
         }
@@ -224,6 +306,9 @@ impl Sync {
         if is_first {
             self.dirty.insert_all();
         }
+        self.waves.begin();
+        // It may be this very revision that what failed was in need of.
+        self.dirty.extend(self.standing.try_all());
         for some in touched.chunks(TOGETHER) {
             let keys = some.iter().map(|entry| &entry.key);
             let moved = self.placed.update(&self.source, &self.kinds, keys);
@@ -242,14 +327,23 @@ impl Sync {
             let moved = self.placed.rescope(&self.source, &self.kinds, &news);
             self.take_in(moved);
         }
+        // While Git has kinds that nobody serves, a word on every CRD that comes.
+        if !self.kinds.are_all_known(&self.source.kinds()) {
+            self.watch_beside(Gvk::new("apiextensions.k8s.io/v1", DEFINITION), Form::Version);
+        }
     }
 
     fn take_in(&mut self, moved: Moved) {
+        if self.waves.care() || !self.dependencies.is_empty() {
+            self.waves.pending.extend(moved.changed.iter().cloned());
+        }
         self.dirty.extend(moved.changed);
         let (placed, source) = (&self.placed, &self.source);
         let gone = moved.gone.into_iter();
         for key in gone.filter(|key| !placed.may_want(key) && !source.mentions(key)) {
             self.standing.remove(&key);
+            self.waves.forget(&key);
+            self.recreated.remove(&key);
             self.dropped.insert(key);
         }
     }
@@ -261,17 +355,35 @@ impl Sync {
                 ..Watched::all(Gvk::new(api::API_VERSION, kind))
             });
         }
-        // What is decided here doesn't depend on a status; whether something is healthy does.
-        let keep = Keep {
-            status: self.source.selection.waits(),
-            ..Keep::ALL
-        };
+        // What is decided here doesn't depend on a status; whether something is healthy, or a kind served, does.
         for gvk in self.source.set.kinds() {
+            let keep = Keep {
+                status: self.waves.care() || gvk.kind == DEFINITION,
+                ..Keep::ALL
+            };
             self.observer.watch(Watched {
                 keep,
                 ..Watched::all(gvk.clone())
             });
         }
+        if self.waves.care() {
+            self.watch_beside(Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"), Form::Packed);
+        }
+        if self.creates_namespaces {
+            self.watch_beside(Gvk::new("v1", namespaces::KIND), Form::Version);
+        }
+    }
+
+    /// Watches what isn't compared with Git.
+    fn watch_beside(&self, gvk: Gvk, form: Form) {
+        self.observer.watch(Watched {
+            keep: Keep {
+                managed_fields: KeepManagedFields::None,
+                status: form != Form::Version,
+            },
+            form,
+            ..Watched::all(gvk)
+        });
     }
 
     /// Tells what Git wants now. Objects that stand somewhere else in it than was reported are looked at again.
@@ -280,8 +392,9 @@ impl Sync {
         let thawed = self.placed.freeze(&self.source, &self.kinds);
         self.dirty.extend(thawed);
         let (placed, dirty) = (&self.placed, &mut self.dirty);
+        self.standing.retain(|key| placed.may_want(key));
         self.dropped.retain(|key| !placed.may_want(key));
-        for (key, report) in &self.standing {
+        for (key, report) in self.standing.reports() {
             if placed.objects.get(key).map(|entry| entry.source()) != report.source {
                 dirty.insert(key.clone());
             }
@@ -308,11 +421,21 @@ fn log(tick: Tick, outcome: &Result<Arc<SyncReport>, Error>) {
     }
 }
 
-/// Held-back objects are looked at when their intent changes; blocked and failed ones may go better later.
-fn is_worth_repeating(report: &ObjectReport) -> bool {
-    match &report.result {
-        ObjectResult::Applied(outcome) => outcome.is_worth_repeating(),
-        ObjectResult::HeldBack { .. } => false,
-        ObjectResult::Blocked { .. } => true,
+const fn manner(own: &config::Sync) -> Manner {
+    Manner {
+        force: own.force,
+        recreate: own.recreate,
     }
+}
+
+/// Returns the key of the object that a binding is for.
+fn template_of(binding: &Value) -> Option<ObjectKey> {
+    let resource = &binding["spec"]["resource"];
+    let gvk = Gvk::new(resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
+    Some(ObjectKey {
+        group: gvk.group,
+        kind: gvk.kind,
+        namespace: resource["namespace"].as_str().map(str::to_owned),
+        name: resource["name"].as_str()?.to_owned(),
+    })
 }

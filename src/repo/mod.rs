@@ -212,6 +212,15 @@ impl Repo {
         blocking(move || mirror.contents(&blobs, make)).await
     }
 
+    /// Returns whether a revision has another one in its history, or is that one.
+    pub async fn contains(&self, newer: Revision, older: Revision) -> Result<bool, Error> {
+        self.read_mirror(move |repo, _| {
+            let id = |revision| Ok::<_, Error>(tree::commit(repo, revision)?.id());
+            log::contains(repo, id(&newer)?, id(&older)?)
+        })
+        .await
+    }
+
     /// Returns who made a revision, when and why.
     pub async fn commit(&self, revision: Revision) -> Result<CommitInfo, Error> {
         self.read_mirror(move |repo, _| log::info(repo, &revision)).await

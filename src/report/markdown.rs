@@ -64,7 +64,7 @@ fn syncs(page: &mut String, syncs: &[SyncOverview]) {
     if syncs.is_empty() {
         return;
     }
-    page.push_str("## Syncs\n\n| Sync | Applied | In sync | Held back | Problems |\n|---|---|--:|--:|--:|\n");
+    page.push_str("## Syncs\n\n| Sync | Revision | In sync | Held back | Waiting | Problems |\n|---|---|--:|--:|--:|--:|\n");
     for sync in syncs {
         let revision = match &sync.revision {
             Some(revision) => format!("`{}`", revision.short()),
@@ -72,10 +72,11 @@ fn syncs(page: &mut String, syncs: &[SyncOverview]) {
         };
         let _ = writeln!(
             page,
-            "| {} | {revision} | {} | {} | {} |",
+            "| {} | {revision} | {} | {} | {} | {} |",
             escape(&sync.name),
             sync.in_sync,
             sync.held_back.len(),
+            sync.waiting.iter().map(|wait| wait.objects.len()).sum::<usize>(),
             sync.problems.len()
         );
     }
@@ -89,10 +90,16 @@ fn syncs(page: &mut String, syncs: &[SyncOverview]) {
                 escape(&held.by)
             );
         }
+        for wait in sync.waiting.iter().filter(|wait| !wait.overdue) {
+            let until = wait
+                .until
+                .map_or_else(String::new, |until| format!(", until {}", instant(until)));
+            let _ = writeln!(page, "- ⏳ {}{until}.", escape(&wait.sentence()));
+        }
         for problem in &sync.problems {
             page.push_str(&problem_item(problem));
         }
-        if !sync.held_back.is_empty() || !sync.problems.is_empty() {
+        if !sync.held_back.is_empty() || !sync.waiting.is_empty() || !sync.problems.is_empty() {
             page.push('\n');
         }
     }

@@ -46,6 +46,8 @@ pub struct SyncOverview {
     pub in_sync: usize,
     /// What an intent holds back, and which.
     pub held_back: Vec<HeldObject>,
+    /// What waits for its turn.
+    pub waiting: Vec<WaitOverview>,
     pub problems: Vec<Problem>,
 }
 
@@ -55,6 +57,30 @@ pub struct HeldObject {
     pub object: ObjectKey,
     /// For instance `Migration shop/orders-to-west`.
     pub by: String,
+}
+
+/// Objects whose turn has not come, and what they all wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitOverview {
+    pub objects: Vec<ObjectKey>,
+    /// For instance `Deployment shop/web: 1 of 3 replicas updated`.
+    pub what: String,
+    pub since: jiff::Timestamp,
+    /// How long that is as it should be.
+    pub until: Option<jiff::Timestamp>,
+    pub overdue: bool,
+}
+
+impl WaitOverview {
+    /// Returns the wait as a sentence without its end: `ConfigMap shop/a waits since … for …`.
+    pub fn sentence(&self) -> String {
+        let waits = match self.objects.as_slice() {
+            [only] => format!("{only} waits"),
+            [first, rest @ ..] => format!("{first} and {} more wait", rest.len()),
+            [] => "nothing waits".to_owned(),
+        };
+        format!("{waits} since {} for {}", instant(self.since), self.what)
+    }
 }
 
 /// Why a file or an object is not as Git wants it.

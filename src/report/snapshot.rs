@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Overview, Problem, SyncOverview, names, record_path, route, since, status};
+use super::{Overview, Problem, SyncOverview, WaitOverview, names, record_path, route, since, status};
 use crate::api::{Migration, Phase, WaitingFor, WorkloadRef};
 use crate::name::{Location, Revision};
 
@@ -30,8 +30,27 @@ struct SyncSnapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     held_back: Vec<HeldSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waiting: Vec<WaitSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<ProblemSnapshot>,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct WaitSnapshot {
+    #[serde(rename = "for")]
+    what: String,
+    since: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    overdue: bool,
+    /// How many objects wait; the first of them follow.
+    count: usize,
+    objects: Vec<String>,
+}
+
+/// How many objects that wait for the same are named.
+const NAMED: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct HeldSnapshot {
@@ -96,7 +115,21 @@ impl SyncSnapshot {
                     by: held.by.clone(),
                 })
                 .collect(),
+            waiting: sync.waiting.iter().map(WaitSnapshot::of).collect(),
             problems: sync.problems.iter().map(ProblemSnapshot::of).collect(),
+        }
+    }
+}
+
+impl WaitSnapshot {
+    fn of(wait: &WaitOverview) -> Self {
+        Self {
+            what: wait.what.clone(),
+            since: wait.since,
+            until: wait.until,
+            overdue: wait.overdue,
+            count: wait.objects.len(),
+            objects: wait.objects.iter().take(NAMED).map(ToString::to_string).collect(),
         }
     }
 }
@@ -155,7 +188,12 @@ pub enum TrailerKey {
 /// Returns whether something has happened that people are told of at once: a revision, a phase, a problem, a finding. Why
 /// something waits, and what the journal notes on the way, is not.
 pub fn is_news(before: &Overview, after: &Overview) -> bool {
-    let (was, is) = (Snapshot::of(before), Snapshot::of(after));
+    let told = |overview: &Overview| {
+        let mut snapshot = Snapshot::of(overview);
+        snapshot.syncs.iter_mut().for_each(|sync| sync.waiting.clear());
+        snapshot
+    };
+    let (was, is) = (told(before), told(after));
     let findings = |overview: &Overview| -> Vec<_> {
         let of = |migration| status(migration).findings.clone();
         overview.migrations.iter().map(of).collect()

@@ -29,12 +29,16 @@ pub fn status_text(overview: &Overview) -> String {
             .map_or("never applied", |revision| revision.short());
         let _ = writeln!(
             text,
-            "{}  {revision}  in sync: {}, held back: {}, problems: {}",
+            "{}  {revision}  in sync: {}, held back: {}, waiting: {}, problems: {}",
             styled(NAME, &sync.name),
             sync.in_sync,
             sync.held_back.len(),
+            sync.waiting.iter().map(|wait| wait.objects.len()).sum::<usize>(),
             sync.problems.len()
         );
+        for wait in sync.waiting.iter().filter(|wait| !wait.overdue) {
+            let _ = writeln!(text, "  {}", styled(BUSY, wait.sentence()));
+        }
         for problem in &sync.problems {
             let _ = writeln!(text, "  {}", styled(BAD, &problem.message));
             if let Some(location) = &problem.location {

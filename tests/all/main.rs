@@ -3,6 +3,7 @@
 
 mod support;
 
+mod apply;
 mod architecture;
 mod cli;
 mod cluster;

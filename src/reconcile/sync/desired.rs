@@ -42,10 +42,10 @@ impl Selection {
         }
     }
 
-    /// Returns whether waves wait for the objects of those before to be healthy.
-    pub(super) fn waits(&self) -> bool {
-        let mut syncs = self.config.syncs.iter();
-        syncs.any(|sync| sync.wait.is_some() && self.sync.as_ref().is_none_or(|name| *name == sync.name))
+    /// Returns the settings of this sync.
+    pub(super) fn own(&self) -> Option<&config::Sync> {
+        let name = self.sync.as_ref()?;
+        self.config.syncs.iter().find(|sync| sync.name == *name)
     }
 
     /// Returns whether a file is meant for the cluster, and for this sync.

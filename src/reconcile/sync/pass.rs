@@ -1,45 +1,57 @@
-//! One pass: decides about every object that something happened to, writes what is to be written, and reports.
+//! One pass: decides about every object that something happened to, writes what has its turn, and reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::decide::{Decider, Held};
 use super::dirty::Dirty;
-use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport};
-use crate::cluster::{self, Outcome, Write};
+use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
+use crate::cluster::{self, Failure, Outcome, Write};
 use crate::error::Error;
-use crate::name::{ObjectKey, Revision};
-use crate::plan::{Action, Change, ChangeSet, Rank};
+use crate::intent::record::digest;
+use crate::manifest::Entry;
+use crate::name::{Location, ObjectKey, Revision};
+use crate::plan::{Action, Change, ChangeSet, Health, Place, Rank, WAVE_ANNOTATION, health, normalise};
+
+/// How long what comes after a CRD waits at once for its kind to be served; longer, and it is tried again later.
+const SERVED_WITHIN: Duration = Duration::from_secs(2);
+
+/// What became of the objects that a pass looked at.
+type Results = BTreeMap<ObjectKey, ObjectReport>;
 
 impl Sync {
-    /// Decides about every object that something happened to, and writes what is to be written.
+    /// Decides about every object that something happened to, and writes what has its turn. What that lets go on has
+    /// its turn at once.
     pub(super) async fn pass(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
         let started_at = Timestamp::now();
         self.observer.heard(LISTED_WITHIN).await;
-        self.find_new_kinds(&revision).await;
-        self.look_at_intents();
-        let keys = std::mem::take(&mut self.dirty);
-        let decider = Decider {
-            observer: &self.observer,
-            placed: &self.placed,
-            kinds: &self.kinds,
-            held: &self.held,
-            settled: &self.settled,
-        };
-        let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(&keys));
-        let mut outcomes = cluster::apply(&self.cluster, Some(&self.observer), self.waves(&plan)).await;
-        self.source.locate(&self.placed.objects, &mut outcomes).await;
-        // What wasn't sent because the work ends is no news about the objects.
-        self.cluster.may_write()?;
-        let objects = self.results(&plan, outcomes, &keys);
+        let mut results = Results::new();
+        loop {
+            self.find_new_kinds(&revision).await;
+            self.look_at_intents();
+            let lacking = depend::lacking(&self.dependencies, &self.source.repo, &revision).await;
+            self.others = self.waves.syncs(lacking);
+            let mut keys = std::mem::take(&mut self.dirty);
+            keys.extend(self.released());
+            self.round(&revision, &keys, &mut results).await;
+            if self.dirty.is_empty() && self.released().is_empty() {
+                break;
+            }
+        }
+        let standing = self.standing.reports();
+        results.extend(standing.map(|(key, report)| (key.clone(), report.clone())));
         let report = Arc::new(SyncReport {
             revision,
             started_at,
             finished_at: Timestamp::now(),
-            objects,
+            objects: results,
             desired: self.placed.objects.len(),
+            ailing: self.waves.ailing(),
             problems: self.source.problems(),
             orphaned: self.orphaned(),
         });
@@ -49,7 +61,10 @@ impl Sync {
 
     /// A kind that wasn't served may be now: then its objects may belong into another namespace.
     async fn find_new_kinds(&mut self, revision: &Revision) {
-        if self.kinds.are_all_known(&self.source.kinds()) {
+        let is_served = |entry: &Arc<Entry>| self.kinds.of_key(&entry.key).is_some();
+        if self.kinds.are_all_known(&self.source.kinds())
+            || self.dirty.of(&self.placed.objects).all(is_served)
+        {
             return;
         }
         self.find_out_kinds().await;
@@ -71,61 +86,228 @@ impl Sync {
         self.held = held;
     }
 
-    fn waves(&self, plan: &ChangeSet) -> Vec<Vec<Write>> {
-        let mut waves: BTreeMap<(Rank, i64), Vec<Write>> = BTreeMap::new();
+    /// Looks at objects once.
+    async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) {
+        let decider = Decider {
+            observer: &self.observer,
+            placed: &self.placed,
+            kinds: &self.kinds,
+            held: &self.held,
+            settled: &self.settled,
+        };
+        let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(keys));
+        self.leave_unchanged(keys, &plan);
+        let mut stages: BTreeMap<Place, Vec<Write>> = BTreeMap::new();
         for change in &plan.changes {
-            if !matches!(change.action, Action::Create | Action::Configure) {
-                continue;
-            }
-            if let Some(entry) = self.placed.objects.get(&change.key) {
-                let write = Write {
-                    entry: Arc::clone(entry),
-                    live: self.observer.version(&change.key),
-                };
-                waves
-                    .entry((Rank::of(&change.gvk), change.wave()))
-                    .or_default()
-                    .push(write);
+            if let Some(write) = self.sort(change) {
+                stages.entry(change.place()).or_default().push(write);
             }
         }
-        waves.into_values().collect()
+        while let Some((place, writes)) = stages.pop_first() {
+            let written = self.stage(place, writes, results).await;
+            if place.rank == Rank::Definition && !written.is_empty() {
+                // What comes after may be of a kind that is known only now.
+                self.served(&written).await;
+                let later = stages.into_values().flatten();
+                self.dirty.extend(later.map(|write| write.entry.key.clone()));
+                return;
+            }
+        }
     }
 
-    fn results(
+    /// Takes in that objects are as Git wants them: those that were looked at, and of which nothing is said.
+    fn leave_unchanged(&mut self, keys: &Dirty, plan: &ChangeSet) {
+        let changes: BTreeSet<&ObjectKey> = plan.changes.iter().map(|change| &change.key).collect();
+        let is_undone = |key: &ObjectKey| !keys.contains(key) || changes.contains(key);
+        self.waves.pending.retain(is_undone);
+        self.standing.retain(is_undone);
+        if self.waves.care() {
+            for entry in keys.of(&self.placed.objects) {
+                let live = self.observer.get(&entry.key);
+                self.waves
+                    .judge(&entry.key, place_of(entry), live.as_deref(), &self.observer);
+            }
+        }
+    }
+
+    /// Returns the write that a change asks for; takes in where the object stands when there is none.
+    fn sort(&mut self, change: &Change) -> Option<Write> {
+        let (key, place) = (&change.key, change.place());
+        let live = self.observer.get(key);
+        let stands = match &change.action {
+            Action::Create | Action::Configure => match self.waves.going(key, live.as_deref()) {
+                Some(wait) => ObjectResult::Waiting(wait),
+                None => return self.write(change, live.as_deref()),
+            },
+            Action::HeldBack { by } => ObjectResult::HeldBack { by: by.clone() },
+            Action::Blocked { reason } => ObjectResult::Blocked {
+                reason: reason.clone(),
+            },
+            Action::Unchanged | Action::Delete | Action::Recreate { .. } => return None,
+        };
+        self.stands(key, place, change.source.clone(), stands, None);
+        None
+    }
+
+    /// Returns the write of an object, unless exactly this was tried and refused a moment ago.
+    fn write(&mut self, change: &Change, live: Option<&Value>) -> Option<Write> {
+        let entry = self.placed.objects.get(&change.key)?;
+        let rests = self.standing.was_tried(&change.key)
+            && self
+                .standing
+                .rests(&change.key, &attempt(&entry.value(), live), Instant::now());
+        if rests {
+            return None;
+        }
+        let recreated = self.recreated.get(&change.key);
+        Some(Write {
+            entry: Arc::clone(entry),
+            live: live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned())),
+            manner: self.manner,
+            recreated: recreated.is_some_and(|content| *content == digest(&entry.value())),
+        })
+    }
+
+    /// Writes what has its turn of one place in the order, and returns it; what hasn't is said to wait.
+    async fn stage(&mut self, place: Place, writes: Vec<Write>, results: &mut Results) -> Vec<Arc<Entry>> {
+        let wait = self.turn(place);
+        let is_due = |write: &Write| wait.is_none() || !self.waves.pending.contains(&write.entry.key);
+        let (due, waiting): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_due);
+        for write in waiting {
+            if let Some(wait) = &wait {
+                let source = Some(write.entry.source());
+                let waits = ObjectResult::Waiting(Arc::clone(wait));
+                self.stands(&write.entry.key, place, source, waits, None);
+            }
+        }
+        let (due, homeless) = self.with_namespaces(due).await;
+        let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
+        let mut outcomes = cluster::apply(&self.cluster, Some(&self.observer), due).await;
+        outcomes.extend(homeless);
+        self.source.locate(&self.placed.objects, &mut outcomes).await;
+        for (key, outcome) in outcomes {
+            self.applied(key, place, outcome, results);
+        }
+        written
+    }
+
+    /// Returns what a place has to wait for.
+    fn turn(&mut self, place: Place) -> Option<Arc<Wait>> {
+        let others = self.others.clone();
+        others.or_else(|| self.waves.gate(place, &self.standing))
+    }
+
+    /// Creates the namespaces that are missing, if that was asked for. What is to go into one that can't be created
+    /// isn't tried.
+    async fn with_namespaces(&self, writes: Vec<Write>) -> (Vec<Write>, BTreeMap<ObjectKey, Outcome>) {
+        if !self.creates_namespaces {
+            return (writes, BTreeMap::new());
+        }
+        let objects = writes.iter().map(|write| &write.entry);
+        let missing = namespaces::missing(objects, &self.placed, &self.observer);
+        let failed = namespaces::create(&self.cluster, &self.observer, missing).await;
+        let error = |write: &Write| failed.get(write.entry.key.namespace.as_ref()?);
+        let (homeless, writes): (Vec<_>, Vec<_>) =
+            writes.into_iter().partition(|write| error(write).is_some());
+        let homeless = homeless.iter().filter_map(|write| {
+            let error = error(write)?;
+            let outcome = Outcome::Failed(Failure {
+                message: format!("its namespace cannot be created: {error}"),
+                hint: error.hint().map(str::to_owned),
+                at: write.entry.source(),
+                field: None,
+                passing: true,
+                fixed: Vec::new(),
+            });
+            Some((write.entry.key.clone(), outcome))
+        });
+        let homeless = homeless.collect();
+        (writes, homeless)
+    }
+
+    /// Waits a moment for the kinds of CRDs to be served.
+    async fn served(&self, definitions: &[Arc<Entry>]) {
+        self.observer.look_again();
+        let is_open = |observer: &cluster::Observer, entry: &Arc<Entry>| {
+            let live = observer.get(&entry.key);
+            live.is_some_and(|live| matches!(health(&live, || None), Health::Progressing(_)))
+        };
+        self.observer
+            .until(SERVED_WITHIN, |observer| {
+                !definitions.iter().any(|entry| is_open(observer, entry))
+            })
+            .await;
+    }
+
+    /// Takes in what became of a write.
+    fn applied(&mut self, key: ObjectKey, place: Place, outcome: Outcome, results: &mut Results) {
+        let Some(entry) = self.placed.objects.get(&key).map(Arc::clone) else {
+            return;
+        };
+        let live = self.observer.get(&key);
+        let source = Some(entry.source());
+        if let Outcome::Recreating { uid } = &outcome {
+            self.recreated.insert(key.clone(), digest(&entry.value()));
+            self.waves.leaves(&key, uid.clone());
+            if let Some(wait) = self.waves.going(&key, live.as_deref()) {
+                return self.stands(&key, place, source, ObjectResult::Waiting(wait), None);
+            }
+        }
+        if outcome.is_in_sync() {
+            if let Some(live) = &live {
+                self.settled.remember(&entry.manifest(), live);
+            }
+            let result = ObjectResult::Applied(outcome);
+            results.insert(key.clone(), ObjectReport { source, result });
+            self.done(&key);
+        } else {
+            let tried = match &outcome {
+                // When it comes, it comes without anything else having changed.
+                Outcome::NotServed | Outcome::Recreating { .. } => None,
+                _ => Some(attempt(&entry.value(), live.as_deref())),
+            };
+            self.stands(&key, place, source, ObjectResult::Applied(outcome), tried);
+        }
+        self.waves.judge(&key, place, live.as_deref(), &self.observer);
+    }
+
+    /// An object is as Git wants it.
+    fn done(&mut self, key: &ObjectKey) {
+        self.standing.remove(key);
+        self.waves.pending.remove(key);
+    }
+
+    fn stands(
         &mut self,
-        plan: &ChangeSet,
-        mut outcomes: BTreeMap<ObjectKey, Outcome>,
-        keys: &Dirty,
-    ) -> BTreeMap<ObjectKey, ObjectReport> {
-        let mut objects = BTreeMap::new();
-        self.standing.retain(|key, _| !keys.contains(key));
-        for change in &plan.changes {
-            let Some(result) = result(change, outcomes.remove(&change.key)) else {
-                continue;
-            };
-            let report = ObjectReport {
-                source: change.source.clone(),
-                result,
-            };
-            if let ObjectResult::Applied(outcome) = &report.result
-                && outcome.is_in_sync()
-            {
-                self.remember(&change.key);
-            } else {
-                self.standing.insert(change.key.clone(), report.clone());
-            }
-            objects.insert(change.key.clone(), report);
-        }
-        for (key, report) in &self.standing {
-            objects.entry(key.clone()).or_insert_with(|| report.clone());
-        }
-        objects
+        key: &ObjectKey,
+        place: Place,
+        source: Option<Location>,
+        result: ObjectResult,
+        tried: Option<String>,
+    ) {
+        let report = ObjectReport { source, result };
+        self.standing
+            .put(key.clone(), place, report, tried, Instant::now());
     }
 
-    fn remember(&mut self, key: &ObjectKey) {
-        if let (Some(manifest), Some(live)) = (self.placed.objects.get(key), self.observer.get(key)) {
-            self.settled.remember(&manifest.manifest(), &live);
+    /// Returns what waited and has its turn now; of the rest, says anew what it waits for.
+    fn released(&mut self) -> BTreeSet<ObjectKey> {
+        let mut released = BTreeSet::new();
+        for (place, keys) in self.standing.waiting() {
+            let turn = self.turn(place);
+            for key in keys {
+                let live = self.observer.get(&key);
+                let wait = self.waves.going(&key, live.as_deref());
+                let is_pending = self.waves.pending.contains(&key);
+                match wait.or_else(|| turn.clone().filter(|_| is_pending)) {
+                    Some(wait) => self.standing.wait(&key, &wait),
+                    None => {
+                        released.insert(key);
+                    }
+                }
+            }
         }
+        released
     }
 
     fn orphaned(&self) -> Vec<ObjectKey> {
@@ -140,16 +322,32 @@ impl Sync {
     }
 }
 
-fn result(change: &Change, outcome: Option<Outcome>) -> Option<ObjectResult> {
-    Some(match (&change.action, outcome) {
-        (_, Some(outcome)) => ObjectResult::Applied(outcome),
-        (Action::HeldBack { by }, None) => ObjectResult::HeldBack { by: by.clone() },
-        (Action::Blocked { reason }, None) => ObjectResult::Blocked {
-            reason: reason.clone(),
-        },
-        (
-            Action::Create | Action::Configure | Action::Unchanged | Action::Delete | Action::Recreate { .. },
-            None,
-        ) => return None,
-    })
+/// Returns where an object stands in the order.
+fn place_of(entry: &Entry) -> Place {
+    let annotations = || entry.written().get("metadata")?.get("annotations");
+    let wave = annotations().and_then(|all| all.get(WAVE_ANNOTATION)?.as_str()?.parse().ok());
+    Place {
+        rank: Rank::of(&entry.gvk),
+        wave: wave.unwrap_or(0),
+    }
+}
+
+/// Tells what was tried from what may be tried: what Git wants, what is there, and who owns it. Status makes no
+/// difference.
+fn attempt(desired: &Value, live: Option<&Value>) -> String {
+    let owners = live.and_then(|live| live.pointer("/metadata/managedFields")?.as_array());
+    let owners: Vec<Value> = owners
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry["subresource"].as_str().is_none_or(str::is_empty))
+        .map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]]))
+        .collect();
+    let live = live.map(|live| {
+        let mut seen = normalise(live);
+        if let Some(fields) = seen.as_object_mut() {
+            fields.shift_remove("status");
+        }
+        seen
+    });
+    digest(&json!([desired, live, owners]))
 }

@@ -230,7 +230,7 @@ impl Kinds {
         entry.key.namespace.is_none() && self.of_key(&entry.key).is_some_and(|served| served.namespaced)
     }
 
-    fn of_key(&self, key: &ObjectKey) -> Option<&Served> {
+    pub(super) fn of_key(&self, key: &ObjectKey) -> Option<&Served> {
         self.served
             .values()
             .find(|served| served.gvk.group == key.group && served.gvk.kind == key.kind)

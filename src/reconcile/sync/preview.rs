@@ -7,7 +7,7 @@ use crate::cluster::{self, Cluster, Observer, Outcome};
 use crate::error::Error;
 use crate::manifest::Manifest;
 use crate::name::Revision;
-use crate::plan::{Action, Change, ChangeSet};
+use crate::plan::{Action, Change, ChangeSet, never_recreated};
 use crate::repo::Repo;
 
 /// What a revision would change, and what of it could not be read.
@@ -42,7 +42,7 @@ pub async fn plan_revision(
             && decider.is_undecided(change)
             && let Some(entry) = sync.placed.objects.get(&change.key)
         {
-            *change = rehearsed(cluster, &sync.observer, &entry.manifest(), change.clone()).await;
+            *change = rehearsed(&sync, &entry.manifest(), change.clone()).await;
         }
     }
     Ok(Plan {
@@ -51,20 +51,24 @@ pub async fn plan_revision(
     })
 }
 
-async fn rehearsed(cluster: &Cluster, observer: &Observer, manifest: &Manifest, guess: Change) -> Change {
-    match cluster::rehearse(cluster, manifest).await {
+async fn rehearsed(sync: &Sync, manifest: &Manifest, guess: Change) -> Change {
+    let manner = sync.manner.of(&manifest.value);
+    match cluster::rehearse(&sync.cluster, manifest, manner).await {
         Ok(preview) => {
-            let live = observer.get(&manifest.key);
+            let live = sync.observer.get(&manifest.key);
             Change::apply(manifest, live.as_deref(), Some(&preview), api::SYNC_MANAGER)
         }
-        Err(Outcome::Conflict(fields)) => {
-            let fields: Vec<_> = fields
-                .iter()
-                .map(|own| format!("{} has {}", own.manager, own.field))
-                .collect();
-            guess.blocked(fields.join(", "))
+        Err(Outcome::NotServed) => guess,
+        Err(Outcome::Failed(failure)) if !failure.fixed.is_empty() && manner.recreate => {
+            let live = sync.observer.get(&manifest.key);
+            match live.and_then(|live| never_recreated(&manifest.gvk, &live)) {
+                Some(why) => guess.blocked(format!("{}; {why}", failure.message)),
+                None => guess.recreated(failure.message),
+            }
         }
-        Err(Outcome::Failed(failure)) => guess.blocked(failure.message),
-        Err(_) => guess,
+        Err(outcome) => match outcome.told(&manifest.gvk.kind) {
+            Some((why, _)) => guess.blocked(why),
+            None => guess,
+        },
     }
 }
