@@ -367,7 +367,10 @@ impl Sync {
             });
         }
         if self.waves.care() {
-            self.watch_beside(Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"), Form::Packed);
+            self.watch_beside(
+                Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"),
+                Form::Packed,
+            );
         }
         if self.creates_namespaces {
             self.watch_beside(Gvk::new("v1", namespaces::KIND), Form::Version);

@@ -63,9 +63,9 @@ fn a_completed_migration_is_told_with_its_steps_and_a_chart() {
 
     ## Syncs
 
-    | Sync | Applied | In sync | Held back | Problems |
-    |---|---|--:|--:|--:|
-    | fleet | `01234567` | 6 | 0 | 0 |
+    | Sync | Revision | In sync | Held back | Waiting | Problems |
+    |---|---|--:|--:|--:|--:|
+    | fleet | `01234567` | 6 | 0 | 0 | 0 |
 
     ## Migrations
 
@@ -115,9 +115,9 @@ fn a_waiting_migration_says_for_what_and_until_when() {
 
     ## Syncs
 
-    | Sync | Applied | In sync | Held back | Problems |
-    |---|---|--:|--:|--:|
-    | fleet | `01234567` | 6 | 0 | 0 |
+    | Sync | Revision | In sync | Held back | Waiting | Problems |
+    |---|---|--:|--:|--:|--:|
+    | fleet | `01234567` | 6 | 0 | 0 | 0 |
 
     ## Migrations
 
@@ -148,6 +148,40 @@ fn a_waiting_migration_says_for_what_and_until_when() {
 }
 
 #[test]
+fn what_waits_is_told_together_and_is_no_news() {
+    let before = overview(Vec::new());
+    let mut waiting = before.clone();
+    let key = |name: &str| ObjectKey {
+        group: "apps".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespace: Some("shop".to_owned()),
+        name: name.to_owned(),
+    };
+    waiting.syncs[0].waiting.push(WaitOverview {
+        objects: vec![key("web"), key("worker")],
+        what: "Deployment shop/db: 1 of 3 replicas updated".to_owned(),
+        since: "2026-03-01T10:00:00Z".parse().unwrap(),
+        until: Some("2026-03-01T10:05:00Z".parse().unwrap()),
+        overdue: false,
+    });
+    assert!(!is_news(&before, &waiting));
+    let text = page(&waiting);
+    let told: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("fleet |") || line.contains('⏳'))
+        .collect();
+    assert_snapshot!(told.join("\n"), @"
+    | fleet | `01234567` | 6 | 0 | 2 | 0 |
+    - ⏳ Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC.
+    ");
+    assert_snapshot!(anstream::adapter::strip_str(&status_text(&waiting)).to_string(), @"
+    fleet  01234567  in sync: 6, held back: 0, waiting: 2, problems: 0
+      Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated
+    no migrations
+    ");
+}
+
+#[test]
 fn problems_of_the_desired_state_come_with_position_and_hint() {
     let mut overview = overview(Vec::new());
     overview.syncs[0].problems.push(Problem {
@@ -168,15 +202,15 @@ fn problems_of_the_desired_state_come_with_position_and_hint() {
 
     ## Syncs
 
-    | Sync | Applied | In sync | Held back | Problems |
-    |---|---|--:|--:|--:|
-    | fleet | `01234567` | 6 | 0 | 1 |
+    | Sync | Revision | In sync | Held back | Waiting | Problems |
+    |---|---|--:|--:|--:|--:|
+    | fleet | `01234567` | 6 | 0 | 0 | 1 |
 
     - ❌ `apps/orders.yaml:4:3`: "name" is written twice \| &lt;b&gt;  
       *Hint:* remove one of them
     "#);
     assert_snapshot!(anstream::adapter::strip_str(&status_text(&overview)).to_string(), @r#"
-    fleet  01234567  in sync: 6, held back: 0, problems: 1
+    fleet  01234567  in sync: 6, held back: 0, waiting: 0, problems: 1
       "name" is written twice | <b>
       --> apps/orders.yaml:4:3
       hint: remove one of them

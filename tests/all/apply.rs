@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 
 use crate::support::git::{Mirrored, Origin};
 
@@ -104,7 +103,7 @@ impl Fleet {
     }
 
     fn cluster(&self) -> Cluster {
-        let (service, log) = (self.server.service("cutover"), Arc::clone(&self.asked));
+        let (client, log) = (self.server.client("cutover"), Arc::clone(&self.asked));
         let instead = Arc::clone(&self.instead);
         let counting = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
@@ -113,11 +112,11 @@ impl Fleet {
                 log.lock().unwrap().push(asked);
             }
             let answer = instead(&request);
-            let service = service.clone();
+            let client = client.clone();
             async move {
                 match answer {
                     Some(answer) => Ok(answer),
-                    None => service.oneshot(request).await,
+                    None => client.send(request).await,
                 }
             }
         });
@@ -147,7 +146,8 @@ impl Fleet {
 
     async fn finish(&self, sync: &mut Sync) -> Arc<SyncReport> {
         let revision = self.mirror.fetch().await.unwrap().revision;
-        let finished = sync.finish(revision, &CancellationToken::new());
+        let cancel = CancellationToken::new();
+        let finished = sync.finish(revision, &cancel);
         tokio::time::timeout(SOON, finished).await.unwrap().unwrap()
     }
 
@@ -627,7 +627,7 @@ async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision() {
     let files = [
         ("base/shop.yaml", SHOP.1),
         ("base/db.yaml", db.as_str()),
-        ("apps/a.yaml", &config_map("a", "1")),
+        ("apps/a.yaml", &config_map("a", "one")),
     ];
     let fleet = Fleet::with(syncs, &files).await;
     let (base, mut apps) = (fleet.sync("base"), fleet.sync("apps"));
@@ -642,14 +642,14 @@ async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision() {
     );
     fleet.roll_out("db", 1);
     apps.report("it is applied", SyncReport::is_clean).await;
-    assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "1");
+    assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "one");
 
     // A broken base holds what the revision changes; what it doesn't change is put right all the same.
     let broken = db.replace("image: 'c:1'", "imag: c");
     fleet.push(&[
         ("base/db.yaml", &broken),
-        ("apps/a.yaml", &config_map("a", "2")),
-        ("apps/b.yaml", &config_map("b", "2")),
+        ("apps/a.yaml", &config_map("a", "two")),
+        ("apps/b.yaml", &config_map("b", "two")),
     ]);
     apps.report(
         "it waits",
@@ -661,7 +661,7 @@ async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision() {
         report.is_clean() && fleet.live(&CONFIG_MAPS, "b").is_some()
     })
     .await;
-    assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "2");
+    assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "two");
 }
 
 #[tokio::test]

@@ -32,13 +32,14 @@ impl Sync {
         self.observer.heard(LISTED_WITHIN).await;
         let mut results = Results::new();
         loop {
-            self.find_new_kinds(&revision).await;
-            self.look_at_intents();
             let lacking = depend::lacking(&self.dependencies, &self.source.repo, &revision).await;
             self.others = self.waves.syncs(lacking);
-            let mut keys = std::mem::take(&mut self.dirty);
-            keys.extend(self.released());
-            self.round(&revision, &keys, &mut results).await;
+            let released = self.released();
+            self.dirty.extend(released);
+            self.find_new_kinds(&revision).await;
+            self.look_at_intents();
+            let keys = std::mem::take(&mut self.dirty);
+            self.round(&revision, &keys, &mut results).await?;
             if self.dirty.is_empty() && self.released().is_empty() {
                 break;
             }
@@ -87,7 +88,7 @@ impl Sync {
     }
 
     /// Looks at objects once.
-    async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) {
+    async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) -> Result<(), Error> {
         let decider = Decider {
             observer: &self.observer,
             placed: &self.placed,
@@ -104,15 +105,16 @@ impl Sync {
             }
         }
         while let Some((place, writes)) = stages.pop_first() {
-            let written = self.stage(place, writes, results).await;
+            let written = self.stage(place, writes, results).await?;
             if place.rank == Rank::Definition && !written.is_empty() {
                 // What comes after may be of a kind that is known only now.
                 self.served(&written).await;
                 let later = stages.into_values().flatten();
                 self.dirty.extend(later.map(|write| write.entry.key.clone()));
-                return;
+                return Ok(());
             }
         }
+        Ok(())
     }
 
     /// Takes in that objects are as Git wants them: those that were looked at, and of which nothing is said.
@@ -169,7 +171,12 @@ impl Sync {
     }
 
     /// Writes what has its turn of one place in the order, and returns it; what hasn't is said to wait.
-    async fn stage(&mut self, place: Place, writes: Vec<Write>, results: &mut Results) -> Vec<Arc<Entry>> {
+    async fn stage(
+        &mut self,
+        place: Place,
+        writes: Vec<Write>,
+        results: &mut Results,
+    ) -> Result<Vec<Arc<Entry>>, Error> {
         let wait = self.turn(place);
         let is_due = |write: &Write| wait.is_none() || !self.waves.pending.contains(&write.entry.key);
         let (due, waiting): (Vec<_>, Vec<_>) = writes.into_iter().partition(is_due);
@@ -183,12 +190,14 @@ impl Sync {
         let (due, homeless) = self.with_namespaces(due).await;
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
         let mut outcomes = cluster::apply(&self.cluster, Some(&self.observer), due).await;
+        // What wasn't sent because the work ends is no news about the objects.
+        self.cluster.may_write()?;
         outcomes.extend(homeless);
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         for (key, outcome) in outcomes {
             self.applied(key, place, outcome, results);
         }
-        written
+        Ok(written)
     }
 
     /// Returns what a place has to wait for.
