@@ -3,6 +3,7 @@
 
 mod support;
 
+mod admission;
 mod apply;
 mod architecture;
 mod cli;

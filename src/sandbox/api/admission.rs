@@ -1,4 +1,12 @@
-//! Admission: hooks that review every write, as webhooks do.
+//! Admission: hooks that review every write, as webhooks do, and the policies that are written in CEL.
+
+/// One write, as policies see it.
+pub(super) mod attributes;
+mod matching;
+mod policies;
+mod policy;
+/// What a server refuses of policies and bindings themselves.
+pub(super) mod validation;
 
 use std::sync::Arc;
 
@@ -7,12 +15,26 @@ use serde_json::Value;
 use super::{Resource, Status, Subresource};
 use crate::sandbox::store::Store;
 
+pub use policies::AdmissionLag;
+pub(super) use policies::Policies;
+
 /// What a write is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Create,
     Update,
     Delete,
+}
+
+impl Operation {
+    /// Returns what rules and `request.operation` call it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
 }
 
 /// One write under review.

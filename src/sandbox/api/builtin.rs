@@ -195,6 +195,7 @@ fn with_defaults(name: &str, source: &Value) -> Value {
 
 const NONE: &[&str] = &[];
 const ALL: &[&str] = &["all"];
+const EXTENSIONS: &[&str] = &["api-extensions"];
 
 #[rustfmt::skip]
 const fn kind(
@@ -282,12 +283,22 @@ pub const KINDS: &[BuiltIn] = &[
     kind("admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", NONE)
         .cluster_wide().with_generation(),
     BuiltIn {
-        categories: &["api-extensions"],
+        categories: EXTENSIONS,
+        ..kind("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", NONE)
+            .cluster_wide().with_status().with_generation()
+    },
+    BuiltIn {
+        categories: EXTENSIONS,
+        ..kind("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings", NONE).cluster_wide().with_generation()
+    },
+    BuiltIn {
+        categories: EXTENSIONS,
         ..kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", &["crd", "crds"])
             .cluster_wide().with_status().with_generation()
     },
     BuiltIn {
-        categories: &["api-extensions"],
+        categories: EXTENSIONS,
         ..kind("apiregistration.k8s.io", "v1", "APIService", "apiservices", NONE).cluster_wide().with_status()
     },
 ];

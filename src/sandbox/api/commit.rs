@@ -20,7 +20,9 @@ impl State {
         if let Some(version) = kind.storage() {
             body["apiVersion"] = kind.api_version(version).into();
         }
+        self.policies.before(&kind.resource, &self.store, &self.registry);
         let object = self.store.put(&kind.resource, key, body);
+        self.policies.after(&kind.resource, key, Some(&object));
         self.owners
             .wrote(&kind.resource, key, old.map(|old| &**old), &object);
         if kind.resource == CRDS {
@@ -31,7 +33,9 @@ impl State {
 
     /// Removes an object whose last state is `last`, and does what follows from it.
     pub(super) fn erase(&mut self, kind: &Kind, key: &Key, last: Value) {
+        self.policies.before(&kind.resource, &self.store, &self.registry);
         if let Some(object) = self.store.remove(&kind.resource, key, last) {
+            self.policies.after(&kind.resource, key, None);
             self.owners.removed(&kind.resource, key, &object);
             if kind.resource == CRDS {
                 self.withdraw_definition(&object);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::attributes::{self, Attributes};
 use super::admission::{self, Operation, Review};
 use super::commit::is_released;
 use super::registry::{CRDS, Kind, NAMESPACES};
@@ -24,6 +25,8 @@ pub(super) struct Deleted {
     pub object: Object,
     /// Whether the object is gone, and not only marked.
     pub gone: bool,
+    /// What admission policies warn of.
+    pub warnings: Vec<String>,
 }
 
 impl ApiServer {
@@ -51,7 +54,7 @@ impl ApiServer {
         for object in &listed.items {
             let Key { namespace, name } = metadata::key(object);
             let namespace = (!namespace.is_empty()).then_some(namespace.as_str());
-            match self.delete_at(resource, namespace, &name, options) {
+            match self.delete_one(resource, namespace, &name, false, options) {
                 Err(status) if !status.is_not_found() => return Err(status),
                 _ => {}
             }
@@ -66,11 +69,23 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
+        self.delete_one(resource, namespace, name, true, options)
+    }
+
+    /// Deletes an object that the request names, or that is one of a collection.
+    fn delete_one(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+        named: bool,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
         let hooks = self.hooks();
         let now = self.now();
         self.with(|state| {
             let kind = state.served(resource)?;
-            state.delete(&kind, &Key::new(namespace, name), options, &hooks, now)
+            state.delete(&kind, &Key::new(namespace, name), named, options, &hooks, now)
         })
     }
 }
@@ -80,6 +95,7 @@ impl State {
         &mut self,
         kind: &Arc<Kind>,
         key: &Key,
+        named: bool,
         options: &DeleteOptions,
         hooks: &[Arc<dyn Admission>],
         now: Timestamp,
@@ -99,6 +115,7 @@ impl State {
             store: &self.store,
         };
         admission::ask(hooks, &review)?;
+        let warnings = self.may_delete(kind, key, named, &old, options)?;
         if metadata::is_terminating(&old) && kind.resource == NAMESPACES {
             return Err(Status::conflict(
                 &kind.resource,
@@ -113,17 +130,63 @@ impl State {
             return Ok(Deleted {
                 object: if gone { old } else { Arc::new(body) },
                 gone,
+                warnings,
             });
         }
         if gone {
             self.erase(kind, key, (*old).clone());
-            return Ok(Deleted { object: old, gone });
+            return Ok(Deleted {
+                object: old,
+                gone,
+                warnings,
+            });
         }
         if body == *old {
-            return Ok(Deleted { object: old, gone });
+            return Ok(Deleted {
+                object: old,
+                gone,
+                warnings,
+            });
         }
         let object = self.commit(kind, key, Some(&old), body, now);
-        Ok(Deleted { object, gone })
+        Ok(Deleted {
+            object,
+            gone,
+            warnings,
+        })
+    }
+
+    /// Asks the admission policies about a deletion; `named` says whether the request names the object.
+    fn may_delete(
+        &mut self,
+        kind: &Kind,
+        key: &Key,
+        named: bool,
+        old: &Object,
+        options: &DeleteOptions,
+    ) -> Result<Vec<String>, Status> {
+        let Some(version) = kind.storage() else {
+            return Ok(Vec::new());
+        };
+        let namespace = if kind.resource == NAMESPACES {
+            &key.name
+        } else {
+            &key.namespace
+        };
+        let attributes = Attributes {
+            operation: Operation::Delete,
+            kind,
+            version,
+            subresource: None,
+            namespace,
+            name: if named { &key.name } else { "" },
+            object: None,
+            old: Some(old),
+            options: attributes::delete_options(options),
+            dry_run: options.dry_run,
+            user: &options.user,
+        };
+        self.policies.review(&attributes, &self.store, &self.registry)
     }
 }
 

@@ -4,6 +4,7 @@
 //! clients in this process and for kubectl. What it doesn't do it refuses as a real server would.
 
 mod admission;
+mod cel;
 mod commit;
 mod crd;
 mod delete;
@@ -52,7 +53,7 @@ use jiff::Timestamp;
 use crate::sandbox::store::Store;
 
 pub use crate::sandbox::store::{Object, Resource};
-pub use admission::{Admission, Operation, Review};
+pub use admission::{Admission, AdmissionLag, Operation, Review};
 pub use http::{Aggregated, Fault, Faults, RequestInfo};
 pub use options::{
     DeleteOptions, FieldValidation, List, ListOptions, Patch, Propagation, Subresource, VersionMatch,
@@ -76,6 +77,8 @@ pub struct Options {
     pub clock: Clock,
     /// How many events of each resource are kept for watches.
     pub history: usize,
+    /// How far admission policies are behind the store.
+    pub admission_lag: AdmissionLag,
 }
 
 impl Options {
@@ -86,6 +89,7 @@ impl Options {
             seed,
             clock: clock_from(Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56)),
             history: 20_000,
+            admission_lag: AdmissionLag::default(),
         }
     }
 }
@@ -132,6 +136,7 @@ struct State {
     registry: Registry,
     random: fastrand::Rng,
     owners: gc::Owners,
+    policies: admission::Policies,
 }
 
 impl fmt::Debug for ApiServer {
@@ -145,6 +150,7 @@ impl fmt::Debug for ApiServer {
 impl ApiServer {
     /// Creates a server with the built-in kinds and the namespaces that every cluster has.
     pub fn new(options: Options) -> Self {
+        let policies = admission::Policies::new(options.admission_lag, Arc::clone(&options.clock));
         let server = Self {
             inner: Arc::new(Inner {
                 name: options.name,
@@ -154,6 +160,7 @@ impl ApiServer {
                     registry: Registry::built_in(),
                     random: fastrand::Rng::with_seed(options.seed),
                     owners: gc::Owners::default(),
+                    policies,
                 }),
                 admission: RwLock::default(),
                 aggregated: RwLock::default(),

@@ -263,7 +263,9 @@ fn built_in_kind(kind: &'static BuiltIn) -> Kind {
             builtin::Generation::Spec => Generation::Content,
             builtin::Generation::SpecAndAnnotations => Generation::ContentAndAnnotations,
         },
-        unconditional_update: resource != CRDS && kind.plural != "leases",
+        unconditional_update: resource != CRDS
+            && kind.plural != "leases"
+            && !kind.plural.starts_with("validatingadmissionpolic"),
         versions: vec![Version {
             name: kind.version.to_owned(),
             served: true,

@@ -393,6 +393,17 @@ pub fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && text.chars().all(inner) && outer(text.chars().next()) && outer(text.chars().last())
 }
 
+/// Returns whether a text is a DNS subdomain, as the names of most objects are.
+pub fn is_subdomain(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.bytes().all(|byte| inner(byte) || byte == b'-')
+            && label.bytes().next().is_some_and(inner)
+            && label.bytes().last().is_some_and(inner)
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 /// A field selector: `metadata.name=a,status.phase!=Running`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {

@@ -17,7 +17,8 @@ pub(super) struct Said {
     body: bool,
     api_version: Option<String>,
     kind: Option<String>,
-    name: String,
+    /// The name that it gives the object.
+    pub(super) name: String,
 }
 
 /// Returns what a body says of its type.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::admission::attributes::{self, Attributes};
 use super::admission::{self, Operation, Review};
 use super::commit::{is_released, is_same, raise_generation, restore_identity};
 use super::registry::{self, Kind, NAMESPACES, Version};
@@ -174,6 +175,7 @@ impl ApiServer {
                 hooks: &hooks,
                 now,
                 warnings: Vec::new(),
+                said_name: said.name.clone(),
             };
             let written = run(&mut write)?;
             Ok(Written {
@@ -194,6 +196,8 @@ struct Write<'a> {
     hooks: &'a [Arc<dyn Admission>],
     now: Timestamp,
     warnings: Vec<String>,
+    /// The name in the body of a creation.
+    said_name: String,
 }
 
 /// How the owners of fields are found out.
@@ -226,13 +230,16 @@ impl Write<'_> {
         self.refuse_invalid(None, &body)?;
 
         let key = metadata::key(&body);
+        let body = Arc::new(body);
+        self.obey(Operation::Create, None, &body)?;
         if self.state.store.get(&kind.resource, &key).is_some() {
             return Err(Status::already_exists(&kind.resource, &key.name));
         }
         let object = if self.options.dry_run {
-            Arc::new(body)
+            body
         } else {
-            self.state.commit(kind, &key, None, body, self.now)
+            self.state
+                .commit(kind, &key, None, Arc::unwrap_or_clone(body), self.now)
         };
         Ok(Written {
             object,
@@ -356,16 +363,19 @@ impl Write<'_> {
         if self.target.subresource != Some(Subresource::Status) {
             raise_generation(kind.generation, old, &mut body);
         }
+        let body = Arc::new(body);
+        self.obey(Operation::Update, Some(old), &body)?;
 
         let object = if is_same(old, &body) {
             Arc::clone(old)
         } else if self.options.dry_run {
-            Arc::new(body)
+            body
         } else if metadata::is_terminating(&body) && is_released(kind, &body) {
-            self.state.erase(kind, key, body.clone());
-            Arc::new(body)
+            self.state.erase(kind, key, (*body).clone());
+            body
         } else {
-            self.state.commit(kind, key, Some(old), body, self.now)
+            self.state
+                .commit(kind, key, Some(old), Arc::unwrap_or_clone(body), self.now)
         };
         Ok(Written {
             object,
@@ -489,6 +499,46 @@ impl Write<'_> {
             *body = changed;
             self.version.rules.fill_defaults(body);
         }
+        Ok(())
+    }
+
+    /// Asks the admission policies, the last to have a say.
+    fn obey(&mut self, operation: Operation, old: Option<&Object>, body: &Object) -> Result<(), Status> {
+        let said = match operation {
+            Operation::Create => "CreateOptions",
+            Operation::Update | Operation::Delete => "UpdateOptions",
+        };
+        let namespace = if self.kind.resource == NAMESPACES {
+            metadata::name(body)
+        } else {
+            metadata::text(body, "namespace")
+        };
+        // A creation is named by its body, and has no name while that is still to be generated.
+        let name = match self.target.name {
+            "" => self.said_name.as_str(),
+            name => name,
+        };
+        let attributes = Attributes {
+            operation,
+            kind: self.kind,
+            version: self.version,
+            subresource: self.target.subresource,
+            namespace,
+            name,
+            object: Some(body),
+            old,
+            options: attributes::write_options(said, self.options),
+            dry_run: self.options.dry_run,
+            user: &self.options.user,
+        };
+        let State {
+            store,
+            registry,
+            policies,
+            ..
+        } = &mut *self.state;
+        self.warnings
+            .extend(policies.review(&attributes, store, registry)?);
         Ok(())
     }
 

@@ -8,6 +8,11 @@ use super::BuiltIn;
 /// when that object is there.
 #[rustfmt::skip]
 pub(super) const TABLE: &[(&str, &str, &str)] = &[
+    ("admissionregistration.v1.ValidatingAdmissionPolicySpec", "failurePolicy", r#""Fail""#),
+    ("admissionregistration.v1.MatchResources", "matchPolicy", r#""Equivalent""#),
+    ("admissionregistration.v1.MatchResources", "namespaceSelector", "{}"),
+    ("admissionregistration.v1.MatchResources", "objectSelector", "{}"),
+    ("admissionregistration.v1.NamedRuleWithOperations", "scope", r#""*""#),
     ("apps.v1.DeploymentSpec", "replicas", "1"),
     ("apps.v1.DeploymentSpec", "revisionHistoryLimit", "10"),
     ("apps.v1.DeploymentSpec", "progressDeadlineSeconds", "600"),

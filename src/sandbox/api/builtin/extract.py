@@ -20,7 +20,7 @@ discovery.v1: EndpointSlice
 rbac.v1: Role RoleBinding ClusterRole ClusterRoleBinding
 storage.v1: StorageClass
 scheduling.v1: PriorityClass
-admissionregistration.v1: ValidatingWebhookConfiguration MutatingWebhookConfiguration
+admissionregistration.v1: ValidatingWebhookConfiguration MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 """
 OTHERS = [
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",

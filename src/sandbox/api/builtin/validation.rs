@@ -2,12 +2,18 @@
 
 use serde_json::{Map, Value};
 
+use super::super::admission::validation as admission;
 use super::super::schema::{FieldError, Mistake};
 use super::super::selector::Selector;
 use super::BuiltIn;
 
 /// Validates an object of a built-in kind after defaulting; `old` is what it replaces.
 pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    match kind.plural {
+        "validatingadmissionpolicies" => return admission::policy(object, old),
+        "validatingadmissionpolicybindings" => return admission::binding(object),
+        _ => {}
+    }
     let mut errors: Vec<FieldError> = kind
         .schema()
         .validate(object, None)

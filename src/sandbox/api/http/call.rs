@@ -186,11 +186,12 @@ impl Call<'_> {
         let deleted = self
             .server
             .delete_at(&on.resource, on.place.namespace(), name, &options)?;
-        if deleted.gone {
+        let response = if deleted.gone {
             on.gone(&deleted.object)
         } else {
             on.answer().object(StatusCode::OK, &deleted.object)
-        }
+        };
+        response.map(|response| respond::with_warnings(response, &deleted.warnings))
     }
 
     fn delete_collection(&self, on: &On<'_>) -> Result<Response<Body>, Status> {

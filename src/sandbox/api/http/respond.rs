@@ -30,6 +30,17 @@ pub(super) struct Answer<'a> {
     pub clock: &'a Clock,
 }
 
+/// Adds what a client is to be warned of.
+pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<Body> {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    response
+}
+
 impl Answer<'_> {
     pub(super) fn object(&self, code: StatusCode, object: &Object) -> Result<Response<Body>, Status> {
         let object = registry::convert(self.kind, object, &self.version.name);
@@ -60,14 +71,8 @@ impl Answer<'_> {
         } else {
             StatusCode::OK
         };
-        let mut response = self.object(code, &written.object)?;
-        for warning in &written.warnings {
-            let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
-                response.headers_mut().append(header::WARNING, value);
-            }
-        }
-        Ok(response)
+        let response = self.object(code, &written.object)?;
+        Ok(with_warnings(response, &written.warnings))
     }
 
     pub(super) fn list(&self, list: &List) -> Result<Response<Body>, Status> {

@@ -1,24 +1,25 @@
 //! `x-kubernetes-validations`: rules in CEL, compiled when a CRD is installed.
 //!
-//! What the interpreter lacks of Kubernetes' CEL (quantities, durations, timestamps, URLs, addresses, `isSorted`, `find`…)
-//! is refused when the CRD is installed, not ignored. There is no cost budget and no type checker: a rule that a real
-//! server refuses for its types fails here when it is evaluated.
+//! What the interpreter lacks of Kubernetes' CEL is refused when the CRD is installed, not ignored. There is no cost
+//! budget, and `self` has no type before it is there: a rule that a real server refuses for the types of its fields
+//! fails here when it is evaluated.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use cel::objects::OptionalValue;
-use cel::{Context, Env, Program, extensions};
+use ::cel::Context;
+use ::cel::objects::OptionalValue;
 use serde_json::Value;
 
+use super::super::cel::{self as language, Expression, Scope};
 use super::{Additional, FieldError, JsonType, ListType, Mistake, Schema};
 
 /// One compiled rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    program: Arc<Program>,
+    program: Expression,
     source: String,
     message: Option<String>,
-    message_expression: Option<Arc<Program>>,
+    message_expression: Option<Expression>,
     reason: Mistake,
     /// Where the error is told, below the node of the rule: `.spec.foo`.
     field_path: String,
@@ -47,9 +48,15 @@ impl Rule {
             field: "rule",
             reason: "rule is not specified".into(),
         })?;
-        let program = compile("rule", rule)?;
+        let optional_old_self = source
+            .get("optionalOldSelf")
+            .and_then(Value::as_bool)
+            .unwrap_or_default();
+        let old_self = if optional_old_self { "optional(dyn)" } else { "dyn" };
+        let scope = Scope::default().with("self", "dyn").with("oldSelf", old_self);
+        let program = compile("rule", rule, &scope)?;
         let message_expression = text("messageExpression")
-            .map(|expression| compile("messageExpression", expression))
+            .map(|expression| compile("messageExpression", expression, &scope))
             .transpose()?;
         let reason = match text("reason") {
             Some("FieldValueRequired") => Mistake::Required,
@@ -58,17 +65,14 @@ impl Rule {
             _ => Mistake::Invalid,
         };
         Ok(Self {
-            transition: program.references().has_variable("oldSelf"),
+            transition: program.mentions("oldSelf"),
             program,
             source: rule.trim().to_owned(),
             message: text("message").map(|message| message.trim().to_owned()),
             message_expression,
             reason,
             field_path: text("fieldPath").unwrap_or_default().to_owned(),
-            optional_old_self: source
-                .get("optionalOldSelf")
-                .and_then(Value::as_bool)
-                .unwrap_or_default(),
+            optional_old_self,
         })
     }
 
@@ -77,41 +81,37 @@ impl Rule {
         if self.transition && old.is_none() && !self.optional_old_self {
             return None;
         }
-        let mut context = Context::with_env(environment());
+        let mut context = language::context();
         context.add_variable_from_value("self", cel_value(value, Some(schema)));
         let old = old.map(|old| cel_value(old, Some(schema)));
         if self.optional_old_self {
             let old = old.map_or_else(OptionalValue::none, OptionalValue::of);
-            context.add_variable_from_value("oldSelf", cel::Value::Opaque(Arc::new(old)));
+            context.add_variable_from_value("oldSelf", ::cel::Value::Opaque(Arc::new(old)));
         } else if let Some(old) = old {
             context.add_variable_from_value("oldSelf", old);
         }
         let kind = schema.kind.map_or("", JsonType::name);
-        match self.program.execute(&context) {
-            Ok(cel::Value::Bool(true)) => None,
-            Ok(cel::Value::Bool(false)) => Some(self.broken(value, path, &context)),
-            Ok(_) => {
+        let outcome = self.program.evaluate(&context);
+        match outcome.as_ref().map(|outcome| language::truth(outcome.as_ref())) {
+            Ok(Some(true)) => None,
+            Ok(Some(false)) => Some(self.broken(value, path, &context)),
+            Ok(None) => {
                 let detail = format!("rule does not evaluate to bool: {}", self.title());
                 Some(FieldError::invalid(path, kind, detail))
             }
             Err(error) => {
-                let detail = format!("{} evaluating rule: {}", reworded(&error), self.title());
+                let detail = format!("{error} evaluating rule: {}", self.title());
                 Some(FieldError::invalid(path, kind, detail))
             }
         }
     }
 
-    fn broken(&self, value: &Value, path: &str, context: &Context<'_, '_>) -> FieldError {
-        let expressed =
-            self.message_expression
-                .as_ref()
-                .and_then(|expression| match expression.execute(context) {
-                    Ok(cel::Value::String(text)) => {
-                        let text = text.trim();
-                        (!text.is_empty() && !text.contains('\n')).then(|| text.to_owned())
-                    }
-                    _ => None,
-                });
+    fn broken(&self, value: &Value, path: &str, context: &Context<'_, 'static>) -> FieldError {
+        let expressed = self.message_expression.as_ref().and_then(|expression| {
+            let value = expression.evaluate(context).ok()?;
+            let text = language::text(value.as_ref())?.trim();
+            (!text.is_empty() && !text.contains('\n')).then(|| text.to_owned())
+        });
         let detail = expressed
             .or_else(|| self.message.clone())
             .unwrap_or_else(|| format!("failed rule: {}", self.source));
@@ -188,128 +188,26 @@ impl Schema {
     }
 }
 
-fn compile(field: &'static str, source: &str) -> Result<Arc<Program>, RuleError> {
-    let program = environment().compile(source).map_err(|error| RuleError {
-        field,
-        reason: error.to_string().trim().to_owned(),
-    })?;
-    let mut unknown: Vec<String> = program
-        .references()
-        .functions()
-        .into_iter()
-        .filter(|name| name.starts_with(char::is_alphabetic) && !FUNCTIONS.contains(name))
-        .map(str::to_owned)
-        .collect();
-    unknown.sort();
-    match unknown.first() {
-        Some(name) => Err(RuleError {
-            field,
-            reason: format!("undeclared reference to '{name}' (in container '')"),
-        }),
-        None => Ok(Arc::new(program)),
-    }
-}
-
-/// What the interpreter knows by name; operators aside.
-const FUNCTIONS: &[&str] = &[
-    "all",
-    "bool",
-    "bytes",
-    "charAt",
-    "contains",
-    "distinct",
-    "double",
-    "dyn",
-    "endsWith",
-    "exists",
-    "exists_one",
-    "filter",
-    "flatten",
-    "format",
-    "has",
-    "hasValue",
-    "indexOf",
-    "int",
-    "join",
-    "lastIndexOf",
-    "lists.range",
-    "lowerAscii",
-    "map",
-    "matches",
-    "math.abs",
-    "math.bitAnd",
-    "math.bitNot",
-    "math.bitOr",
-    "math.bitShiftLeft",
-    "math.bitShiftRight",
-    "math.bitXor",
-    "math.ceil",
-    "math.floor",
-    "math.greatest",
-    "math.isFinite",
-    "math.isInf",
-    "math.isNaN",
-    "math.least",
-    "math.round",
-    "math.sign",
-    "math.sqrt",
-    "math.trunc",
-    "none",
-    "of",
-    "ofNonZeroValue",
-    "optFlatMap",
-    "optMap",
-    "optional.none",
-    "optional.of",
-    "optional.ofNonZeroValue",
-    "or",
-    "orValue",
-    "replace",
-    "reverse",
-    "size",
-    "slice",
-    "sort",
-    "split",
-    "startsWith",
-    "string",
-    "strings.quote",
-    "substring",
-    "trim",
-    "type",
-    "uint",
-    "upperAscii",
-    "value",
-];
-
-fn environment() -> Arc<Env> {
-    static ENVIRONMENT: OnceLock<Arc<Env>> = OnceLock::new();
-    let environment = ENVIRONMENT.get_or_init(|| {
-        let mut environment = Env::stdlib();
-        for extension in [extensions::strings, extensions::lists, extensions::math] {
-            // Declared once, on a fresh environment: there is nothing to clash with.
-            let _ = environment.add_extension(extension);
-        }
-        Arc::new(environment)
-    });
-    Arc::clone(environment)
+fn compile(field: &'static str, source: &str, scope: &Scope) -> Result<Expression, RuleError> {
+    Expression::compile(source, scope).map_err(|reason| RuleError { field, reason })
 }
 
 /// Converts with the schema's types: a whole number is a double where the schema says `number`.
-fn cel_value(value: &Value, schema: Option<&Schema>) -> cel::Value {
+fn cel_value(value: &Value, schema: Option<&Schema>) -> ::cel::Value {
     match value {
-        Value::Null => cel::Value::Null,
-        Value::Bool(bool) => cel::Value::Bool(*bool),
+        Value::Null => ::cel::Value::Null,
+        Value::Bool(bool) => ::cel::Value::Bool(*bool),
         Value::Number(number) => {
             let is_double = schema.and_then(|schema| schema.kind) == Some(JsonType::Number);
             match number.as_i64() {
-                Some(whole) if !is_double => cel::Value::Int(whole),
-                _ => cel::Value::Float(number.as_f64().unwrap_or_default()),
+                Some(whole) if !is_double => ::cel::Value::Int(whole),
+                _ => ::cel::Value::Float(number.as_f64().unwrap_or_default()),
             }
         }
-        Value::String(text) => cel::Value::String(Arc::new(text.clone())),
+        Value::String(text) => ::cel::Value::String(Arc::new(text.clone())),
         Value::Array(items) => {
             let schema = schema.and_then(|schema| schema.items.as_deref());
-            cel::Value::List(Arc::new(
+            ::cel::Value::List(Arc::new(
                 items.iter().map(|item| cel_value(item, schema)).collect(),
             ))
         }
@@ -322,8 +220,8 @@ fn cel_value(value: &Value, schema: Option<&Schema>) -> cel::Value {
                 };
                 (name, cel_value(value, child.and_then(super::Child::schema)))
             });
-            let map: std::collections::HashMap<String, cel::Value> = entries.collect();
-            cel::Value::from(map)
+            let map: std::collections::HashMap<String, ::cel::Value> = entries.collect();
+            ::cel::Value::from(map)
         }
     }
 }
@@ -360,13 +258,6 @@ fn escaped(name: &str) -> String {
         .replace('.', "__dot__")
         .replace('-', "__dash__")
         .replace('/', "__slash__")
-}
-
-fn reworded(error: &cel::ExecutionError) -> String {
-    match error {
-        cel::ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -471,12 +362,12 @@ mod tests {
                 "x-kubernetes-validations": [{"rule": rule}]}}});
             aggregate(&Schema::of_crd(&schema).unwrap_err())
         };
-        assert_eq!(
-            refused("quantity(self).isGreaterThan(quantity('1'))"),
-            "properties[spec].x-kubernetes-validations[0].rule: Invalid value: \
-             \"quantity(self).isGreaterThan(quantity('1'))\": compilation failed: \
-             undeclared reference to 'isGreaterThan' (in container '')"
-        );
+        let refusal = refused("duration(self) > duration('1m')");
+        assert!(refusal.starts_with(
+            "properties[spec].x-kubernetes-validations[0].rule: Invalid value: \"duration(self) > duration('1m')\": \
+             compilation failed: ERROR: <input>:1:9: the sandbox does not evaluate 'duration'"
+        ));
+        assert!(refused("self.foo == other").contains("undeclared reference to 'other' (in container '')"));
         assert!(refused("self ==").contains("compilation failed"));
     }
 }

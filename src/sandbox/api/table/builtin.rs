@@ -249,6 +249,14 @@ const TABLES: &[Table] = &[
     (("admissionregistration.k8s.io", "validatingwebhookconfigurations"), &[
         ("Webhooks", Integer, 0, By(|object, _| cells::count(&[&object["webhooks"]]))), AGE,
     ]),
+    (("admissionregistration.k8s.io", "validatingadmissionpolicies"), &[
+        ("Validations", Integer, 0, By(|object, _| cells::count(&[&object["spec"]["validations"]]))),
+        ("ParamKind", String, 0, By(|object, _| cells::param_kind(&object["spec"]["paramKind"]))), AGE,
+    ]),
+    (("admissionregistration.k8s.io", "validatingadmissionpolicybindings"), &[
+        ("PolicyName", String, 0, At("/spec/policyName")),
+        ("ParamRef", String, 0, By(|object, _| cells::param_ref(&object["spec"]["paramRef"]))), AGE,
+    ]),
     (("admissionregistration.k8s.io", "mutatingwebhookconfigurations"), &[
         ("Webhooks", Integer, 0, By(|object, _| cells::count(&[&object["webhooks"]]))), AGE,
     ]),

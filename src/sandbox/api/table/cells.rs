@@ -49,6 +49,26 @@ fn scalar(value: &Value) -> String {
     }
 }
 
+/// The kind of the parameters of an admission policy.
+pub(super) fn param_kind(kind: &Value) -> Value {
+    if kind.is_null() {
+        return UNSET.into();
+    }
+    format!("{}/{}", scalar(&kind["apiVersion"]), scalar(&kind["kind"])).into()
+}
+
+/// The parameters of a binding of an admission policy.
+pub(super) fn param_ref(reference: &Value) -> Value {
+    let name = scalar(&reference["name"]);
+    if reference.is_null() || name.is_empty() {
+        return UNSET.into();
+    }
+    match scalar(&reference["namespace"]).as_str() {
+        "" => format!("*/{name}").into(),
+        namespace => format!("{namespace}/{name}").into(),
+    }
+}
+
 pub(super) fn or_none(value: &Value) -> Value {
     or(value, NONE)
 }
