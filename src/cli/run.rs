@@ -165,8 +165,11 @@ fn tell(summary: &Summary) -> Result<()> {
             report.desired,
             report.revision.short()
         ))?;
-        for problem in &report.problems {
+        for problem in report.all_problems() {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
+        }
+        for waiting in report.waits().iter().filter(|waiting| !waiting.wait.overdue) {
+            output::note(waiting.to_string());
         }
     }
     for (namespace, name, phase) in &summary.migrations {

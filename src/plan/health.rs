@@ -56,10 +56,13 @@ pub fn health(live: &Value, binding: impl FnOnce() -> Option<std::sync::Arc<Valu
             first_missing([seen(live), replicas(live, &[("availableReplicas", "available")])])
         }
         ("batch", "Job") => job(live),
-        _ if is_claimed(live) => binding().map_or_else(
+        _ if is_claimed(&gvk, live) => binding().map_or_else(
             || Progressing("Karmada has made no binding for it yet".to_owned()),
             |binding| bound(&binding),
         ),
+        _ if is_foreign(&gvk) && !has_conditions(live) => {
+            Progressing("no propagation policy has claimed it".to_owned())
+        }
         _ => first_missing([unless_behind(live), conditions(live)]),
     }
 }
@@ -74,11 +77,30 @@ pub fn binding_of(template: &ObjectKey) -> Option<ObjectKey> {
     })
 }
 
-fn is_claimed(live: &Value) -> bool {
-    [POLICY_ID, CLUSTER_POLICY_ID].iter().any(|label| {
-        live.pointer("/metadata/labels")
-            .is_some_and(|labels| labels.get(label).is_some())
-    })
+/// Policies carry the label too: it names themselves.
+fn is_claimed(gvk: &Gvk, live: &Value) -> bool {
+    let labels = live.pointer("/metadata/labels");
+    matches!(Rank::of(gvk), Rank::Support | Rank::Template)
+        && labels.is_some_and(|labels| {
+            [POLICY_ID, CLUSTER_POLICY_ID]
+                .iter()
+                .any(|id| labels.get(id).is_some())
+        })
+}
+
+/// Returns whether a kind is neither Kubernetes' nor Karmada's: without a policy, nobody in the control plane does anything
+/// about such an object, and right after it was created its policy has not found it yet.
+fn is_foreign(gvk: &Gvk) -> bool {
+    Rank::of(gvk) == Rank::Template
+        && gvk.group.contains('.')
+        && !gvk.group.ends_with(".k8s.io")
+        && !gvk.group.ends_with("karmada.io")
+}
+
+fn has_conditions(live: &Value) -> bool {
+    ["Ready", "Available", "Stalled", "Reconciling"]
+        .iter()
+        .any(|kind| !matches!(condition(live, kind), Condition::Absent))
 }
 
 /// A binding says it of all clusters: where the copies are, and how Karmada's interpreter judges them.
@@ -457,11 +479,9 @@ mod tests {
     #[test]
     fn other_kinds_are_judged_by_the_conditions_that_they_have() {
         let with = |status: Value| judged(of("example.dev/v1", "Widget", json!({"status": status})));
-        assert_eq!(with(json!({})), "healthy");
-        assert_eq!(
-            with(json!({"observedGeneration": 1})),
-            "its controller has seen generation 1 of 2"
-        );
+        assert_eq!(with(json!({})), "no propagation policy has claimed it");
+        let behind = json!({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]});
+        assert_eq!(with(behind), "its controller has seen generation 1 of 2");
         let ready = |status: &str| {
             with(
                 json!({"conditions": [{"type": "Ready", "status": status, "reason": "Starting", "message": "hunter2"}]}),
@@ -475,6 +495,15 @@ mod tests {
             "failed: it is stalled"
         );
         assert_eq!(judged(of("v1", "ConfigMap", json!({}))), "healthy");
+        assert_eq!(
+            judged(of("networking.k8s.io/v1", "Ingress", json!({}))),
+            "healthy"
+        );
+        let policy = json!({"metadata": {"labels": {(POLICY_ID): "its own"}}});
+        assert_eq!(
+            judged(of("policy.karmada.io/v1alpha1", "PropagationPolicy", policy)),
+            "healthy"
+        );
     }
 
     #[test]

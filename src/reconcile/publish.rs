@@ -17,7 +17,6 @@ use crate::api::{self, Migration, MigrationStatus};
 use crate::cluster::{Change, Observer};
 use crate::error::Error;
 use crate::intent::record;
-use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
 use crate::report::{
     self, CommitText, HeldObject, Overview, Problem, SyncOverview, TrailerKey, WaitOverview,
@@ -194,27 +193,20 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
             ..SyncOverview::default()
         };
     };
-    let mut problems: Vec<Problem> = report
-        .problems
-        .iter()
-        .map(|problem| Problem {
-            message: problem.message.clone(),
-            location: problem.at.clone(),
-            hint: problem.hint.clone(),
-        })
-        .collect();
-    let mut undone = 0;
-    for (key, object) in &report.objects {
-        if matches!(&object.result, ObjectResult::Applied(outcome) if outcome.is_in_sync()) {
-            continue;
-        }
-        undone += 1;
-        problems.extend(problem(key, object));
-    }
-    let waiting = waiting(report);
-    for wait in waiting.iter().filter(|wait| wait.overdue) {
-        problems.push(overdue(wait));
-    }
+    let problems = report.all_problems().into_iter().map(|problem| Problem {
+        message: problem.message,
+        location: problem.at,
+        hint: problem.hint,
+    });
+    let waiting = report.waits().into_iter().map(|waiting| WaitOverview {
+        what: waiting.wait.what.clone(),
+        since: waiting.wait.since,
+        until: waiting.wait.until,
+        overdue: waiting.wait.overdue,
+        objects: waiting.objects,
+    });
+    let is_done = |object: &&ObjectReport| matches!(&object.result, ObjectResult::Applied(outcome) if outcome.is_in_sync());
+    let undone = report.objects.values().filter(|object| !is_done(object)).count();
     let held_back = report
         .held_back()
         .map(|(object, by)| HeldObject {
@@ -227,53 +219,9 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
         revision: Some(report.revision.clone()),
         in_sync: report.desired.saturating_sub(undone),
         held_back,
-        waiting,
-        problems,
+        waiting: waiting.collect(),
+        problems: problems.collect(),
     }
-}
-
-/// Returns what waits, everything that waits for the same as one.
-fn waiting(report: &SyncReport) -> Vec<WaitOverview> {
-    let mut waits: BTreeMap<&str, WaitOverview> = BTreeMap::new();
-    for (key, object) in &report.objects {
-        let ObjectResult::Waiting(wait) = &object.result else {
-            continue;
-        };
-        let together = waits.entry(&wait.what).or_insert_with(|| WaitOverview {
-            objects: Vec::new(),
-            what: wait.what.clone(),
-            since: wait.since,
-            until: wait.until,
-            overdue: wait.overdue,
-        });
-        together.objects.push(key.clone());
-    }
-    waits.into_values().collect()
-}
-
-fn overdue(wait: &WaitOverview) -> Problem {
-    Problem {
-        message: format!("{}, for longer than it should", wait.sentence()),
-        location: None,
-        hint: Some(
-            "what is waited for has to become healthy or change in Git; until then nothing of it goes on"
-                .to_owned(),
-        ),
-    }
-}
-
-/// What stands between an object and what Git wants of it; what is held back or waits is listed on its own.
-fn problem(key: &ObjectKey, object: &ObjectReport) -> Option<Problem> {
-    let (message, hint) = match &object.result {
-        ObjectResult::HeldBack { .. } | ObjectResult::Waiting(_) => return None,
-        ObjectResult::Blocked { reason } => (reason.clone(), None),
-        ObjectResult::Applied(outcome) => outcome.told(&key.kind)?,
-    };
-    Some(Problem {
-        message: format!("{key}: {message}"),
-        location: object.source.clone(),
-        hint,
-    })
 }
 
 /// A record that has come further than our copy of the intent stays: the copy is from a cache.

@@ -18,7 +18,7 @@ mod waves;
 
 pub use desired::{Desired, DesiredFeed, Selection};
 pub use preview::{Plan, plan_revision};
-pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait};
+pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait, Waiting};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Sync {
     pub async fn run(mut self, polling: Polling, cancel: CancellationToken) {
         let mut git = self.source.repo.watch(polling);
         let mut again: Option<Instant> = None;
-        let mut told: Vec<Problem> = Vec::new();
+        let mut told = BTreeSet::new();
         loop {
             let next = [again, self.standing.next_try(), self.waves.next_deadline()];
             let next = next.into_iter().flatten().min();
@@ -210,11 +210,8 @@ impl Sync {
                 () = depend::reported(&mut self.dependencies) => self.look_again().await,
                 () = due => self.look_again().await,
             };
-            if let Ok(report) = &outcome
-                && report.problems != told
-            {
-                told.clone_from(&report.problems);
-                tell(&told);
+            if let Ok(report) = &outcome {
+                told = tell(report, &told);
             }
             again = self.next_try(outcome.is_ok(), again);
         }
@@ -410,11 +407,24 @@ impl Sync {
     }
 }
 
-/// What can't be read in Git is for whoever wrote it: where it is, and what to do.
-fn tell(problems: &[Problem]) {
-    for problem in problems {
-        tracing::warn!(hint = problem.hint.as_deref(), "{problem}");
+/// Logs what is wrong and what waits, each thing once. Returns what is so now.
+fn tell(report: &SyncReport, told: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut now = BTreeSet::new();
+    for problem in report.all_problems() {
+        let text = problem.to_string();
+        if !told.contains(&text) {
+            tracing::warn!(hint = problem.hint.as_deref(), "{text}");
+        }
+        now.insert(text);
     }
+    for waiting in report.waits() {
+        let text = waiting.to_string();
+        if !told.contains(&text) {
+            tracing::info!("{text}");
+        }
+        now.insert(text);
+    }
+    now
 }
 
 fn log(tick: Tick, outcome: &Result<Arc<SyncReport>, Error>) {

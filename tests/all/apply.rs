@@ -725,3 +725,156 @@ async fn a_storm_of_refusals_for_load_delays_and_loses_nothing() {
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(fleet.writes().len(), 303);
 }
+
+/// Writes that are sent without a sync, which would know better.
+mod writes {
+    use std::sync::Arc;
+
+    use cutover::api::claim_name;
+    use cutover::cluster::{Outcome, Write, apply};
+    use cutover::manifest::{Entry, Limits, Source, parse};
+    use cutover::plan::Manner;
+    use cutover::sandbox::api::{Resource, WriteOptions};
+    use serde_json::json;
+
+    use super::*;
+
+    fn write(text: &str, recreated: bool) -> Write {
+        let parsed = parse(Source::new("web.yaml"), text.as_bytes(), &Limits::default());
+        Write {
+            entry: Arc::new(Entry::from(&parsed.objects[0])),
+            live: Some("1".to_owned()),
+            manner: Manner {
+                force: false,
+                recreate: true,
+            },
+            recreated,
+        }
+    }
+
+    async fn refused(fleet: &Fleet, recreated: bool) -> Failure {
+        let write = write(&deployment("web", "store", ""), recreated);
+        let outcomes = apply(&fleet.cluster(), None, vec![write]).await;
+        match outcomes.into_values().next() {
+            Some(Outcome::Failed(failure)) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_workload_that_was_claimed_meanwhile_is_not_recreated() {
+        let fleet = Fleet::with(PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
+        assert!(fleet.sync("apps").once().await.unwrap().is_clean());
+        let key = write(&deployment("web", "web", ""), false).entry.key.clone();
+        let claim = json!({
+            "apiVersion": "cutover.dev/v1alpha1", "kind": "Claim", "metadata": {"name": claim_name(&key)},
+            "spec": {
+                "workload": "Deployment.apps shop/web", "bindingId": "b", "attempt": 1, "seq": 1, "marker": "m",
+                "clusters": [], "owner": {"kind": "Migration", "namespace": "shop", "name": "to-west", "uid": "u"},
+            },
+        });
+        let options = WriteOptions::manager("cutover-intent");
+        fleet
+            .server
+            .create(&Resource::new("cutover.dev", "claims"), None, claim, &options)
+            .unwrap();
+        let failure = refused(&fleet, false).await;
+        assert!(
+            failure.message.ends_with("Migration shop/to-west holds it"),
+            "{failure:?}"
+        );
+        assert!(failure.passing);
+        assert!(fleet.live(&DEPLOYMENTS, "web").unwrap()["metadata"]["deletionTimestamp"].is_null());
+    }
+
+    #[tokio::test]
+    async fn the_same_content_is_not_recreated_twice() {
+        let fleet = Fleet::with(PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
+        assert!(fleet.sync("apps").once().await.unwrap().is_clean());
+        fleet.writes();
+        let failure = refused(&fleet, true).await;
+        assert!(
+            failure.message.contains("was created anew already"),
+            "{failure:?}"
+        );
+        assert_eq!(
+            fleet.writes(),
+            ["PATCH /apis/apps/v1/namespaces/shop/deployments/web"]
+        );
+    }
+}
+
+/// With Karmada's controllers and members behind the API server.
+mod fleet {
+    use cutover::sandbox::{World, WorldOptions};
+
+    use super::*;
+    use crate::support::fleet::{job, policy};
+
+    fn policy_over_deployments() -> String {
+        json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": "deployments", "namespace": "shop"},
+            "spec": {
+                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+                "placement": {"clusterAffinity": {"clusterNames": ["west"]}},
+            },
+        })
+        .to_string()
+    }
+
+    #[tokio::test]
+    async fn a_wave_waits_for_what_runs_in_the_members_and_a_recreated_workload_is_replaced_there_too() {
+        let world = World::start(WorldOptions::fast());
+        for crd in api::crds() {
+            world
+                .control_plane()
+                .install(&serde_json::to_value(crd).unwrap())
+                .unwrap();
+        }
+        let (job, jobs) = (job("orders:1.0").to_string(), policy().to_string());
+        let (deployments, web) = (policy_over_deployments(), deployment("web", "web", WAVE_1));
+        let origin = Origin::with(&[
+            SHOP,
+            ("job.json", &job),
+            ("jobs.json", &jobs),
+            ("deployments.json", &deployments),
+            ("web.yaml", &web),
+        ]);
+        let mirror = Mirrored::of(origin.url()).await;
+        let text = format!("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n{WAITING}");
+        let config = Config::parse(text.as_bytes()).unwrap();
+        let cluster = Cluster::from_client(world.client(), Limits::default());
+        let observer = Observer::new(cluster.clone());
+        let selection = Selection::of(&config, &config.syncs[0]);
+        let mut running = start(Sync::new(mirror.clone(), cluster, observer, selection));
+
+        let report = running
+            .report("web waits", |report| result(report, "web").is_some())
+            .await;
+        assert!(
+            wait_of(&report, "web")
+                .what
+                .starts_with("FlinkDeployment shop/orders: "),
+            "{report:?}"
+        );
+        running
+            .report("the job is healthy, and web is applied", |report| {
+                report.is_clean() && report.ailing.is_empty()
+            })
+            .await;
+        let copy = || world.member("west").api.get(&DEPLOYMENTS, Some("shop"), "web");
+        let first = copy().unwrap()["metadata"]["uid"].clone();
+
+        let more = format!("{WAVE_1}, {RECREATE}");
+        origin.commit("main", &[("web.yaml", &deployment("web", "store", &more))]);
+        running
+            .report("it is recreated in the member", |report| {
+                report.is_clean()
+                    && report.ailing.is_empty()
+                    && copy().is_ok_and(|copy| copy["spec"]["selector"]["matchLabels"]["app"] == "store")
+            })
+            .await;
+        assert_ne!(copy().unwrap()["metadata"]["uid"], first);
+    }
+}

@@ -160,6 +160,20 @@ impl Served {
         bare.to_str().unwrap().to_owned()
     }
 
+    /// Commits one more file to a bare repository.
+    fn commit(repo: &str, path: &str, content: &str) {
+        let repo = git2::Repository::open_bare(repo).unwrap();
+        let parent = repo.head().unwrap().peel_to_commit().unwrap();
+        let mut update = git2::build::TreeUpdateBuilder::new();
+        let blob = repo.blob(content.as_bytes()).unwrap();
+        update.upsert(path, blob, git2::FileMode::Blob);
+        let tree = update.create_updated(&repo, &parent.tree().unwrap()).unwrap();
+        let tree = repo.find_tree(tree).unwrap();
+        let author = git2::Signature::now("somebody", "somebody@localhost").unwrap();
+        repo.commit(Some("HEAD"), &author, &author, "Add a file", &tree, &[&parent])
+            .unwrap();
+    }
+
     fn cutover(&self, arguments: &[&str]) -> Output {
         let state = self.dir.path().join("state");
         let mut all = arguments.to_vec();
@@ -227,4 +241,22 @@ fn a_control_plane_is_prepared_planned_synced_and_looked_at() {
         message.starts_with("sync: 5 objects at ") && message.contains("Cutover-Revision: "),
         "{message}"
     );
+}
+
+#[test]
+fn what_could_not_be_applied_is_told_with_its_place_and_a_hint() {
+    let served = Served::start();
+    assert!(served.cutover(&["init", "--cluster"]).status.success());
+    let repo = served.repository();
+    let lost = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: nowhere, name: lost}\n";
+    Served::commit(&repo, "lost.yaml", lost);
+    let output = served.cutover(&["run", "--once", "--no-lease", "--repo", &repo]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("ConfigMap nowhere/lost: namespaces \"nowhere\" not found"),
+        "{told}"
+    );
+    assert!(told.contains("--> lost.yaml:1:1"), "{told}");
+    assert!(told.contains("hint: define Namespace nowhere in Git"), "{told}");
 }

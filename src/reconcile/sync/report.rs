@@ -48,6 +48,47 @@ pub enum ObjectResult {
     Waiting(Arc<Wait>),
 }
 
+impl ObjectReport {
+    /// Returns what stands between an object and what Git wants of it; what is held back or waits is told on its own.
+    fn problem(&self, key: &ObjectKey) -> Option<Problem> {
+        let (message, hint, at) = match &self.result {
+            ObjectResult::HeldBack { .. } | ObjectResult::Waiting(_) => return None,
+            ObjectResult::Blocked { reason } => (reason.clone(), None, None),
+            ObjectResult::Applied(outcome) => {
+                let (message, hint) = outcome.told(&key.kind)?;
+                let at = match outcome {
+                    Outcome::Failed(failure) => Some(failure.at.clone()),
+                    _ => None,
+                };
+                (message, hint, at)
+            }
+        };
+        Some(Problem {
+            message: format!("{key}: {message}"),
+            hint,
+            at: at.or_else(|| self.source.clone()),
+        })
+    }
+}
+
+/// Objects that wait, and what they all wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub objects: Vec<ObjectKey>,
+    pub wait: Arc<Wait>,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.objects.as_slice() {
+            [only] => write!(f, "{only} waits for {}", self.wait)?,
+            [first, rest @ ..] => write!(f, "{first} and {} more wait for {}", rest.len(), self.wait)?,
+            [] => {}
+        }
+        Ok(())
+    }
+}
+
 /// What an object waits for; all that wait for the same share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
@@ -66,7 +107,7 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Something in Git that could not be used, and where.
+/// What stands between the API server and what Git wants, and where in Git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub message: String,
@@ -84,6 +125,42 @@ impl fmt::Display for Problem {
 }
 
 impl SyncReport {
+    /// Returns all that is wrong: with files, with objects, with waits that take too long. What is held back isn't.
+    pub fn all_problems(&self) -> Vec<Problem> {
+        let objects = self
+            .objects
+            .iter()
+            .filter_map(|(key, object)| object.problem(key));
+        let waits = self.waits();
+        let overdue = waits.iter().filter(|waiting| waiting.wait.overdue);
+        let overdue = overdue.map(|waiting| Problem {
+            message: format!("{waiting}, for longer than it should"),
+            hint: Some("what is waited for has to become healthy, or to change in Git".to_owned()),
+            at: None,
+        });
+        self.problems
+            .iter()
+            .cloned()
+            .chain(objects)
+            .chain(overdue)
+            .collect()
+    }
+
+    /// Returns what waits, everything that waits for the same together.
+    pub fn waits(&self) -> Vec<Waiting> {
+        let mut waits: BTreeMap<&str, Waiting> = BTreeMap::new();
+        for (key, object) in &self.objects {
+            if let ObjectResult::Waiting(wait) = &object.result {
+                let together = waits.entry(&wait.what).or_insert_with(|| Waiting {
+                    objects: Vec::new(),
+                    wait: Arc::clone(wait),
+                });
+                together.objects.push(key.clone());
+            }
+        }
+        waits.into_values().collect()
+    }
+
     /// Returns the objects that an intent holds back, and which.
     pub fn held_back(&self) -> impl Iterator<Item = (&ObjectKey, &str)> {
         self.objects
