@@ -41,6 +41,10 @@ pub const PROTECTED_ALWAYS: &str = "Always";
 pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
 /// On a manifest in a Work: `overwrite` or `abort`.
 pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+/// On a binding that no policy made: by which part of Karmada it was.
+pub const MANAGED_BY: &str = "binding.karmada.io/managed-by";
+/// On a binding with `propagateDeps`: its dependencies, as JSON.
+pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
 /// On an attached (dependency) binding: which binding requires it, as a prefix of a hashed key.
 pub const DEPENDED_BY: &str = "resourcebinding.karmada.io/depended-by-";
 

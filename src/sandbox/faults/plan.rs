@@ -42,7 +42,7 @@ const CACHES: &[&str] = &[
     "binding-cache",
     "work-cache",
     "template-cache",
-    "scheduler-binding-cache",
+    "scheduler-cache",
 ];
 const PROCESSES: &[&str] = &["karmada-scheduler", "karmada-controller-manager"];
 

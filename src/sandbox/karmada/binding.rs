@@ -11,15 +11,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kinds::WORKS;
-use super::{BindingKey, Manager, Scope, binding_id, objects, read_binding, replicas};
+use super::{BindingKey, Manager, Scope, binding_id, manifest, objects, read_binding, replicas};
 use crate::karmada::meta::{
     APPLIED_CLUSTER_OVERRIDES, APPLIED_OVERRIDES, BINDING_FINALIZER, BINDING_NAME, BINDING_NAMESPACE,
     CLUSTER_BINDING_FINALIZER, CLUSTER_BINDING_NAME, CONFLICT_RESOLUTION, EXECUTION_FINALIZER,
     TEMPLATE_GENERATION, TEMPLATE_UID, execution_namespace,
 };
 use crate::karmada::{
-    Cluster, ClusterOverridePolicy, OverridePolicy, PurgeMode, ResourceBinding, ResourceBindingSpec,
-    TargetCluster, overrides,
+    Cluster, ClusterOverridePolicy, EvictionTask, OverridePolicy, PurgeMode, ResourceBinding,
+    ResourceBindingSpec, TargetCluster, overrides,
 };
 use crate::sandbox::api::{DeleteOptions, Object, Status};
 use crate::sandbox::faults::Pace;
@@ -28,12 +28,19 @@ use crate::sandbox::queue::{Controller, Queue};
 const NAME: &str = "binding-controller";
 /// How long a Work that is to be purged keeps the whole binding waiting.
 const PURGE_AGAIN: Duration = Duration::from_secs(5);
+/// How often, and how soon, a write is tried that was made from an old read.
+const WRITE_TRIES: u32 = 5;
+const WRITE_AGAIN: Duration = Duration::from_millis(10);
 
 pub(super) fn start(manager: &Manager) {
     let queue: Arc<Queue<BindingKey>> = Queue::new();
     for cache in [&manager.bindings, &manager.cluster_bindings] {
         let queue = Arc::clone(&queue);
-        cache.subscribe(move |change| queue.add(BindingKey::of(change.key)));
+        cache.subscribe(move |change| {
+            if change.generation_changed() {
+                queue.add(BindingKey::of(change.key));
+            }
+        });
     }
     for cache in [&manager.overrides, &manager.cluster_overrides] {
         let (queue, manager) = (Arc::clone(&queue), manager.clone());
@@ -54,17 +61,6 @@ pub(super) fn start(manager: &Manager) {
             }
         });
     }
-    let works = Arc::clone(&queue);
-    manager.works.subscribe(move |change| {
-        // A Work that somebody deletes or edits is made again.
-        if let Some(key) = change
-            .object()
-            .filter(|_| change.old.is_some() && change.generation_changed())
-            .and_then(|work| owner(work))
-        {
-            works.add(key);
-        }
-    });
     manager.context.run(
         NAME,
         &queue,
@@ -111,22 +107,6 @@ fn touched(manager: &Manager, policies: &[OverridePolicy]) -> Vec<BindingKey> {
     keys
 }
 
-/// Returns the binding that a Work belongs to.
-fn owner(work: &Value) -> Option<BindingKey> {
-    if let Some(name) = objects::annotation(work, BINDING_NAME) {
-        let namespace = objects::annotation(work, BINDING_NAMESPACE).map(str::to_owned);
-        return Some(BindingKey {
-            namespace,
-            name: name.to_owned(),
-        });
-    }
-    let name = objects::annotation(work, CLUSTER_BINDING_NAME)?;
-    Some(BindingKey {
-        namespace: None,
-        name: name.to_owned(),
-    })
-}
-
 struct Binding {
     manager: Manager,
 }
@@ -151,28 +131,30 @@ impl Controller for Binding {
         let Some(template) = self.manager.template(&binding) else {
             return Ok(None);
         };
-        let mut failure = None;
+        let mut failures = Vec::new();
         for target in binding.spec.synced_clusters() {
             if let Err(status) = self.sync(&object, &binding, &template, &target, pace).await {
-                failure = Some(status);
+                failures.push(status.message);
             }
         }
-        match failure {
-            Some(status) => Err(status),
-            None => Ok(None),
+        if failures.is_empty() {
+            return Ok(None);
         }
+        let why = failures.join(", ");
+        for about in [&object, &template] {
+            self.manager
+                .context
+                .event(pace, about, "Warning", "SyncWorkFailed", why.clone());
+        }
+        Err(Status::internal(why))
     }
 }
 
 impl Binding {
-    /// The Works go first; the binding when the last of them is gone.
+    /// The Works are told to go; they do so by themselves.
     fn remove(&self, key: &BindingKey, object: &Object) -> Result<Option<Duration>, Status> {
-        let works = self.manager.works_of(object);
-        for work in &works {
-            self.delete_work(work)?;
-        }
-        if !works.is_empty() {
-            return Ok(Some(Duration::from_millis(50)));
+        for work in self.manager.works_of(object) {
+            self.delete_work(&work)?;
         }
         let finalizer = match key.scope() {
             Scope::Namespaced => BINDING_FINALIZER,
@@ -225,77 +207,75 @@ impl Binding {
             return Err(Status::internal(format!("cluster {} is not joined", target.name)));
         };
         let cluster = Cluster::deserialize(&*cluster).map_err(|error| Status::internal(error.to_string()))?;
-        let mut manifest = self.manifest(binding, template, target);
-        let applied = match self.override_manifest(&mut manifest, &cluster) {
-            Ok(applied) => applied,
-            Err(why) => {
-                self.manager
-                    .context
-                    .event(pace, object, "Warning", "SyncWorkFailed", why.clone());
-                return Err(Status::internal(why));
-            }
-        };
+        let (manifest, applied) = self
+            .manifest(binding, template, target, &cluster)
+            .map_err(Status::internal)?;
         let wanted = work(object, binding, target, manifest, &applied);
-        let known = self.manager.works.get(
-            Some(&execution_namespace(target.name.as_str())),
-            objects::name(&wanted),
-        );
-        match known {
-            Some(known) => {
-                let merged = merge(&known, &wanted);
-                if merged == *known {
-                    return Ok(());
+        let namespace = execution_namespace(target.name.as_str());
+        let mut tries = 1;
+        loop {
+            match self.write(&namespace, &wanted, pace).await {
+                // Somebody wrote the status meanwhile; soon the cache will show it.
+                Err(status) if status.is_conflict() && tries < WRITE_TRIES => {
+                    tokio::time::sleep(WRITE_AGAIN).await;
+                    tries += 1;
                 }
-                pace.spend(latencies.write_work).await;
-                self.manager.context.put(&WORKS, merged).map(drop)
-            }
-            None => {
-                pace.spend(latencies.write_work).await;
-                let writer = self.manager.context.writer();
-                let namespace = execution_namespace(target.name.as_str());
-                self.manager
-                    .context
-                    .control
-                    .create(&WORKS, Some(&namespace), wanted, &writer)
-                    .map(drop)
+                result => return result,
             }
         }
     }
 
-    fn manifest(&self, binding: &ResourceBinding, template: &Object, target: &TargetCluster) -> Value {
-        let mut manifest = (**template).clone();
-        let generation = objects::generation(&manifest).to_string();
-        let uid = objects::uid(&manifest).to_owned();
-        objects::fields(&mut manifest).shift_remove("status");
-        let metadata = objects::fields(&mut manifest["metadata"]);
-        for field in [
-            "creationTimestamp",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "generation",
-            "managedFields",
-            "resourceVersion",
-            "selfLink",
-            "uid",
-            "ownerReferences",
-            "finalizers",
-        ] {
-            metadata.shift_remove(field);
+    async fn write(&self, namespace: &str, wanted: &Value, pace: &Pace) -> Result<(), Status> {
+        let context = &self.manager.context;
+        let Some(known) = self.manager.works.get(Some(namespace), objects::name(wanted)) else {
+            pace.spend(context.latencies.write_work).await;
+            let created = context
+                .control
+                .create(&WORKS, Some(namespace), wanted.clone(), &context.writer());
+            return created.map(drop);
+        };
+        if objects::is_terminating(&known) {
+            return Err(Status::internal(format!(
+                "work {namespace}/{} is being deleted",
+                objects::name(&known)
+            )));
         }
-        objects::set_annotation(&mut manifest, TEMPLATE_GENERATION, &generation);
-        objects::set_annotation(&mut manifest, TEMPLATE_UID, &uid);
-        let conflict = &binding.spec.conflict_resolution;
-        let conflict = if conflict.is_empty() { "Abort" } else { conflict };
-        objects::set_annotation(&mut manifest, CONFLICT_RESOLUTION, &conflict.to_lowercase());
+        let merged = merge(&known, wanted);
+        if merged == *known {
+            return Ok(());
+        }
+        pace.spend(context.latencies.write_work).await;
+        context.put(&WORKS, merged).map(drop)
+    }
+
+    /// Returns the template as one cluster is to have it, and what Karmada notes about the override policies on the Work.
+    fn manifest(
+        &self,
+        binding: &ResourceBinding,
+        template: &Object,
+        target: &TargetCluster,
+        cluster: &Cluster,
+    ) -> Result<(Value, [Value; 2]), String> {
+        let mut manifest = (**template).clone();
         if binding.spec.replicas > 0 {
             replicas::revise(&mut manifest, target.replicas);
         }
+        let applied = self.override_manifest(&mut manifest, cluster)?;
+        let generation = objects::generation(template).to_string();
+        objects::set_annotation(&mut manifest, TEMPLATE_GENERATION, &generation);
+        objects::set_annotation(&mut manifest, TEMPLATE_UID, objects::uid(template));
+        let own = objects::annotation(template, CONFLICT_RESOLUTION);
+        let own = own.filter(|own| matches!(*own, "overwrite" | "abort"));
+        let overwrite = binding.spec.conflict_resolution == "Overwrite";
+        let conflict = own.unwrap_or(if overwrite { "overwrite" } else { "abort" });
+        objects::set_annotation(&mut manifest, CONFLICT_RESOLUTION, conflict);
         if self.manager.context.features.state_injection {
             for (label, value) in preserved_state(&binding.spec, target) {
                 objects::set_label(&mut manifest, &label, &value);
             }
         }
-        manifest
+        manifest::prune(&mut manifest);
+        Ok((manifest, applied))
     }
 
     /// Applies the override policies of the caches; returns what Karmada notes about them on the Work.
@@ -369,12 +349,9 @@ fn work(
             objects::set_annotation(&mut work, annotation, &noted.to_string());
         }
     }
-    if binding.spec.dispatching_suspended(cluster) {
-        work["spec"]["suspendDispatching"] = json!(true);
-    }
-    if let Some(preserve) = binding.spec.preserve_resources_on_deletion {
-        work["spec"]["preserveResourcesOnDeletion"] = json!(preserve);
-    }
+    work["spec"]["suspendDispatching"] = json!(binding.spec.dispatching_suspended(cluster));
+    let preserve = binding.spec.preserve_resources_on_deletion.unwrap_or_default();
+    work["spec"]["preserveResourcesOnDeletion"] = json!(preserve);
     work
 }
 
@@ -392,6 +369,11 @@ fn merge(known: &Object, wanted: &Value) -> Value {
         }
     }
     merged["spec"] = wanted["spec"].clone();
+    // What the webhook would do: so an unchanged Work is not written.
+    let owner = merged.clone();
+    if let Some(manifest) = merged.pointer_mut("/spec/workload/manifests/0") {
+        manifest::stamp(manifest, &owner);
+    }
     merged
 }
 
@@ -403,7 +385,7 @@ fn existing_clusters(spec: &ResourceBindingSpec) -> BTreeSet<String> {
     let leaving = spec
         .graceful_eviction_tasks
         .iter()
-        .filter(|task| task.purge_mode != Some(PurgeMode::Directly))
+        .filter(|task| !is_direct(task))
         .map(|task| task.from_cluster.to_string());
     synced.chain(leaving).collect()
 }
@@ -411,7 +393,7 @@ fn existing_clusters(spec: &ResourceBindingSpec) -> BTreeSet<String> {
 fn purges(spec: &ResourceBindingSpec, works: &[Object]) -> bool {
     spec.graceful_eviction_tasks
         .iter()
-        .filter(|task| task.purge_mode == Some(PurgeMode::Directly))
+        .filter(|task| is_direct(task))
         .any(|task| {
             works
                 .iter()
@@ -425,15 +407,19 @@ fn cluster_of(work: &Value) -> Option<&str> {
 
 /// The state that a failover saved goes into labels of the one new copy, and only when the old one is purged at once.
 fn preserved_state(spec: &ResourceBindingSpec, target: &TargetCluster) -> Vec<(String, String)> {
-    let [only] = spec.clusters.as_slice() else {
-        return Vec::new();
-    };
-    if only.name != target.name {
+    if spec.synced_clusters().len() != 1 {
         return Vec::new();
     }
-    let task = spec.graceful_eviction_tasks.iter().rev().find(|task| {
-        task.purge_mode == Some(PurgeMode::Directly) && !task.clusters_before_failover.contains(&target.name)
-    });
-    task.map(|task| task.preserved_label_state.clone().into_iter().collect())
+    let task = spec.graceful_eviction_tasks.last();
+    task.filter(|task| is_direct(task) && !task.clusters_before_failover.contains(&target.name))
+        .map(|task| task.preserved_label_state.clone().into_iter().collect())
         .unwrap_or_default()
+}
+
+/// Purged at once, under the new or the old name of the mode.
+fn is_direct(task: &EvictionTask) -> bool {
+    matches!(
+        task.purge_mode,
+        Some(PurgeMode::Directly | PurgeMode::Immediately)
+    )
 }

@@ -252,11 +252,22 @@ impl Caches {
 
     /// Has every change of every resource told, also of those that are first needed later.
     pub fn subscribe(&self, handler: impl Fn(&Resource, &Change<'_>) + Send + Sync + 'static) {
+        let handler: Handler = Arc::new(handler);
+        let known = self
+            .inner
+            .caches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for (resource, cache) in known {
+            let handler = Arc::clone(&handler);
+            cache.subscribe(move |change| handler(&resource, change));
+        }
         self.inner
             .handlers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::new(handler));
+            .push(handler);
     }
 
     /// Returns the cache of a resource; it is full when it is returned.

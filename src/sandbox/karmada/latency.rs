@@ -53,7 +53,7 @@ impl Latencies {
             request: Span::millis(2, 6),
             proxy: Span::millis(8, 24),
             cache: Span::millis(2, 8),
-            override_cache: Span::millis(2, 10),
+            override_cache: Span::millis(2, 15),
             member_cache: Span::millis(3, 20),
             detect: Span::millis(12, 45),
             schedule: Span::millis(8, 25),

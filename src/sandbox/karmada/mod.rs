@@ -1,12 +1,13 @@
 //! Karmada's controllers, one file each, as karmada.md measured them: queues, caches and races included.
 //!
 //! Each runs in one of two processes, sees the API server through caches that lag, and writes under its process's
-//! name. Not simulated: dependencies (`propagateDeps`), preemption of policies, priority-based scheduling, quotas, spreading by region, overflow
+//! name. Not simulated: preemption of policies, priority-based scheduling, quotas, spreading by region, overflow
 //! affinities, Pull mode, `dependentOverrides`, Services across clusters, the descheduler.
 
 mod binding;
 mod cluster;
 mod context;
+mod dependencies;
 mod detector;
 mod execution;
 mod failover;
@@ -52,6 +53,7 @@ pub const CONTROLLER_MANAGER: &str = "karmada-controller-manager";
 pub fn start_controller_manager(context: &Context) {
     let manager = Manager::new(context);
     detector::start(&manager);
+    dependencies::start(&manager);
     binding::start(&manager);
     execution::start(&manager);
     status::start(&manager);

@@ -87,11 +87,10 @@ fn fits(
             .any(|task| task.from_cluster == name(cluster))
 }
 
-/// Locality: what has replicas stays where they are.
+/// Locality: where it is, it stays.
 fn score(binding: &ResourceBindingSpec, cluster: &Cluster) -> i32 {
-    let assigned: i32 = binding.clusters.iter().map(|target| target.replicas).sum();
     let here = binding.clusters.iter().any(|target| target.name == name(cluster));
-    if assigned > 0 && here { 100 } else { 0 }
+    if here { 100 } else { 0 }
 }
 
 fn spread<'a>(placement: &Placement, fitting: Vec<&'a Cluster>) -> Result<Vec<&'a Cluster>, String> {
@@ -141,38 +140,78 @@ fn divide(placement: &Placement, binding: &ResourceBindingSpec, selected: &[&Clu
             .map(|cluster| target(cluster, binding.replicas))
             .collect();
     }
-    if divides_by_static_weights(placement) {
+    let known: Vec<i64> = selected
+        .iter()
+        .map(|cluster| replicas_in(binding, cluster))
+        .collect();
+    let wanted = i64::from(binding.replicas);
+    let shares = if divides_by_static_weights(placement) {
         let weights: Vec<i64> = selected
             .iter()
             .map(|cluster| static_weight(placement, cluster))
             .collect();
-        return share(binding.replicas, selected, &weights);
-    }
-    // Where everything is where it was and as much as it was, nothing moves.
-    let kept: Vec<TargetCluster> = binding
+        let none_weighs = weights.iter().all(|weight| *weight == 0);
+        share(
+            wanted,
+            &if none_weighs {
+                vec![1; selected.len()]
+            } else {
+                weights
+            },
+            &known,
+        )
+    } else {
+        let aggregated = placement.replica_scheduling.as_ref().is_some_and(|scheduling| {
+            scheduling.replica_division_preference == Some(ReplicaDivision::Aggregated)
+        });
+        divide_steadily(wanted, &known, aggregated)
+    };
+    let shares = selected.iter().zip(shares).filter(|(_, share)| *share > 0);
+    shares
+        .map(|(cluster, share)| target(cluster, i32::try_from(share).unwrap_or(i32::MAX)))
+        .collect()
+}
+
+fn replicas_in(binding: &ResourceBindingSpec, cluster: &Cluster) -> i64 {
+    let known = binding
         .clusters
         .iter()
-        .filter(|known| selected.iter().any(|cluster| name(cluster) == known.name))
-        .cloned()
-        .collect();
-    if kept.iter().map(|known| known.replicas).sum::<i32>() == binding.replicas {
-        return kept;
+        .find(|target| target.name == name(cluster));
+    known.map_or(0, |target| i64::from(target.replicas))
+}
+
+/// Moves as little as possible from what is known: only what is more or less is divided. Every member has room for all.
+fn divide_steadily(wanted: i64, known: &[i64], aggregated: bool) -> Vec<i64> {
+    let sum: i64 = known.iter().sum();
+    if sum > wanted {
+        let mut weights = known.to_vec();
+        if aggregated {
+            keep_largest(&mut weights, wanted);
+        }
+        return share(wanted, &weights, &vec![0; known.len()]);
     }
-    let aggregated = placement.replica_scheduling.as_ref().is_some_and(|scheduling| {
-        scheduling.replica_division_preference == Some(ReplicaDivision::Aggregated)
-    });
-    if aggregated {
-        // Every member has room: the first takes all, and those in use come first.
-        let first = selected
-            .iter()
-            .find(|cluster| kept.iter().any(|known| known.name == name(cluster)));
-        let first = first.or_else(|| selected.first());
-        return first
-            .map(|cluster| target(cluster, binding.replicas))
-            .into_iter()
-            .collect();
+    let more = if aggregated {
+        let first = known.iter().position(|replicas| *replicas > 0).unwrap_or(0);
+        (0..known.len())
+            .map(|index| if index == first { wanted - sum } else { 0 })
+            .collect()
+    } else {
+        share(wanted - sum, &vec![1; known.len()], &vec![0; known.len()])
+    };
+    known.iter().zip(more).map(|(known, more)| known + more).collect()
+}
+
+/// Takes the largest until there is enough; the others become nothing.
+fn keep_largest(weights: &mut [i64], enough: i64) {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by_key(|index| Reverse(weights[*index]));
+    let mut sum = 0;
+    for index in order {
+        if sum >= enough {
+            weights[index] = 0;
+        }
+        sum += weights[index];
     }
-    share(binding.replicas, selected, &vec![1; selected.len()])
 }
 
 fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
@@ -192,34 +231,17 @@ fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
     }
 }
 
-/// Divides by weights; what is left over goes one by one to the heaviest.
-fn share(replicas: i32, selected: &[&Cluster], weights: &[i64]) -> Vec<TargetCluster> {
-    let sum: i64 = weights.iter().sum();
-    if sum == 0 {
-        return share(replicas, selected, &vec![1; selected.len()]);
-    }
-    let mut shares: Vec<(i64, i64, &Cluster)> = selected
-        .iter()
-        .zip(weights)
-        .map(|(cluster, weight)| (i64::from(replicas) * weight / sum, *weight, *cluster))
-        .collect();
-    let mut rest = i64::from(replicas) - shares.iter().map(|(share, ..)| share).sum::<i64>();
-    let mut order: Vec<usize> = (0..shares.len()).collect();
-    order.sort_by_key(|index| Reverse(shares[*index].1));
-    for index in order.into_iter().cycle().take(shares.len() * 2) {
-        if rest > 0 && shares[index].1 > 0 {
-            shares[index].0 += 1;
-            rest -= 1;
-        }
+/// Divides by weights; what is left over goes one by one to the heaviest, among equals to where more was before.
+fn share(replicas: i64, weights: &[i64], before: &[i64]) -> Vec<i64> {
+    let sum: i64 = weights.iter().sum::<i64>().max(1);
+    let mut shares: Vec<i64> = weights.iter().map(|weight| replicas * weight / sum).collect();
+    let mut order: Vec<usize> = (0..weights.len()).filter(|index| weights[*index] > 0).collect();
+    order.sort_by_key(|index| Reverse((weights[*index], before[*index])));
+    let rest = usize::try_from(replicas - shares.iter().sum::<i64>()).unwrap_or(0);
+    for index in order.into_iter().take(rest) {
+        shares[index] += 1;
     }
     shares
-        .into_iter()
-        .filter(|(share, ..)| *share > 0)
-        .map(|(share, _, cluster)| TargetCluster {
-            name: name(cluster),
-            replicas: i32::try_from(share).unwrap_or(i32::MAX),
-        })
-        .collect()
 }
 
 fn name(cluster: &Cluster) -> ClusterName {

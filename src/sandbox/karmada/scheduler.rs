@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::placement::{Choice, choose};
 use super::{BindingKey, Context, Rate, kinds, objects, read_binding};
-use crate::karmada::meta::APPLIED_PLACEMENT;
-use crate::karmada::{Cluster, Placement, ResourceBinding};
+use crate::karmada::meta::{APPLIED_PLACEMENT, CLUSTER_POLICY_ID, MANAGED_BY, POLICY_ID};
+use crate::karmada::{Cluster, Placement, ResourceBinding, TargetCluster};
 use crate::sandbox::api::{Object, Patch, Status, Subresource};
 use crate::sandbox::faults::Pace;
 use crate::sandbox::informer::{Change, Informer};
@@ -31,24 +31,24 @@ pub(super) fn start(context: &Context) {
     for cache in [&bindings, &cluster_bindings] {
         let queue = Arc::clone(&queue);
         cache.subscribe(move |change| {
-            if let Some(new) = change.new
-                && change.generation_changed()
-                && is_mine(new)
-            {
+            // What stops being its own stays queued if it is.
+            if !change.new.is_some_and(|new| is_mine(new)) {
+                return;
+            }
+            let resumed = !change.old.is_some_and(|old| is_mine(old));
+            if resumed || change.generation_changed() {
                 queue.add(BindingKey::of(change.key));
             }
         });
     }
     let (queued, namespaced, global) = (Arc::clone(&queue), bindings.clone(), cluster_bindings.clone());
     clusters.subscribe(move |change| {
-        if cluster_matters(change) {
-            for binding in namespaced.list().iter().chain(&global.list()) {
-                if is_mine(binding) {
-                    queued.add(BindingKey {
-                        namespace: objects::namespace(binding).map(str::to_owned),
-                        name: objects::name(binding).to_owned(),
-                    });
-                }
+        for binding in namespaced.list().iter().chain(&global.list()) {
+            if is_mine(binding) && concerns(change, binding) {
+                queued.add(BindingKey {
+                    namespace: objects::namespace(binding).map(str::to_owned),
+                    name: objects::name(binding).to_owned(),
+                });
             }
         }
     });
@@ -66,21 +66,44 @@ pub(super) fn start(context: &Context) {
     context.run(NAME, &queue, scheduler);
 }
 
-/// The event filter: the only place where `suspension.scheduling` is looked at.
+/// The event filter: the only place where `suspension.scheduling` is looked at. A binding that no policy claims any
+/// more is left as it is.
 fn is_mine(binding: &Value) -> bool {
     let name = objects::text(binding, "/spec/schedulerName");
     let suspended = binding.pointer("/spec/suspension/scheduling") == Some(&json!(true));
-    matches!(name, "" | DEFAULT_SCHEDULER) && !suspended && !objects::is_terminating(binding)
+    let claimed = [POLICY_ID, CLUSTER_POLICY_ID, MANAGED_BY]
+        .into_iter()
+        .any(|label| objects::label(binding, label).is_some_and(|id| !id.is_empty()));
+    matches!(name, "" | DEFAULT_SCHEDULER) && !suspended && claimed
 }
 
-/// A cluster that comes, goes, or changes its spec or labels may change every placement.
-fn cluster_matters(change: &Change<'_>) -> bool {
+/// A cluster whose spec or labels change, or that begins to go, concerns the bindings whose affinity means it. One that
+/// joins concerns nobody.
+fn concerns(change: &Change<'_>, binding: &Value) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
-        return true;
+        return false;
     };
-    old["spec"] != new["spec"]
-        || old["metadata"]["labels"] != new["metadata"]["labels"]
-        || old.pointer("/status/apiEnablements") != new.pointer("/status/apiEnablements")
+    let leaves = !objects::is_terminating(old) && objects::is_terminating(new);
+    let labels = |cluster: &Value| objects::entries(cluster, "labels");
+    if !leaves && !change.generation_changed() && labels(old) == labels(new) {
+        return false;
+    }
+    let Some(placement) = read_binding(binding)
+        .ok()
+        .and_then(|binding| binding.spec.placement)
+    else {
+        return false;
+    };
+    let groups = placement.cluster_affinities.iter().map(|term| &term.affinity);
+    let affinities: Vec<_> = placement.cluster_affinity.iter().chain(groups).collect();
+    let clusters: Vec<Cluster> = [old, new]
+        .into_iter()
+        .filter_map(|object| Cluster::deserialize(&**object).ok())
+        .collect();
+    affinities.is_empty()
+        || affinities
+            .iter()
+            .any(|affinity| clusters.iter().any(|cluster| affinity.matches(cluster)))
 }
 
 struct Scheduler {
@@ -111,47 +134,66 @@ impl Controller for Scheduler {
             return Ok(None);
         };
         // What is decided is decided on what the cache says now; it is written when the work is done.
-        let reason = why(&object, &binding, &placement);
-        let choice = reason.map(|()| self.choose(&placement, &binding));
+        let choice =
+            needs_scheduling(&object, &binding, &placement).then(|| self.choose(&placement, &binding));
         pace.spend(self.context.latencies.schedule).await;
         match choice {
-            None => self.observed(key, &object, None).await,
+            None => self.observed(key, &object).await?,
             Some(Ok(choice)) => {
-                self.write(key, &object, &binding, &placement, &choice).await?;
-                self.observed(key, &object, Some(Ok(&choice.affinity))).await
+                self.write(key, &object, &binding, &placement, &choice.clusters)
+                    .await?;
+                self.scheduled(key, &object, &choice.affinity).await?;
             }
+            // Where nothing fits, what was there goes; and it is not tried again until something changes.
             Some(Err(why)) => {
-                self.observed(key, &object, Some(Err(&why))).await?;
-                Err(Status::internal(why))
+                self.write(key, &object, &binding, &placement, &[]).await?;
+                self.unschedulable(key, &object, &why).await?;
             }
-        }?;
+        }
         Ok(None)
     }
 }
 
 /// Says whether there is anything to schedule. What isn't divided is looked at every time.
-fn why(object: &Value, binding: &ResourceBinding, placement: &Placement) -> Option<()> {
-    let applied: Option<Placement> =
-        objects::annotation(object, APPLIED_PLACEMENT).and_then(|text| serde_json::from_str(text).ok());
-    let placement_changed = applied.as_ref() != Some(placement);
+fn needs_scheduling(object: &Value, binding: &ResourceBinding, placement: &Placement) -> bool {
+    let status = binding.status.as_ref();
+    let observed = status.map_or("", |status| status.scheduler_observed_affinity_name.as_str());
     let assigned: i32 = binding.spec.clusters.iter().map(|target| target.replicas).sum();
     let divided = placement.divides() && binding.spec.replicas > 0;
-    let scaled = if divided {
-        assigned != binding.spec.replicas
-    } else {
-        binding
-            .spec
-            .clusters
-            .iter()
-            .any(|target| target.replicas != binding.spec.replicas)
+    placement_changed(object, placement, observed)
+        || !divided
+        || assigned != binding.spec.replicas
+        || is_triggered(binding)
+}
+
+/// A change of the groups counts only where it touches the group in use.
+fn placement_changed(object: &Value, placement: &Placement, observed: &str) -> bool {
+    let applied: Option<Placement> =
+        objects::annotation(object, APPLIED_PLACEMENT).and_then(|text| serde_json::from_str(text).ok());
+    let Some(applied) = applied else { return true };
+    let same = applied.cluster_affinity == placement.cluster_affinity
+        && applied.cluster_tolerations == placement.cluster_tolerations
+        && applied.spread_constraints == placement.spread_constraints
+        && applied.replica_scheduling == placement.replica_scheduling;
+    if !same || applied == *placement {
+        return !same;
+    }
+    let group = |placement: &Placement| {
+        let terms = &placement.cluster_affinities;
+        terms.iter().find(|term| term.affinity_name == observed).cloned()
     };
-    let triggered = binding.spec.reschedule_triggered_at.as_ref();
+    let (before, now) = (group(&applied), group(placement));
+    before.is_none() || before != now
+}
+
+/// Somebody asked for it after the last time that it was scheduled.
+fn is_triggered(binding: &ResourceBinding) -> bool {
     let last = binding
         .status
         .as_ref()
         .and_then(|status| status.last_scheduled_time.as_ref());
-    let rescheduled = triggered.is_some_and(|triggered| last.is_none_or(|last| triggered.0 > last.0));
-    (placement_changed || scaled || rescheduled || !divided).then_some(())
+    let triggered = binding.spec.reschedule_triggered_at.as_ref();
+    triggered.is_some_and(|triggered| last.is_none_or(|last| triggered.0 > last.0))
 }
 
 impl Scheduler {
@@ -162,89 +204,80 @@ impl Scheduler {
             .iter()
             .filter_map(|object| Cluster::deserialize(&**object).ok())
             .collect();
-        let status = binding.status.as_ref();
-        let group = status.map_or("", |status| status.scheduler_observed_affinity_name.as_str());
-        let triggered = binding.spec.reschedule_triggered_at.is_some();
+        let group = binding
+            .status
+            .as_ref()
+            .map(|status| status.scheduler_observed_affinity_name.as_str());
         let mut spec = binding.spec.clone();
-        if triggered
-            && status
-                .and_then(|status| status.last_scheduled_time.as_ref())
-                .is_some_and(|last| {
-                    spec.reschedule_triggered_at
-                        .as_ref()
-                        .is_some_and(|triggered| triggered.0 > last.0)
-                })
-        {
+        if is_triggered(binding) {
             // A rebalance forgets where the replicas were.
             spec.clusters.iter_mut().for_each(|target| target.replicas = 0);
         }
-        choose(placement, &spec, group, &clusters)
+        choose(placement, &spec, group.unwrap_or_default(), &clusters)
     }
 
-    /// A merge patch of the difference to the *cached* binding, without a resourceVersion.
+    /// A merge patch of the difference to the *cached* binding, without a resourceVersion: what the cache already shows is
+    /// not written, whatever others wrote meanwhile.
     async fn write(
         &self,
         key: &BindingKey,
         cached: &Object,
         binding: &ResourceBinding,
         placement: &Placement,
-        choice: &Choice,
+        clusters: &[TargetCluster],
     ) -> Result<(), Status> {
+        let mut patch = json!({});
         let placement = serde_json::to_string(placement).unwrap_or_default();
-        let applied = objects::annotation(cached, APPLIED_PLACEMENT);
-        if binding.spec.clusters == choice.clusters && applied == Some(placement.as_str()) {
+        if objects::annotation(cached, APPLIED_PLACEMENT) != Some(&placement) {
+            patch["metadata"] = json!({"annotations": {APPLIED_PLACEMENT: placement}});
+        }
+        if binding.spec.clusters != clusters {
+            let listed = (!clusters.is_empty()).then_some(clusters);
+            patch["spec"] = json!({"clusters": listed});
+        }
+        if patch == json!({}) {
             return Ok(());
         }
         self.limit.take().await;
-        let patch = json!({
-            "metadata": {"annotations": {APPLIED_PLACEMENT: placement}},
-            "spec": {"clusters": choice.clusters},
-        });
         self.patch(key, None, patch)
     }
 
     /// The generation that is noted as observed is that of the cached binding, before the patch.
-    async fn observed(
-        &self,
-        key: &BindingKey,
-        cached: &Object,
-        result: Option<Result<&String, &String>>,
-    ) -> Result<(), Status> {
-        let mut status = cached.get("status").cloned().unwrap_or_else(|| json!({}));
+    async fn scheduled(&self, key: &BindingKey, cached: &Object, affinity: &str) -> Result<(), Status> {
+        let mut status = status_of(cached);
         let now = self.context.time();
-        if let Some(Err(why)) = result {
-            objects::set_condition(&mut status, "Scheduled", "False", "NoClusterFit", why, &now);
-        } else {
-            status["schedulerObservedGeneration"] = json!(objects::generation(cached));
-            let message = "Binding has been scheduled successfully.";
-            objects::set_condition(&mut status, "Scheduled", "True", "Success", message, &now);
+        let message = "Binding has been scheduled successfully.";
+        objects::set_condition(&mut status, "Scheduled", "True", "Success", message, &now);
+        status["schedulerObservedGeneration"] = json!(objects::generation(cached));
+        status["lastScheduledTime"] = now;
+        if !affinity.is_empty() {
+            status["schedulerObservingAffinityName"] = json!(affinity);
         }
-        if let Some(Ok(affinity)) = result {
-            if !affinity.is_empty() {
-                status["schedulerObservingAffinityName"] = json!(affinity);
-            }
-            if status.get("lastScheduledTime").is_none()
-                || cached["spec"].get("rescheduleTriggeredAt").is_some()
-            {
-                status["lastScheduledTime"] = now;
-            }
-        }
-        if cached.get("status") == Some(&status) {
+        self.write_status(key, cached, status).await
+    }
+
+    async fn unschedulable(&self, key: &BindingKey, cached: &Object, why: &str) -> Result<(), Status> {
+        let mut status = status_of(cached);
+        let now = self.context.time();
+        objects::set_condition(&mut status, "Scheduled", "False", "NoClusterFit", why, &now);
+        self.write_status(key, cached, status).await
+    }
+
+    /// There was nothing to schedule.
+    async fn observed(&self, key: &BindingKey, cached: &Object) -> Result<(), Status> {
+        let mut status = status_of(cached);
+        status["schedulerObservedGeneration"] = json!(objects::generation(cached));
+        self.write_status(key, cached, status).await
+    }
+
+    async fn write_status(&self, key: &BindingKey, cached: &Object, mut status: Value) -> Result<(), Status> {
+        let known = status_of(cached);
+        objects::fields(&mut status).retain(|field, value| known.get(field) != Some(value));
+        if status == json!({}) {
             return Ok(());
         }
         self.limit.take().await;
-        let mut patch = json!({});
-        for field in [
-            "schedulerObservedGeneration",
-            "schedulerObservingAffinityName",
-            "lastScheduledTime",
-            "conditions",
-        ] {
-            if let Some(value) = status.get(field) {
-                patch[field] = value.clone();
-            }
-        }
-        self.patch(key, Some(Subresource::Status), json!({"status": patch}))
+        self.patch(key, Some(Subresource::Status), json!({"status": status}))
     }
 
     fn patch(&self, key: &BindingKey, part: Option<Subresource>, patch: Value) -> Result<(), Status> {
@@ -264,6 +297,10 @@ impl Scheduler {
             Ok(_) => Ok(()),
         }
     }
+}
+
+fn status_of(binding: &Value) -> Value {
+    binding.get("status").cloned().unwrap_or_else(|| json!({}))
 }
 
 /// The client's limit of requests: what makes a backlog last.
