@@ -45,6 +45,8 @@ pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 pub const MANAGED_BY: &str = "binding.karmada.io/managed-by";
 /// On a binding with `propagateDeps`: its dependencies, as JSON.
 pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
+/// On a binding with `propagateDeps`, until its dependencies are freed.
+pub const DEPENDENCIES_FINALIZER: &str = "karmada.io/binding-dependencies-distributor";
 /// On an attached (dependency) binding: which binding requires it, as a prefix of a hashed key.
 pub const DEPENDED_BY: &str = "resourcebinding.karmada.io/depended-by-";
 

@@ -140,4 +140,33 @@ impl Placement {
             .as_ref()
             .is_some_and(|scheduling| scheduling.replica_scheduling_type == ReplicaSchedulingType::Divided)
     }
+
+    /// Tells whether replicas are divided among as few clusters as possible.
+    pub fn aggregates(&self) -> bool {
+        self.divides()
+            && self.replica_scheduling.as_ref().is_some_and(|scheduling| {
+                scheduling.replica_division_preference == Some(ReplicaDivision::Aggregated)
+            })
+    }
+
+    /// Tells whether replicas are divided by weights that don't change. Spread constraints count for nothing then; and
+    /// without any weights all clusters weigh the same.
+    pub fn divides_by_static_weights(&self) -> bool {
+        self.divides()
+            && !self.aggregates()
+            && self.replica_scheduling.as_ref().is_some_and(|scheduling| {
+                scheduling
+                    .weight_preference
+                    .as_ref()
+                    .is_none_or(|weights| weights.dynamic_weight.is_empty())
+            })
+    }
+
+    /// Returns the constraint that limits how many clusters are used.
+    pub fn cluster_constraint(&self) -> Option<&SpreadConstraint> {
+        self.spread_constraints.iter().find(|constraint| {
+            constraint.spread_by_label.is_empty()
+                && matches!(constraint.spread_by_field.as_str(), "" | "cluster")
+        })
+    }
 }

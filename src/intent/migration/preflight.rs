@@ -357,13 +357,7 @@ pub(super) fn placement_findings(
             format!("add {to} to the policy's clusterAffinity, in a push before this one"),
         )];
     }
-    let statically = placement.replica_scheduling.as_ref().is_some_and(|scheduling| {
-        scheduling
-            .weight_preference
-            .as_ref()
-            .is_some_and(|weights| !weights.static_weight_list.is_empty())
-    });
-    if statically {
+    if placement.divides_by_static_weights() {
         return vec![Finding::new(
             "StaticWeights",
             "the policy divides replicas by static weights: the next scale would spread the workload over all of them",
@@ -371,11 +365,10 @@ pub(super) fn placement_findings(
         )];
     }
     let one_group = placement
-        .spread_constraints
-        .iter()
-        .any(|constraint| constraint.max_groups == 1 && constraint.spread_by_label.is_empty());
+        .cluster_constraint()
+        .is_some_and(|constraint| constraint.max_groups == 1);
     let candidates = clusters.values().filter(fits).count();
-    if !placement.divides() && !one_group && candidates > 1 {
+    if !placement.aggregates() && !one_group && candidates > 1 {
         return vec![Finding::new(
             "Spreads",
             "the policy spreads the workload over every cluster that fits: both would run it",

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kinds::WORKS;
+use super::placement::is_workload;
 use super::{BindingKey, Manager, Scope, binding_id, manifest, objects, read_binding, replicas};
 use crate::karmada::meta::{
     APPLIED_CLUSTER_OVERRIDES, APPLIED_OVERRIDES, BINDING_FINALIZER, BINDING_NAME, BINDING_NAMESPACE,
@@ -19,7 +20,7 @@ use crate::karmada::meta::{
 };
 use crate::karmada::{
     Cluster, ClusterOverridePolicy, EvictionTask, OverridePolicy, PurgeMode, ResourceBinding,
-    ResourceBindingSpec, TargetCluster, overrides,
+    ResourceBindingSpec, ResourceSelector, TargetCluster, overrides,
 };
 use crate::sandbox::api::{DeleteOptions, Object, Status};
 use crate::sandbox::faults::Pace;
@@ -83,19 +84,17 @@ fn touched(manager: &Manager, policies: &[OverridePolicy]) -> Vec<BindingKey> {
         .chain(&manager.cluster_bindings.list())
     {
         let namespace = objects::namespace(object);
-        let Some(template) = read_binding(object)
+        let template = read_binding(object)
             .ok()
-            .and_then(|binding| manager.template(&binding))
-        else {
-            continue;
-        };
+            .and_then(|binding| manager.template(&binding));
         let selected = policies.iter().any(|policy| {
             let here =
                 policy.metadata.namespace.is_none() || policy.metadata.namespace.as_deref() == namespace;
-            let all = policy.spec.resource_selectors.is_empty();
-            here && (all
-                || crate::karmada::ResourceSelector::closest(&policy.spec.resource_selectors, &template)
-                    .is_some())
+            let selectors = &policy.spec.resource_selectors;
+            here && (selectors.is_empty()
+                || template
+                    .as_ref()
+                    .is_some_and(|template| ResourceSelector::closest(selectors, template).is_some()))
         });
         if selected {
             keys.push(BindingKey {
@@ -257,7 +256,8 @@ impl Binding {
         cluster: &Cluster,
     ) -> Result<(Value, [Value; 2]), String> {
         let mut manifest = (**template).clone();
-        if binding.spec.replicas > 0 {
+        // Also to none: what the template says has to wait while scheduling is suspended.
+        if is_workload(&binding.spec) {
             replicas::revise(&mut manifest, target.replicas);
         }
         let applied = self.override_manifest(&mut manifest, cluster)?;

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use super::kinds::{self, BINDINGS};
 use super::objects::{self, label};
 use super::{BindingKey, Manager, binding_id, read_binding};
-use crate::karmada::meta::{BINDING_FINALIZER, DEPENDED_BY, DEPENDENCIES, binding_name};
+use crate::karmada::meta::{
+    BINDING_FINALIZER, DEPENDED_BY, DEPENDENCIES, DEPENDENCIES_FINALIZER, binding_name,
+};
 use crate::karmada::{BindingSnapshot, ResourceBinding};
 use crate::sandbox::api::{Object, Status};
 use crate::sandbox::faults::Pace;
@@ -23,7 +25,12 @@ pub(super) fn start(manager: &Manager) {
     let queue: Arc<Queue<BindingKey>> = Queue::new();
     let bindings = Arc::clone(&queue);
     manager.bindings.subscribe(move |change| {
-        if change.generation_changed() {
+        let propagates = |binding: &Object| binding.pointer("/spec/propagateDeps") == Some(&json!(true));
+        let concerned = match (change.old, change.new) {
+            (None, Some(new)) => propagates(new) && is_scheduled(new),
+            (old, new) => old.into_iter().chain(new).any(propagates),
+        };
+        if concerned && change.generation_changed() {
             bindings.add(BindingKey::of(change.key));
         }
     });
@@ -45,6 +52,11 @@ pub(super) fn start(manager: &Manager) {
     manager.context.run(NAME, &queue, controller);
 }
 
+fn is_scheduled(binding: &Value) -> bool {
+    let clusters = binding.pointer("/spec/clusters").and_then(Value::as_array);
+    clusters.is_some_and(|clusters| !clusters.is_empty())
+}
+
 /// Tells whether a binding was found to depend on an object, which may not have been there.
 fn names(binding: &Value, object: &Value) -> bool {
     let noted = objects::annotation(binding, DEPENDENCIES).unwrap_or_default();
@@ -63,25 +75,26 @@ impl Controller for Distributor {
     type Key = BindingKey;
 
     async fn reconcile(&self, key: &BindingKey, pace: &Pace) -> Result<Option<Duration>, Status> {
-        let binding = self
-            .manager
-            .binding(key)
-            .filter(|binding| !objects::is_terminating(binding));
-        let Some(object) = binding else {
-            self.detach(key, &BTreeSet::new())?;
+        let Some(object) = self.manager.binding(key) else {
             return Ok(None);
         };
         let binding = read_binding(&object)?;
-        if !binding.spec.propagate_deps {
+        if !binding.spec.propagate_deps || objects::is_terminating(&object) {
             self.detach(key, &BTreeSet::new())?;
+            let mut freed = (*object).clone();
+            if objects::remove_finalizer(&mut freed, DEPENDENCIES_FINALIZER) {
+                self.manager.context.put(&BINDINGS, freed)?;
+            }
             return Ok(None);
         }
         let Some(template) = self.manager.template(&binding) else {
             return Ok(None);
         };
         pace.spend(self.manager.context.latencies.detect).await;
-        let dependencies = of_template(&template);
-        self.note(&object, &dependencies)?;
+        let Some(dependencies) = of_template(&template) else {
+            return Ok(None);
+        };
+        let object = self.note(&object, &dependencies)?;
         self.detach(key, &dependencies)?;
         for dependency in &dependencies {
             self.attach(key, &object, &binding, dependency)?;
@@ -91,8 +104,8 @@ impl Controller for Distributor {
 }
 
 impl Distributor {
-    /// Notes the dependencies on the binding.
-    fn note(&self, binding: &Object, dependencies: &BTreeSet<Dependency>) -> Result<(), Status> {
+    /// Notes the dependencies on the binding, which stays until they are freed.
+    fn note(&self, binding: &Object, dependencies: &BTreeSet<Dependency>) -> Result<Object, Status> {
         let namespace = objects::namespace(binding).unwrap_or_default();
         let list: Vec<Value> = dependencies
             .iter()
@@ -100,15 +113,13 @@ impl Distributor {
                 json!({"apiVersion": "v1", "kind": kind, "namespace": namespace, "name": name})
             })
             .collect();
-        let (noted, known) = (
-            Value::Array(list).to_string(),
-            objects::annotation(binding, DEPENDENCIES),
-        );
-        if known == Some(&noted) || (known.is_none() && dependencies.is_empty()) {
-            return Ok(());
+        let mut noted = (**binding).clone();
+        objects::set_annotation(&mut noted, DEPENDENCIES, &Value::Array(list).to_string());
+        objects::add_finalizer(&mut noted, DEPENDENCIES_FINALIZER);
+        if noted == **binding {
+            return Ok(Arc::clone(binding));
         }
-        let patch = json!({"metadata": {"annotations": {DEPENDENCIES: noted}}});
-        self.manager.context.merge(&BINDINGS, binding, patch).map(drop)
+        self.manager.context.put(&BINDINGS, noted)
     }
 
     /// Frees the bindings that no longer are a dependency: their clusters go with the requirement.
@@ -126,7 +137,11 @@ impl Distributor {
             objects::remove_entries(&mut freed, "labels", &[&mark]);
             let mut required = read_binding(&object)?.spec.required_by;
             required.retain(|snapshot| !is_of(snapshot, key));
-            freed["spec"]["requiredBy"] = json!(required);
+            if required.is_empty() {
+                objects::fields(&mut freed["spec"]).shift_remove("requiredBy");
+            } else {
+                freed["spec"]["requiredBy"] = json!(required);
+            }
             self.manager.context.put(&BINDINGS, freed)?;
         }
         Ok(())
@@ -167,6 +182,10 @@ impl Distributor {
             clusters: binding.spec.clusters.clone(),
         });
         attached["spec"]["requiredBy"] = json!(required);
+        if attached["spec"]["placement"].is_null() {
+            let preserve = binding.spec.preserve_resources_on_deletion.unwrap_or_default();
+            attached["spec"]["preserveResourcesOnDeletion"] = json!(preserve);
+        }
         match known {
             None => context
                 .control
@@ -222,14 +241,15 @@ struct Dependency {
     name: String,
 }
 
-fn of_template(template: &Value) -> BTreeSet<Dependency> {
+/// Returns nothing for a kind whose dependencies aren't known.
+fn of_template(template: &Value) -> Option<BTreeSet<Dependency>> {
     let pod = match template["kind"].as_str() {
         Some("Pod") => "/spec",
         Some("Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job") => "/spec/template/spec",
         Some("CronJob") => "/spec/jobTemplate/spec/template/spec",
-        _ => return BTreeSet::new(),
+        _ => return None,
     };
-    template.pointer(pod).map(of_pod).unwrap_or_default()
+    Some(template.pointer(pod).map(of_pod).unwrap_or_default())
 }
 
 /// Where in a volume, or in a container's environment, a name of which kind stands.
@@ -307,6 +327,7 @@ mod tests {
         }));
         let found: Vec<String> = found
             .iter()
+            .flatten()
             .map(|found| format!("{} {}", found.kind, found.name))
             .collect();
         assert_eq!(
@@ -327,9 +348,9 @@ mod tests {
     #[test]
     fn a_job_of_flink_has_none_and_the_default_account_is_none() {
         assert!(
-            of_template(&json!({"kind": "FlinkDeployment", "spec": {"serviceAccount": "flink"}})).is_empty()
+            of_template(&json!({"kind": "FlinkDeployment", "spec": {"serviceAccount": "flink"}})).is_none()
         );
         let pod = json!({"kind": "Pod", "spec": {"serviceAccountName": "default"}});
-        assert!(of_template(&pod).is_empty());
+        assert_eq!(of_template(&pod), Some(BTreeSet::new()));
     }
 }

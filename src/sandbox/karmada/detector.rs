@@ -532,7 +532,7 @@ fn wanted_binding(template: &Value, policy: &Policy) -> Value {
             .filter(|replicas| *replicas > 0)
             .map(|replicas| json!(replicas)),
     );
-    put("replicaRequirements", replicas.map(|_| json!({})));
+    put("replicaRequirements", replicas::requirements(template));
     put("propagateDeps", spec.propagate_deps.then(|| json!(true)));
     put("failover", spec.failover.as_ref().map(|failover| json!(failover)));
     put(
@@ -554,14 +554,8 @@ fn refresh(known: &Value, wanted: &Value, policy: &Policy) -> Value {
     policy.claim(&mut binding);
     binding["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"].clone();
     let finalizer = objects::text(wanted, "/metadata/finalizers/0");
-    if !objects::has_finalizer(&binding, finalizer) && !objects::is_terminating(&binding) {
-        match binding
-            .pointer_mut("/metadata/finalizers")
-            .and_then(Value::as_array_mut)
-        {
-            Some(finalizers) => finalizers.push(json!(finalizer)),
-            None => binding["metadata"]["finalizers"] = json!([finalizer]),
-        }
+    if !objects::is_terminating(&binding) {
+        objects::add_finalizer(&mut binding, finalizer);
     }
     let spec = objects::fields(&mut binding["spec"]);
     for field in OWN_FIELDS {

@@ -30,7 +30,7 @@ pub(super) fn start(manager: &Manager) {
     let queue: Arc<Queue<Key>> = Queue::new();
     let works = Arc::clone(&queue);
     manager.works.subscribe(move |change| {
-        if change.new.is_some() && change.generation_changed() || became_terminating(change.old, change.new) {
+        if change.new.is_some() && change.generation_changed() {
             works.add(change.key.clone());
         }
     });
@@ -48,12 +48,6 @@ pub(super) fn start(manager: &Manager) {
             },
         );
     }
-}
-
-/// A real API server raises the generation on deletion; nothing depends on that here.
-fn became_terminating(old: Option<&Object>, new: Option<&Object>) -> bool {
-    let terminates = |object: Option<&Object>| object.is_some_and(|object| objects::is_terminating(object));
-    terminates(new) && !terminates(old)
 }
 
 struct Execution {

@@ -89,6 +89,19 @@ pub fn remove_finalizer(object: &mut Value, finalizer: &str) -> bool {
     finalizers.len() != before
 }
 
+pub fn add_finalizer(object: &mut Value, finalizer: &str) {
+    if has_finalizer(object, finalizer) {
+        return;
+    }
+    match object
+        .pointer_mut("/metadata/finalizers")
+        .and_then(Value::as_array_mut)
+    {
+        Some(finalizers) => finalizers.push(json!(finalizer)),
+        None => object["metadata"]["finalizers"] = json!([finalizer]),
+    }
+}
+
 pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
     finalizers

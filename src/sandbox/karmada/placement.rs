@@ -2,10 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::karmada::{
-    Cluster, ClusterAffinity, Placement, ReplicaDivision, ReplicaSchedulingType, ResourceBindingSpec,
-    TargetCluster,
-};
+use crate::karmada::{Cluster, ClusterAffinity, Placement, ResourceBindingSpec, TargetCluster};
 use crate::name::ClusterName;
 
 /// What the scheduler decides.
@@ -16,13 +13,23 @@ pub struct Choice {
     pub affinity: String,
 }
 
-/// Chooses clusters for a binding. With groups, the first one from `observed` on that gives a result is used.
+/// Why nothing was chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unchosen {
+    /// No cluster passes the filters.
+    NoFit(String),
+    /// Some pass, and can't be chosen from.
+    Refused(String),
+}
+
+/// Chooses clusters for a binding. With groups, the first one from `observed` on that gives a result is used; where none
+/// does, the reason is the first one's.
 pub fn choose(
     placement: &Placement,
     binding: &ResourceBindingSpec,
     observed: &str,
     clusters: &[Cluster],
-) -> Result<Choice, String> {
+) -> Result<Choice, Unchosen> {
     let terms = &placement.cluster_affinities;
     if terms.is_empty() {
         let chosen = choose_among(placement, placement.cluster_affinity.as_ref(), binding, clusters)?;
@@ -31,11 +38,8 @@ pub fn choose(
             affinity: String::new(),
         });
     }
-    let begin = terms
-        .iter()
-        .position(|term| term.affinity_name == observed)
-        .unwrap_or(0);
-    let mut failure = "no affinity group".to_owned();
+    let begin = group_in_use(placement, observed);
+    let mut failure = None;
     for term in &terms[begin..] {
         match choose_among(placement, Some(&term.affinity), binding, clusters) {
             Ok(clusters) => {
@@ -44,10 +48,19 @@ pub fn choose(
                     affinity: term.affinity_name.clone(),
                 });
             }
-            Err(why) => failure = why,
+            Err(why) => drop(failure.get_or_insert(why)),
         }
     }
-    Err(failure)
+    Err(failure.unwrap_or_else(|| Unchosen::Refused("no affinity group".to_owned())))
+}
+
+/// Returns the index of the group with this name; the first one when there is none.
+pub fn group_in_use(placement: &Placement, observed: &str) -> usize {
+    let terms = &placement.cluster_affinities;
+    terms
+        .iter()
+        .position(|term| term.affinity_name == observed)
+        .unwrap_or(0)
 }
 
 fn choose_among(
@@ -55,13 +68,14 @@ fn choose_among(
     affinity: Option<&ClusterAffinity>,
     binding: &ResourceBindingSpec,
     clusters: &[Cluster],
-) -> Result<Vec<TargetCluster>, String> {
+) -> Result<Vec<TargetCluster>, Unchosen> {
     let mut fitting: Vec<&Cluster> = clusters
         .iter()
         .filter(|cluster| fits(placement, affinity, binding, cluster))
         .collect();
     if fitting.is_empty() {
-        return Err(format!("0/{} clusters are available", clusters.len()));
+        let why = format!("0/{} clusters are available", clusters.len());
+        return Err(Unchosen::NoFit(why));
     }
     fitting.sort_by_key(|cluster| (Reverse(score(binding, cluster)), name(cluster)));
     let selected = spread(placement, fitting)?;
@@ -93,125 +107,167 @@ fn score(binding: &ResourceBindingSpec, cluster: &Cluster) -> i32 {
     if here { 100 } else { 0 }
 }
 
-fn spread<'a>(placement: &Placement, fitting: Vec<&'a Cluster>) -> Result<Vec<&'a Cluster>, String> {
-    let constraint = placement.spread_constraints.iter().find(|constraint| {
-        constraint.spread_by_label.is_empty() && matches!(constraint.spread_by_field.as_str(), "" | "cluster")
-    });
-    let Some(constraint) = constraint.filter(|_| !divides_by_static_weights(placement)) else {
+fn spread<'a>(placement: &Placement, fitting: Vec<&'a Cluster>) -> Result<Vec<&'a Cluster>, Unchosen> {
+    let constraint = placement.cluster_constraint();
+    let Some(constraint) = constraint.filter(|_| !placement.divides_by_static_weights()) else {
         return Ok(fitting);
     };
     let least = usize::try_from(constraint.min_groups).unwrap_or(0);
     if fitting.len() < least {
-        return Err(format!(
-            "the number of feasible clusters is less than spreadConstraint.MinGroups ({least})"
-        ));
+        let why = "the number of feasible clusters is less than spreadConstraint.MinGroups";
+        return Err(Unchosen::Refused(why.to_owned()));
     }
-    let most = usize::try_from(constraint.max_groups)
-        .ok()
-        .filter(|most| *most > 0)
-        .unwrap_or(fitting.len());
+    // No limit is a limit of none.
+    let most = usize::try_from(constraint.max_groups).unwrap_or(0);
+    if most == 0 {
+        return Err(Unchosen::Refused("no clusters available to schedule".to_owned()));
+    }
     Ok(fitting.into_iter().take(most).collect())
 }
 
-fn divides_by_static_weights(placement: &Placement) -> bool {
-    placement.divides()
-        && placement.replica_scheduling.as_ref().is_some_and(|scheduling| {
-            scheduling.replica_division_preference != Some(ReplicaDivision::Aggregated)
-                && scheduling
-                    .weight_preference
-                    .as_ref()
-                    .is_none_or(|weights| weights.dynamic_weight.is_empty())
-        })
+/// What counts no replicas goes to all of them, and so does what is duplicated; but nobody is given none.
+fn divide(placement: &Placement, binding: &ResourceBindingSpec, selected: &[&Cluster]) -> Vec<TargetCluster> {
+    if !is_workload(binding) {
+        return selected.iter().map(|cluster| target(cluster, 0)).collect();
+    }
+    let shares = if !placement.divides() {
+        let all = selected.iter().map(|cluster| target(cluster, binding.replicas));
+        all.collect()
+    } else if placement.divides_by_static_weights() {
+        divide_by_static_weights(placement, binding, selected)
+    } else {
+        divide_steadily(placement, binding, selected)
+    };
+    shares.into_iter().filter(|share| share.replicas > 0).collect()
 }
 
-fn divide(placement: &Placement, binding: &ResourceBindingSpec, selected: &[&Cluster]) -> Vec<TargetCluster> {
-    let target = |cluster: &Cluster, replicas| TargetCluster {
+/// Tells whether replicas are counted.
+pub fn is_workload(binding: &ResourceBindingSpec) -> bool {
+    let required = binding.rest.get("replicaRequirements");
+    binding.replicas > 0 || required.is_some_and(|required| !required.is_null())
+}
+
+fn target(cluster: &Cluster, replicas: i32) -> TargetCluster {
+    TargetCluster {
         name: name(cluster),
         replicas,
-    };
-    let divided = binding.replicas > 0
-        && placement
-            .replica_scheduling
-            .as_ref()
-            .is_some_and(|scheduling| scheduling.replica_scheduling_type == ReplicaSchedulingType::Divided);
-    if !divided {
-        return selected
-            .iter()
-            .map(|cluster| target(cluster, binding.replicas))
-            .collect();
     }
-    let known: Vec<i64> = selected
-        .iter()
-        .map(|cluster| replicas_in(binding, cluster))
-        .collect();
-    let wanted = i64::from(binding.replicas);
-    let shares = if divides_by_static_weights(placement) {
-        let weights: Vec<i64> = selected
-            .iter()
-            .map(|cluster| static_weight(placement, cluster))
-            .collect();
-        let none_weighs = weights.iter().all(|weight| *weight == 0);
-        share(
-            wanted,
-            &if none_weighs {
-                vec![1; selected.len()]
-            } else {
-                weights
-            },
-            &known,
-        )
-    } else {
-        let aggregated = placement.replica_scheduling.as_ref().is_some_and(|scheduling| {
-            scheduling.replica_division_preference == Some(ReplicaDivision::Aggregated)
-        });
-        divide_steadily(wanted, &known, aggregated)
+}
+
+fn divide_by_static_weights(
+    placement: &Placement,
+    binding: &ResourceBindingSpec,
+    selected: &[&Cluster],
+) -> Vec<TargetCluster> {
+    let weigh = |weight: &dyn Fn(&Cluster) -> i64| -> Vec<(ClusterName, i64)> {
+        let weighed = selected.iter().map(|cluster| (name(cluster), weight(cluster)));
+        weighed.filter(|(_, weight)| *weight > 0).collect()
     };
-    let shares = selected.iter().zip(shares).filter(|(_, share)| *share > 0);
-    shares
-        .map(|(cluster, share)| target(cluster, i32::try_from(share).unwrap_or(i32::MAX)))
-        .collect()
+    let mut weights = weigh(&|cluster| static_weight(placement, cluster));
+    if weights.is_empty() {
+        weights = weigh(&|_| 1);
+    }
+    seats(binding.replicas, &weights, binding)
 }
 
-fn replicas_in(binding: &ResourceBindingSpec, cluster: &Cluster) -> i64 {
-    let known = binding
-        .clusters
-        .iter()
-        .find(|target| target.name == name(cluster));
-    known.map_or(0, |target| i64::from(target.replicas))
-}
-
-/// Moves as little as possible from what is known: only what is more or less is divided. Every member has room for all.
-fn divide_steadily(wanted: i64, known: &[i64], aggregated: bool) -> Vec<i64> {
-    let sum: i64 = known.iter().sum();
-    if sum > wanted {
-        let mut weights = known.to_vec();
+/// Moves as little as possible: only what is more or less is divided. Every member has room for all.
+fn divide_steadily(
+    placement: &Placement,
+    binding: &ResourceBindingSpec,
+    selected: &[&Cluster],
+) -> Vec<TargetCluster> {
+    let is_selected = |target: &&TargetCluster| selected.iter().any(|cluster| name(cluster) == target.name);
+    let scheduled: Vec<TargetCluster> = binding.clusters.iter().filter(is_selected).cloned().collect();
+    let assigned: i32 = scheduled.iter().map(|target| target.replicas).sum();
+    if assigned == binding.replicas {
+        return scheduled;
+    }
+    let aggregated = placement.aggregates();
+    if assigned > binding.replicas {
+        let mut weights = scheduled;
+        weights.sort_by_key(|target| Reverse(target.replicas));
         if aggregated {
-            keep_largest(&mut weights, wanted);
+            enough(&mut weights, binding.replicas);
         }
-        return share(wanted, &weights, &vec![0; known.len()]);
+        let weights: Vec<_> = weights
+            .into_iter()
+            .map(|target| (target.name, i64::from(target.replicas)))
+            .collect();
+        return seats(binding.replicas, &weights, binding);
     }
-    let more = if aggregated {
-        let first = known.iter().position(|replicas| *replicas > 0).unwrap_or(0);
-        (0..known.len())
-            .map(|index| if index == first { wanted - sum } else { 0 })
-            .collect()
-    } else {
-        share(wanted - sum, &vec![1; known.len()], &vec![0; known.len()])
-    };
-    known.iter().zip(more).map(|(known, more)| known + more).collect()
+    let mut available: Vec<ClusterName> = selected.iter().map(|cluster| name(cluster)).collect();
+    if aggregated {
+        let in_use = |name: &ClusterName| {
+            scheduled
+                .iter()
+                .any(|target| target.name == *name && target.replicas > 0)
+        };
+        available.sort_by_key(|name| !in_use(name));
+        available.truncate(1);
+    }
+    let weights: Vec<_> = available.into_iter().map(|name| (name, 1)).collect();
+    let mut merged = seats(binding.replicas - assigned, &weights, binding);
+    for known in scheduled {
+        match merged.iter_mut().find(|target| target.name == known.name) {
+            Some(target) => target.replicas += known.replicas,
+            None => merged.push(known),
+        }
+    }
+    merged
 }
 
-/// Takes the largest until there is enough; the others become nothing.
-fn keep_largest(weights: &mut [i64], enough: i64) {
-    let mut order: Vec<usize> = (0..weights.len()).collect();
-    order.sort_by_key(|index| Reverse(weights[*index]));
+/// Keeps as many of the first as are enough.
+fn enough(targets: &mut Vec<TargetCluster>, replicas: i32) {
     let mut sum = 0;
-    for index in order {
-        if sum >= enough {
-            weights[index] = 0;
+    let last = targets.iter().position(|target| {
+        sum += target.replicas;
+        sum >= replicas
+    });
+    targets.truncate(last.map_or(targets.len(), |last| last + 1));
+}
+
+/// Divides by weights as Webster did: the next replica goes where the weight is largest for what is there already. Among
+/// equals to fewer replicas, then by name: upwards or downwards, which the template's uid decides.
+fn seats(replicas: i32, weights: &[(ClusterName, i64)], binding: &ResourceBindingSpec) -> Vec<TargetCluster> {
+    let downwards = descends(&binding.resource.uid);
+    let mut parties: Vec<(TargetCluster, i64)> = weights
+        .iter()
+        .map(|(name, weight)| {
+            (
+                TargetCluster {
+                    name: name.clone(),
+                    replicas: 0,
+                },
+                *weight,
+            )
+        })
+        .collect();
+    parties.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
+    for _ in 0..replicas {
+        let wins = |(a, a_weight): &(TargetCluster, i64), (b, b_weight): &(TargetCluster, i64)| {
+            let (left, right) = (
+                a_weight * (2 * i64::from(b.replicas) + 1),
+                b_weight * (2 * i64::from(a.replicas) + 1),
+            );
+            let by_name = if downwards {
+                a.name.cmp(&b.name)
+            } else {
+                b.name.cmp(&a.name)
+            };
+            left.cmp(&right).then(b.replicas.cmp(&a.replicas)).then(by_name)
+        };
+        if let Some((next, _)) = parties.iter_mut().max_by(|a, b| wins(a, b)) {
+            next.replicas += 1;
         }
-        sum += weights[index];
     }
+    parties.into_iter().map(|(target, _)| target).collect()
+}
+
+fn descends(uid: &str) -> bool {
+    let hash = uid.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    !uid.is_empty() && hash & 1 == 1
 }
 
 fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
@@ -231,19 +287,111 @@ fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
     }
 }
 
-/// Divides by weights; what is left over goes one by one to the heaviest, among equals to where more was before.
-fn share(replicas: i64, weights: &[i64], before: &[i64]) -> Vec<i64> {
-    let sum: i64 = weights.iter().sum::<i64>().max(1);
-    let mut shares: Vec<i64> = weights.iter().map(|weight| replicas * weight / sum).collect();
-    let mut order: Vec<usize> = (0..weights.len()).filter(|index| weights[*index] > 0).collect();
-    order.sort_by_key(|index| Reverse((weights[*index], before[*index])));
-    let rest = usize::try_from(replicas - shares.iter().sum::<i64>()).unwrap_or(0);
-    for index in order.into_iter().take(rest) {
-        shares[index] += 1;
-    }
-    shares
-}
-
 fn name(cluster: &Cluster) -> ClusterName {
     ClusterName::new(cluster.metadata.name.clone().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn clusters(names: &[&str]) -> Vec<Cluster> {
+        let enabled = json!([{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]);
+        names
+            .iter()
+            .map(|name| {
+                let cluster = json!({
+                    "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+                    "spec": {}, "status": {"apiEnablements": enabled},
+                });
+                serde_json::from_value(cluster).unwrap()
+            })
+            .collect()
+    }
+
+    fn binding(replicas: i32, listed: &Value) -> ResourceBindingSpec {
+        let binding = json!({
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"},
+            "replicas": replicas, "clusters": listed, "replicaRequirements": {},
+        });
+        serde_json::from_value(binding).unwrap()
+    }
+
+    fn chosen(placement: Value, binding: &ResourceBindingSpec) -> Result<Vec<(String, i32)>, Unchosen> {
+        let placement: Placement = serde_json::from_value(placement).unwrap();
+        let choice = choose(&placement, binding, "", &clusters(&["a", "b", "c"]))?;
+        let chosen = choice.clusters.into_iter();
+        Ok(chosen
+            .map(|target| (target.name.to_string(), target.replicas))
+            .collect())
+    }
+
+    fn weighed(weights: &[(&str, i64)], replicas: i32) -> Vec<i32> {
+        let weights: Vec<_> = weights
+            .iter()
+            .map(|(name, weight)| (ClusterName::new(*name), *weight))
+            .collect();
+        let seats = seats(replicas, &weights, &binding(replicas, &json!([])));
+        seats.into_iter().map(|target| target.replicas).collect()
+    }
+
+    /// The first two stand in Karmada's source.
+    #[test]
+    fn weights_divide_as_webster_did() {
+        assert_eq!(weighed(&[("a", 1), ("b", 2)], 9), [3, 6]);
+        assert_eq!(weighed(&[("a", 1), ("b", 3)], 9), [2, 7]);
+        assert_eq!(weighed(&[("a", 2), ("b", 2), ("c", 1)], 4), [2, 1, 1]);
+        assert_eq!(weighed(&[("b", 1), ("a", 1)], 1), [1, 0]);
+    }
+
+    fn aggregated() -> Value {
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}})
+    }
+
+    #[test]
+    fn where_as_much_is_there_as_is_wanted_the_order_stays() {
+        let listed = json!([{"name": "c", "replicas": 1}, {"name": "a", "replicas": 1}]);
+        let same = [("c".to_owned(), 1), ("a".to_owned(), 1)];
+        assert_eq!(chosen(aggregated(), &binding(2, &listed)).unwrap(), same);
+    }
+
+    #[test]
+    fn what_is_aggregated_grows_where_it_is_and_shrinks_to_the_largest() {
+        let listed = json!([{"name": "c", "replicas": 2}, {"name": "b", "replicas": 1}]);
+        let grown = [("b".to_owned(), 4), ("c".to_owned(), 2)];
+        assert_eq!(chosen(aggregated(), &binding(6, &listed)).unwrap(), grown);
+        assert_eq!(
+            chosen(aggregated(), &binding(2, &listed)).unwrap(),
+            [("c".to_owned(), 2)]
+        );
+    }
+
+    #[test]
+    fn nobody_is_given_no_replicas() {
+        let listed = json!([{"name": "a", "replicas": 2}]);
+        assert_eq!(chosen(json!({}), &binding(0, &listed)).unwrap(), []);
+        assert_eq!(chosen(aggregated(), &binding(0, &listed)).unwrap(), []);
+    }
+
+    #[test]
+    fn what_counts_no_replicas_goes_to_all() {
+        let mut map = binding(0, &json!([]));
+        map.rest.clear();
+        let all = ["a", "b", "c"].map(|name| (name.to_owned(), 0));
+        assert_eq!(chosen(json!({}), &map).unwrap(), all);
+        assert_eq!(chosen(aggregated(), &map).unwrap(), all);
+    }
+
+    #[test]
+    fn it_is_one_thing_that_none_fits_and_another_that_too_few_do() {
+        let job = binding(2, &json!([]));
+        let nowhere = json!({"clusterAffinity": {"clusterNames": ["nowhere"]}});
+        assert!(matches!(chosen(nowhere, &job), Err(Unchosen::NoFit(_))));
+        let spread = |least: i32, most: i32| json!({"spreadConstraints": [{"spreadByField": "cluster", "minGroups": least, "maxGroups": most}]});
+        assert!(matches!(chosen(spread(4, 4), &job), Err(Unchosen::Refused(_))));
+        assert!(matches!(chosen(spread(1, 0), &job), Err(Unchosen::Refused(_))));
+        assert_eq!(chosen(spread(1, 2), &job).unwrap().len(), 2);
+    }
 }

@@ -22,20 +22,46 @@ pub fn of_template(template: &Value) -> Option<i32> {
     }
 }
 
-/// As many as the parallelism needs slots.
+/// Returns what Karmada notes about one replica. Only that there is something is simulated, for it decides whether a
+/// template without replicas still counts as one that has them.
+pub fn requirements(template: &Value) -> Option<Value> {
+    let asks = match template["kind"].as_str()? {
+        "Deployment" | "StatefulSet" | "Job" => asks_for_something(&template["spec"]["template"]["spec"]),
+        "FlinkDeployment" => true,
+        _ => false,
+    };
+    asks.then(|| json!({}))
+}
+
+fn asks_for_something(pod: &Value) -> bool {
+    let has = |value: &Value| match value {
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        _ => false,
+    };
+    let mut containers = pod["containers"].as_array().into_iter().flatten();
+    has(&pod["nodeSelector"])
+        || has(&pod["tolerations"])
+        || has(&pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"])
+        || containers.any(|container| {
+            // A limit is a request too, where none is made.
+            has(&container["resources"]["requests"]) || has(&container["resources"]["limits"])
+        })
+}
+
+/// As many as the parallelism needs slots; one, where either isn't said.
 fn task_managers(template: &Value) -> i32 {
     let slots = &template["spec"]["flinkConfiguration"]["taskmanager.numberOfTaskSlots"];
     let slots = slots
         .as_str()
         .and_then(|text| text.parse().ok())
-        .or_else(|| slots.as_i64())
-        .unwrap_or(1)
-        .max(1);
-    let parallelism = template["spec"]["job"]["parallelism"]
-        .as_i64()
-        .unwrap_or(1)
-        .max(1);
-    i32::try_from((parallelism + slots - 1) / slots).unwrap_or(i32::MAX)
+        .or_else(|| slots.as_i64());
+    match (template["spec"]["job"]["parallelism"].as_i64(), slots) {
+        (Some(parallelism), Some(slots)) if slots > 0 => {
+            i32::try_from((parallelism + slots - 1) / slots).unwrap_or(i32::MAX)
+        }
+        _ => 1,
+    }
 }
 
 /// Writes a member's share into its copy; a `FlinkDeployment` can't be divided.

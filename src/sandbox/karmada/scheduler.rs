@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::placement::{Choice, choose};
+use super::placement::{Choice, Unchosen, choose, group_in_use, is_workload};
 use super::{BindingKey, Context, Rate, kinds, objects, read_binding};
 use crate::karmada::meta::{APPLIED_PLACEMENT, CLUSTER_POLICY_ID, MANAGED_BY, POLICY_ID};
 use crate::karmada::{Cluster, Placement, ResourceBinding, TargetCluster};
@@ -44,7 +44,7 @@ pub(super) fn start(context: &Context) {
     let (queued, namespaced, global) = (Arc::clone(&queue), bindings.clone(), cluster_bindings.clone());
     clusters.subscribe(move |change| {
         for binding in namespaced.list().iter().chain(&global.list()) {
-            if is_mine(binding) && concerns(change, binding) {
+            if is_open(binding) && concerns(change, binding) {
                 queued.add(BindingKey {
                     namespace: objects::namespace(binding).map(str::to_owned),
                     name: objects::name(binding).to_owned(),
@@ -66,19 +66,23 @@ pub(super) fn start(context: &Context) {
     context.run(NAME, &queue, scheduler);
 }
 
-/// The event filter: the only place where `suspension.scheduling` is looked at. A binding that no policy claims any
-/// more is left as it is.
+/// The event filter. A binding that no policy claims any more is left as it is.
 fn is_mine(binding: &Value) -> bool {
-    let name = objects::text(binding, "/spec/schedulerName");
-    let suspended = binding.pointer("/spec/suspension/scheduling") == Some(&json!(true));
     let claimed = [POLICY_ID, CLUSTER_POLICY_ID, MANAGED_BY]
         .into_iter()
         .any(|label| objects::label(binding, label).is_some_and(|id| !id.is_empty()));
-    matches!(name, "" | DEFAULT_SCHEDULER) && !suspended && claimed
+    is_open(binding) && claimed
 }
 
-/// A cluster whose spec or labels change, or that begins to go, concerns the bindings whose affinity means it. One that
-/// joins concerns nobody.
+/// The only place where `suspension.scheduling` is looked at.
+fn is_open(binding: &Value) -> bool {
+    let name = objects::text(binding, "/spec/schedulerName");
+    let suspended = binding.pointer("/spec/suspension/scheduling") == Some(&json!(true));
+    matches!(name, "" | DEFAULT_SCHEDULER) && !suspended
+}
+
+/// A cluster whose spec or labels change, or that begins to go, concerns the bindings whose affinity means it, as it was or
+/// as it is. One that joins concerns nobody.
 fn concerns(change: &Change<'_>, binding: &Value) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return false;
@@ -88,22 +92,37 @@ fn concerns(change: &Change<'_>, binding: &Value) -> bool {
     if !leaves && !change.generation_changed() && labels(old) == labels(new) {
         return false;
     }
-    let Some(placement) = read_binding(binding)
-        .ok()
-        .and_then(|binding| binding.spec.placement)
-    else {
+    let Ok(read) = read_binding(binding) else {
         return false;
     };
-    let groups = placement.cluster_affinities.iter().map(|term| &term.affinity);
-    let affinities: Vec<_> = placement.cluster_affinity.iter().chain(groups).collect();
-    let clusters: Vec<Cluster> = [old, new]
-        .into_iter()
-        .filter_map(|object| Cluster::deserialize(&**object).ok())
-        .collect();
-    affinities.is_empty()
-        || affinities
-            .iter()
-            .any(|affinity| clusters.iter().any(|cluster| affinity.matches(cluster)))
+    let Some(placement) = &read.spec.placement else {
+        return false;
+    };
+    let terms = &placement.cluster_affinities;
+    if !terms.is_empty() && observed_generation(&read) != objects::generation(binding) {
+        // Which group is in use isn't known yet.
+        return true;
+    }
+    let group = terms.get(group_in_use(placement, observed_affinity(&read)));
+    let affinity = group
+        .map(|term| &term.affinity)
+        .or(placement.cluster_affinity.as_ref());
+    affinity.is_none_or(|affinity| {
+        [old, new]
+            .into_iter()
+            .filter_map(|object| Cluster::deserialize(&**object).ok())
+            .any(|cluster| affinity.matches(&cluster))
+    })
+}
+
+fn observed_affinity(binding: &ResourceBinding) -> &str {
+    let status = binding.status.as_ref();
+    status.map_or("", |status| status.scheduler_observed_affinity_name.as_str())
+}
+
+fn observed_generation(binding: &ResourceBinding) -> i64 {
+    let status = binding.status.as_ref();
+    status.map_or(0, |status| status.scheduler_observed_generation)
 }
 
 struct Scheduler {
@@ -134,8 +153,9 @@ impl Controller for Scheduler {
             return Ok(None);
         };
         // What is decided is decided on what the cache says now; it is written when the work is done.
-        let choice =
-            needs_scheduling(&object, &binding, &placement).then(|| self.choose(&placement, &binding));
+        let clusters = self.known_clusters();
+        let choice = needs_scheduling(&object, &binding, &placement, &clusters)
+            .then(|| choose_for(&placement, &binding, &clusters));
         pace.spend(self.context.latencies.schedule).await;
         match choice {
             None => self.observed(key, &object).await?,
@@ -145,9 +165,14 @@ impl Controller for Scheduler {
                 self.scheduled(key, &object, &choice.affinity).await?;
             }
             // Where nothing fits, what was there goes; and it is not tried again until something changes.
-            Some(Err(why)) => {
+            Some(Err(Unchosen::NoFit(why))) => {
                 self.write(key, &object, &binding, &placement, &[]).await?;
-                self.unschedulable(key, &object, &why).await?;
+                self.unscheduled(key, &object, "NoClusterFit", &why).await?;
+            }
+            // What was there stays, and it is tried again and again.
+            Some(Err(Unchosen::Refused(why))) => {
+                self.unscheduled(key, &object, "SchedulerError", &why).await?;
+                return Err(Status::internal(why));
             }
         }
         Ok(None)
@@ -155,22 +180,37 @@ impl Controller for Scheduler {
 }
 
 /// Says whether there is anything to schedule. What isn't divided is looked at every time.
-fn needs_scheduling(object: &Value, binding: &ResourceBinding, placement: &Placement) -> bool {
-    let status = binding.status.as_ref();
-    let observed = status.map_or("", |status| status.scheduler_observed_affinity_name.as_str());
-    let assigned: i32 = binding.spec.clusters.iter().map(|target| target.replicas).sum();
-    let divided = placement.divides() && binding.spec.replicas > 0;
-    placement_changed(object, placement, observed)
-        || !divided
-        || assigned != binding.spec.replicas
+fn needs_scheduling(
+    object: &Value,
+    binding: &ResourceBinding,
+    placement: &Placement,
+    clusters: &[Cluster],
+) -> bool {
+    let spec = &binding.spec;
+    let assigned: i32 = spec.clusters.iter().map(|target| target.replicas).sum();
+    let leaving = |target: &TargetCluster| {
+        clusters.iter().any(|cluster| {
+            cluster.metadata.name.as_deref() == Some(target.name.as_str())
+                && cluster.metadata.deletion_timestamp.is_some()
+        })
+    };
+    placement_changed(object, placement, observed_affinity(binding))
+        || !placement.divides()
+        || assigned != spec.replicas
         || is_triggered(binding)
+        || !is_workload(spec)
+        || spec.clusters.iter().any(leaving)
 }
 
 /// A change of the groups counts only where it touches the group in use.
 fn placement_changed(object: &Value, placement: &Placement, observed: &str) -> bool {
-    let applied: Option<Placement> =
-        objects::annotation(object, APPLIED_PLACEMENT).and_then(|text| serde_json::from_str(text).ok());
-    let Some(applied) = applied else { return true };
+    let Some(text) = objects::annotation(object, APPLIED_PLACEMENT).filter(|text| !text.is_empty()) else {
+        return true;
+    };
+    // What can't be read counts as unchanged.
+    let Ok(applied) = serde_json::from_str::<Placement>(text) else {
+        return false;
+    };
     let same = applied.cluster_affinity == placement.cluster_affinity
         && applied.cluster_tolerations == placement.cluster_tolerations
         && applied.spread_constraints == placement.spread_constraints
@@ -186,34 +226,36 @@ fn placement_changed(object: &Value, placement: &Placement, observed: &str) -> b
     before.is_none() || before != now
 }
 
-/// Somebody asked for it after the last time that it was scheduled.
+/// Somebody asked for it after the last time that it was scheduled; what never was waits for its first time.
 fn is_triggered(binding: &ResourceBinding) -> bool {
     let last = binding
         .status
         .as_ref()
         .and_then(|status| status.last_scheduled_time.as_ref());
     let triggered = binding.spec.reschedule_triggered_at.as_ref();
-    triggered.is_some_and(|triggered| last.is_none_or(|last| triggered.0 > last.0))
+    triggered.is_some_and(|triggered| last.is_some_and(|last| triggered.0 > last.0))
+}
+
+fn choose_for(
+    placement: &Placement,
+    binding: &ResourceBinding,
+    clusters: &[Cluster],
+) -> Result<Choice, Unchosen> {
+    let mut spec = binding.spec.clone();
+    if is_triggered(binding) {
+        // A rebalance forgets where the replicas were.
+        spec.clusters.iter_mut().for_each(|target| target.replicas = 0);
+    }
+    choose(placement, &spec, observed_affinity(binding), clusters)
 }
 
 impl Scheduler {
-    fn choose(&self, placement: &Placement, binding: &ResourceBinding) -> Result<Choice, String> {
-        let clusters: Vec<Cluster> = self
-            .clusters
-            .list()
+    fn known_clusters(&self) -> Vec<Cluster> {
+        let clusters = self.clusters.list();
+        clusters
             .iter()
             .filter_map(|object| Cluster::deserialize(&**object).ok())
-            .collect();
-        let group = binding
-            .status
-            .as_ref()
-            .map(|status| status.scheduler_observed_affinity_name.as_str());
-        let mut spec = binding.spec.clone();
-        if is_triggered(binding) {
-            // A rebalance forgets where the replicas were.
-            spec.clusters.iter_mut().for_each(|target| target.replicas = 0);
-        }
-        choose(placement, &spec, group.unwrap_or_default(), &clusters)
+            .collect()
     }
 
     /// A merge patch of the difference to the *cached* binding, without a resourceVersion: what the cache already shows is
@@ -256,10 +298,16 @@ impl Scheduler {
         self.write_status(key, cached, status).await
     }
 
-    async fn unschedulable(&self, key: &BindingKey, cached: &Object, why: &str) -> Result<(), Status> {
+    async fn unscheduled(
+        &self,
+        key: &BindingKey,
+        cached: &Object,
+        reason: &str,
+        why: &str,
+    ) -> Result<(), Status> {
         let mut status = status_of(cached);
         let now = self.context.time();
-        objects::set_condition(&mut status, "Scheduled", "False", "NoClusterFit", why, &now);
+        objects::set_condition(&mut status, "Scheduled", "False", reason, why, &now);
         self.write_status(key, cached, status).await
     }
 

@@ -1,7 +1,6 @@
 //! After a move by hand, from east to west, and when scheduling resumes: who keeps the workload?
 
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{Patch, WriteOptions};
 use cutover::sandbox::karmada::kinds;
 use serde_json::{Value, json};
 
@@ -141,17 +140,7 @@ async fn a_cordoned_cluster_keeps_what_it_has_and_takes_what_is_put_there_by_han
     let stage = Stage::deployment(WorldOptions::fast(), one_of(&["east", "west"])).await;
     let taint =
         json!({"spec": {"taints": [{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]}});
-    let (server, writer) = (stage.world.control_plane(), WriteOptions::manager("somebody"));
-    server
-        .patch(
-            &kinds::CLUSTERS,
-            None,
-            "east",
-            None,
-            &Patch::Merge(taint),
-            &writer,
-        )
-        .unwrap();
+    stage.merge(&kinds::CLUSTERS, "east", taint);
     stage.pause(2000).await;
     assert_eq!(stage.listed(), ["east"]);
     assert_eq!(scaled(&stage, 5).await, ["east"]);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use cutover::sandbox::api::{DeleteOptions, ListOptions, Object, Patch, Resource, Subresource, WriteOptions};
+use cutover::sandbox::api::{
+    ApiServer, DeleteOptions, ListOptions, Object, Patch, Resource, Subresource, WriteOptions,
+};
 use cutover::sandbox::karmada::kinds;
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
@@ -97,17 +99,12 @@ impl Stage {
     }
 
     pub fn merge(&self, resource: &Resource, name: &str, patch: Value) {
-        let server = self.world.control_plane();
-        server
-            .patch(resource, SHOP, name, None, &Patch::Merge(patch), &writer())
-            .unwrap();
+        merge_in(self.world.control_plane(), resource, name, None, patch);
     }
 
     pub fn merge_status(&self, resource: &Resource, name: &str, patch: Value) {
-        let (server, part) = (self.world.control_plane(), Some(Subresource::Status));
-        server
-            .patch(resource, SHOP, name, part, &Patch::Merge(patch), &writer())
-            .unwrap();
+        let part = Some(Subresource::Status);
+        merge_in(self.world.control_plane(), resource, name, part, patch);
     }
 
     pub fn delete(&self, resource: &Resource, name: &str) {
@@ -177,12 +174,9 @@ impl Stage {
         for index in 0..count {
             self.propagate_config_map(&format!("noise-{index:03}"), "north");
         }
+        let last = format!("noise-{:03}-configmap", count - 1);
         self.within(Duration::from_mins(5), "the noise is scheduled", || {
-            (0..count).all(|index| {
-                let binding = self.get(&kinds::BINDINGS, &format!("noise-{index:03}-configmap"));
-                let observed = &binding["status"]["schedulerObservedGeneration"];
-                observed.is_i64() && *observed == binding["metadata"]["generation"]
-            })
+            self.get(&kinds::BINDINGS, &last)["status"]["schedulerObservedGeneration"].is_i64()
         })
         .await;
         // The client's burst is whole again.
@@ -277,15 +271,6 @@ impl Stage {
         .await;
     }
 
-    pub fn condition(&self, object: &Value, kind: &str) -> Value {
-        let conditions = object["status"]["conditions"].as_array();
-        let found = conditions
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == kind);
-        found.cloned().unwrap_or_default()
-    }
-
     /// Returns how many events with a reason there are.
     pub fn events(&self, reason: &str) -> usize {
         let events = self
@@ -315,6 +300,60 @@ impl Stage {
             self.pause(1).await;
         }
     }
+}
+
+pub fn condition(object: &Value, kind: &str) -> Value {
+    let conditions = object["status"]["conditions"].as_array();
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == kind);
+    found.cloned().unwrap_or_default()
+}
+
+pub const ANY: &[&str] = &["east", "west", "north"];
+
+pub async fn job(seed: u64) -> Stage {
+    Stage::job(seeded(seed), one_of(ANY)).await
+}
+
+/// A job under a suspension that the scheduler has taken notice of, and every controller idle; with where the job is, and
+/// where it is not.
+pub async fn suspended(seed: u64) -> (Stage, String, &'static str) {
+    let stage = job(seed).await;
+    stage.suspend();
+    stage.canary("canary").await;
+    stage.pause(5000).await;
+    let source = stage.listed().remove(0);
+    let target = other_than(&source);
+    (stage, source, target)
+}
+
+pub fn other_than(cluster: &str) -> &'static str {
+    if cluster == "west" { "north" } else { "west" }
+}
+
+/// A held copy in west beside the writer in east, both marked.
+pub async fn held_in_west(seed: u64) -> Stage {
+    let (stage, ..) = suspended(seed).await;
+    stage.pin(&["east"], "1");
+    stage.list(&["east", "west"]);
+    stage.marked(&["east", "west"], "1").await;
+    stage
+}
+
+/// Merges something into an object of `shop`, or into a cluster.
+pub fn merge_in(
+    server: &ApiServer,
+    resource: &Resource,
+    name: &str,
+    part: Option<Subresource>,
+    patch: Value,
+) {
+    let namespace = SHOP.filter(|_| *resource != kinds::CLUSTERS);
+    server
+        .patch(resource, namespace, name, part, &Patch::Merge(patch), &writer())
+        .unwrap();
 }
 
 /// A placement with at most one of these clusters.

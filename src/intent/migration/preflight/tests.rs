@@ -30,6 +30,12 @@ fn a_placement_passes_only_when_the_scheduler_would_keep_the_target_alone() {
         "replicaDivisionPreference": "Weighted",
         "weightPreference": {"staticWeightList": [{"targetCluster": {"clusterNames": ["east"]}, "weight": 1}]},
     });
+    let evenly = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    let by_room = json!({
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    });
     let groups = json!([{"affinityName": "g1", "clusterNames": ["east"]}]);
 
     let none: [&str; 0] = [];
@@ -53,6 +59,24 @@ fn a_placement_passes_only_when_the_scheduler_would_keep_the_target_alone() {
     assert_eq!(
         codes(json!({"clusterAffinity": both, "replicaScheduling": weights, "spreadConstraints": one})),
         ["StaticWeights"]
+    );
+    // Without weights, all weigh the same.
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "replicaScheduling": evenly, "spreadConstraints": one})),
+        ["StaticWeights"]
+    );
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "replicaScheduling": by_room, "spreadConstraints": one})),
+        none
+    );
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "replicaScheduling": by_room})),
+        ["Spreads"]
+    );
+    let region = json!([{"spreadByField": "region", "maxGroups": 1, "minGroups": 1}]);
+    assert_eq!(
+        codes(json!({"clusterAffinity": both, "spreadConstraints": region})),
+        ["Spreads"]
     );
     assert_eq!(codes(json!({"clusterAffinities": groups})), ["AffinityGroups"]);
 }
