@@ -14,6 +14,10 @@ check:
 test *filter:
     cargo test {{ filter }}
 
+# Run migrations through troubles drawn from so many seeds; a failure names its seed, to be the `first` of another run
+simulate seeds="20" first="1":
+    CUTOVER_SEEDS={{ seeds }} CUTOVER_FIRST_SEED={{ first }} cargo test --test all faults::seeds::
+
 # Build the real API server that some tests run against; seconds when it is there
 kube-tools:
     tools/build.sh

@@ -1,14 +1,14 @@
 //! Migrations in a world where things go wrong: each ends, with nothing left behind and never a second writer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+mod seeds;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{DeleteOptions, ListOptions};
-use cutover::sandbox::faults::{Effect, Rule, Span};
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{Controller, Fleet, PINS, job};
@@ -128,43 +128,6 @@ async fn cut_off_in(phase: Phase, member: &str, lasts: Duration) -> Fleet {
     fleet
 }
 
-#[test]
-fn requests_that_fail_or_lose_their_answers_only_delay_a_migration() {
-    from_seeds(4, |seed| async move { disturbed(seed, "orders:2.0").await });
-}
-
-#[test]
-fn requests_that_fail_or_lose_their_answers_only_delay_a_way_back() {
-    from_seeds(4, |seed| async move { disturbed(seed, "orders:broken").await });
-}
-
-/// One request in five meets something: refused, lost, carried out without an answer, late.
-async fn disturbed(seed: u64, image: &str) {
-    let options = WorldOptions {
-        seed,
-        ..WorldOptions::fast()
-    };
-    let (fleet, _controller) = moving(image, options).await;
-    let effects = [
-        Effect::Refuse(500),
-        Effect::Refuse(429),
-        Effect::Lose,
-        Effect::LoseAnswer,
-        Effect::Delay(Span::millis(10, 2000)),
-    ];
-    for effect in effects {
-        fleet.world.faults().requests(Rule::new(effect).probability(0.04));
-    }
-    // Slow enough, it may come to the way back even with a good image.
-    let ended = fleet.ended(MOVE).await;
-    let cluster = match (ended, image) {
-        (Phase::Completed, "orders:2.0") => "west",
-        (Phase::RolledBack, _) => "east",
-        _ => panic!("ended as {ended}: {:#}", fleet.status(MOVE)),
-    };
-    fleet.assert_clean_in(cluster);
-}
-
 #[tokio::test(start_paused = true)]
 async fn two_controllers_at_once_move_a_job_once() {
     for (image, ends, cluster) in [
@@ -230,6 +193,29 @@ async fn a_pin_that_somebody_empties_is_a_lapse_that_ends() {
     }
 }
 
+/// The pin outlasts the copies that it holds.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_deleted_in_any_phase_never_lets_two_write() {
+    const NAMESPACES: Resource = Resource::new("", "namespaces");
+    for phase in ALL_PHASES {
+        let (fleet, _controller) = moving("orders:2.0", WorldOptions::default()).await;
+        fleet.phase(MOVE, phase).await;
+        let server = fleet.world.control_plane();
+        server
+            .delete(&NAMESPACES, None, "shop", &DeleteOptions::default())
+            .unwrap();
+        fleet
+            .until("every copy is gone", |fleet| {
+                ["east", "west"]
+                    .iter()
+                    .all(|cluster| fleet.copy(cluster).is_none())
+            })
+            .await;
+        let verdict = fleet.world.ledger().verdict();
+        assert_eq!(verdict.overlaps, [], "{phase}: {verdict}");
+    }
+}
+
 async fn pinned(phase: Phase) -> (Fleet, Controller) {
     let (fleet, controller) = moving("orders:2.0", WorldOptions::default()).await;
     fleet.phase(MOVE, phase).await;
@@ -268,40 +254,4 @@ fn writer(fleet: &Fleet) -> String {
         .as_str()
         .unwrap_or_default()
         .to_owned()
-}
-
-/// Each seed has a world, a clock and a thread's runtime of its own.
-fn from_seeds<F: Future<Output = ()>>(count: u64, test: impl Fn(u64) -> F + Sync) {
-    let next = AtomicU64::new(1);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > count {
-                        return;
-                    }
-                    let run = || {
-                        let mut builder = tokio::runtime::Builder::new_current_thread();
-                        builder
-                            .enable_all()
-                            .start_paused(true)
-                            .build()
-                            .unwrap()
-                            .block_on(test(seed));
-                    };
-                    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-                        failures.lock().unwrap().push(seed);
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(
-        failures.is_empty(),
-        "{} of {count} seeds: {failures:?}",
-        failures.len()
-    );
 }

@@ -304,7 +304,7 @@ mod tests {
             .map(|name| {
                 let cluster = json!({
                     "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
-                    "spec": {}, "status": {"apiEnablements": enabled},
+                    "spec": {"syncMode": "Push"}, "status": {"apiEnablements": enabled},
                 });
                 serde_json::from_value(cluster).unwrap()
             })
