@@ -18,6 +18,8 @@ pub mod member;
 pub mod queue;
 /// Objects with revisions and a log of events: the storage below an API server.
 pub mod store;
+/// Who asked for what.
+pub mod traffic;
 /// A control plane with its members, put together.
 pub mod world;
 

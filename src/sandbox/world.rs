@@ -22,6 +22,7 @@ use super::karmada::{
 use super::ledger::Ledger;
 use super::member::savepoints::Savepoints;
 use super::member::{self, Simulators, Timings};
+use super::traffic::Traffic;
 use crate::karmada::meta;
 use crate::name::ClusterName;
 
@@ -76,6 +77,7 @@ pub struct World {
     members: BTreeMap<String, Member>,
     clock: Clock,
     faults: Faults,
+    traffic: Traffic,
     ledger: Ledger,
     savepoints: Savepoints,
     /// The tasks of each process of the control plane, and those of the world itself.
@@ -128,6 +130,7 @@ impl World {
             members: BTreeMap::new(),
             clock,
             faults,
+            traffic: Traffic::default(),
             ledger: Ledger::new(),
             savepoints: Savepoints::new(),
             tasks: Vec::new(),
@@ -186,6 +189,11 @@ impl World {
 
     pub fn faults(&self) -> &Faults {
         &self.faults
+    }
+
+    /// Returns the count of what the control plane has been asked for.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     pub fn clock(&self) -> Clock {
@@ -284,7 +292,11 @@ impl World {
     }
 
     fn disturb(&self, options: &WorldOptions) {
-        let disturbance = ServerFaults::new(self.faults.clone(), options.latencies.request);
+        let disturbance = ServerFaults::new(
+            self.faults.clone(),
+            options.latencies.request,
+            self.traffic.clone(),
+        );
         self.control.disturb(Arc::new(disturbance));
     }
 

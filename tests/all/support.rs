@@ -8,3 +8,5 @@ pub mod fleet;
 
 #[cfg(feature = "sandbox")]
 pub mod real;
+#[cfg(feature = "sandbox")]
+pub mod replica;

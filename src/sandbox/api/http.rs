@@ -65,6 +65,11 @@ pub trait Faults: Send + Sync {
 
     /// Is asked when a request has been carried out, before its answer leaves.
     fn after<'a>(&'a self, request: &'a RequestInfo) -> BoxFuture<'a, Option<Fault>>;
+
+    /// Ends when the connection of a watch that begins now breaks.
+    fn broken_off(&self, _: &RequestInfo) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
 }
 
 /// The connection broke before an answer came.
@@ -118,13 +123,16 @@ impl ApiServer {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let mut cut = None;
+        let mut cut: BoxFuture<'static, ()> = Box::pin(std::future::pending());
         if let Some(faults) = &faults {
+            if info.verb == "watch" {
+                cut = faults.broken_off(&info);
+            }
             match faults.before(&info).await {
                 Some(Fault::DropConnection) => return Err(Dropped),
                 Some(Fault::Status(status)) => return Ok(respond::refusal(&status)),
                 Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
-                Some(Fault::CutWatch(after)) => cut = Some(after),
+                Some(Fault::CutWatch(after)) => cut = Box::pin(tokio::time::sleep(after)),
                 None => {}
             }
         }

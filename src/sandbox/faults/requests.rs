@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use super::{Faults, Span};
 use crate::sandbox::api::status::Reason;
 use crate::sandbox::api::{self, Fault, RequestInfo, Status};
+use crate::sandbox::traffic::Traffic;
 
 /// What happens to a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,8 @@ pub enum Effect {
     Delay(Span),
     /// Refused with this status code.
     Refuse(u16),
+    /// Refused as too many requests, to be tried again after so many seconds.
+    Throttle(u32),
     /// Lost on its way: nothing is done, and no answer comes.
     Lose,
     /// Carried out, but no answer comes.
@@ -140,20 +143,30 @@ pub struct ServerFaults {
     faults: Faults,
     /// What every request takes.
     latency: Span,
+    traffic: Traffic,
 }
 
 impl ServerFaults {
-    pub fn new(faults: Faults, latency: Span) -> Self {
-        Self { faults, latency }
+    /// The process whose restart breaks all watches off.
+    pub const PROCESS: &str = "karmada-apiserver";
+
+    pub fn new(faults: Faults, latency: Span, traffic: Traffic) -> Self {
+        Self {
+            faults,
+            latency,
+            traffic,
+        }
     }
 }
 
 impl api::Faults for ServerFaults {
     fn before<'a>(&'a self, request: &'a RequestInfo) -> BoxFuture<'a, Option<Fault>> {
+        self.traffic.note(request);
         async move {
             match self.faults.met(request, false) {
                 Some(Effect::Delay(span)) => Some(Fault::Delay(self.faults.draw(span))),
                 Some(Effect::Refuse(code)) => Some(Fault::Status(refusal(code))),
+                Some(Effect::Throttle(seconds)) => Some(Fault::Status(refusal(429).retry_after(seconds))),
                 Some(Effect::Lose) => Some(Fault::DropConnection),
                 Some(Effect::CutWatch(after)) if request.verb == "watch" => Some(Fault::CutWatch(after)),
                 _ if self.latency == Span::NONE || request.user.starts_with(SPARED) => None,
@@ -165,6 +178,15 @@ impl api::Faults for ServerFaults {
 
     fn after<'a>(&'a self, request: &'a RequestInfo) -> BoxFuture<'a, Option<Fault>> {
         async move { self.faults.met(request, true).map(|_| Fault::DropConnection) }.boxed()
+    }
+
+    fn broken_off(&self, request: &RequestInfo) -> BoxFuture<'static, ()> {
+        if request.user.starts_with(SPARED) {
+            return futures::future::pending().boxed();
+        }
+        let faults = self.faults.clone();
+        let known = faults.restarts(Self::PROCESS);
+        async move { faults.restarted(Self::PROCESS, known).await }.boxed()
     }
 }
 

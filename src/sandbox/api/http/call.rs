@@ -1,11 +1,12 @@
 //! One request: from its path, parameters and body to a verb, and from the verb's result to a response.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode, header};
 use serde_json::Value;
 use tower::BoxError;
@@ -60,7 +61,7 @@ impl Call<'_> {
         }
     }
 
-    pub(super) async fn answer(self, cut: Option<Duration>) -> Response<Body> {
+    pub(super) async fn answer(self, cut: BoxFuture<'static, ()>) -> Response<Body> {
         let route = route::parse(self.request.uri().path());
         if let Route::Objects(place) = &route
             && let Some(handler) = self.aggregated(place)
@@ -93,7 +94,7 @@ impl Call<'_> {
         (!served || !known).then(|| Arc::clone(handler))
     }
 
-    fn objects(&self, place: &Place, cut: Option<Duration>) -> Result<Response<Body>, Status> {
+    fn objects(&self, place: &Place, cut: BoxFuture<'static, ()>) -> Result<Response<Body>, Status> {
         let resource = place.resource();
         let kind = self.server.kind(&resource);
         let Some(kind) = kind.filter(|kind| kind.served(&place.version).is_some()) else {
@@ -203,20 +204,24 @@ impl Call<'_> {
         on.answer().list(&list)
     }
 
-    fn watch(&self, on: &On<'_>, cut: Option<Duration>) -> Result<Response<Body>, Status> {
+    fn watch(&self, on: &On<'_>, cut: BoxFuture<'static, ()>) -> Result<Response<Body>, Status> {
         let options = on.query.watch_options()?;
         let watch = self
             .server
             .watch(&on.resource, on.place.namespace(), options.revision, &options)?;
         let events = watch.map(on.answer().event_encoder()?);
-        let body = match cut {
-            None => Body::from_stream(events),
-            Some(after) => {
-                let broken = futures::stream::once(async { Err(BoxError::from(Dropped)) });
-                let cut = Box::pin(tokio::time::sleep(after));
-                Body::from_stream(events.take_until(cut).chain(broken))
+        let broken = futures::stream::once(async { Err(BoxError::from(Dropped)) });
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let ends = {
+            let is_cut = Arc::clone(&is_cut);
+            async move {
+                cut.await;
+                is_cut.store(true, Ordering::Relaxed);
             }
         };
+        // A watch that ends by itself ends well.
+        let broken = broken.filter(move |_| std::future::ready(is_cut.load(Ordering::Relaxed)));
+        let body = Body::from_stream(events.take_until(Box::pin(ends)).chain(broken));
         let mut response = Response::new(body);
         response.headers_mut().insert(header::CONTENT_TYPE, respond::JSON);
         Ok(response)

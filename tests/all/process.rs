@@ -1,0 +1,400 @@
+//! The real program as processes that are killed, stopped and told to end, at moments that come from seeds.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use cutover::api::Phase;
+use cutover::sandbox::api::Resource;
+use cutover::sandbox::faults::{Effect, Rule, Span};
+use serde_json::Value;
+
+use crate::support::replica::{CONFIG_MAPS, LEASE, Stage};
+
+const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+const OBJECTS: usize = 1000;
+const ONE: &str = "one";
+const TWO: &str = "two";
+/// More than anything on the way to the end takes here, and less than the default grace period.
+const IN_TIME: Duration = Duration::from_secs(15);
+
+const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{name: all}]\ninterval: 1s\n";
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+
+/// A thousand objects in ten files; all of them say which version they are of.
+fn files(version: &str) -> Vec<(String, String)> {
+    let mut files = vec![
+        ("cutover.yaml".to_owned(), CONFIG.to_owned()),
+        ("namespace.yaml".to_owned(), NAMESPACE.to_owned()),
+    ];
+    for file in 0..10 {
+        let mut text = String::new();
+        for number in (file * OBJECTS / 10)..((file + 1) * OBJECTS / 10) {
+            let _ = write!(
+                text,
+                "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: map-{number:04}, namespace: shop}}\n\
+                 data: {{version: {version:?}, number: \"{number}\"}}\n"
+            );
+        }
+        files.push((format!("maps-{file}.yaml"), text));
+    }
+    files
+}
+
+async fn stage(version: &str) -> Stage {
+    let files = files(version);
+    Stage::with(&borrowed(&files)).await
+}
+
+fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
+    files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect()
+}
+
+fn of_version(stage: &Stage, version: &str) -> usize {
+    let maps = stage.objects(&CONFIG_MAPS);
+    maps.iter()
+        .filter(|map| map["data"]["version"] == version)
+        .count()
+}
+
+/// Every object is there once, as Git wants it, and nobody but sync has written it.
+async fn assert_in_sync(stage: &Stage, version: &str) {
+    stage
+        .until("all objects are in sync", |stage| {
+            of_version(stage, version) == OBJECTS
+        })
+        .await;
+    let maps = stage.objects(&CONFIG_MAPS);
+    assert_eq!(maps.len(), OBJECTS);
+    for (number, map) in maps.iter().enumerate() {
+        assert_eq!(map["metadata"]["name"], format!("map-{number:04}"));
+        assert_eq!(map["data"]["number"], number.to_string());
+        let managers = map["metadata"]["managedFields"].as_array().unwrap();
+        assert_eq!(managers.len(), 1, "{managers:?}");
+        assert_eq!(managers[0]["manager"], "cutover");
+    }
+    let revision = stage.origin.tip("main").unwrap();
+    stage
+        .until("the status branch says so", |stage| {
+            let said: Option<Value> = stage.status().and_then(|text| serde_yaml::from_str(&text).ok());
+            said.is_some_and(|said| {
+                said["revision"] == revision.as_str() && said["syncs"][0]["inSync"] == OBJECTS + 1
+            })
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_at_any_moments_of_an_apply_of_a_thousand_objects_the_end_is_the_same() {
+    for seed in 0..2 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let stage = stage("1").await;
+        let mut known: Vec<(String, String)> = Vec::new();
+        for part in 0..3 {
+            let at = random.usize(part * OBJECTS / 3..(part + 1) * OBJECTS / 3);
+            let replica = stage.start(ONE);
+            stage
+                .until("some of it is applied", |stage| {
+                    stage.objects(&CONFIG_MAPS).len() >= at
+                })
+                .await;
+            replica.kill();
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let maps = stage.objects(&CONFIG_MAPS);
+            // What was there is the same object now, and nothing was gained by writing it again.
+            for (uid, version) in &known {
+                let still = |map: &&_| -> bool {
+                    let map: &Value = map;
+                    map["metadata"]["uid"] == **uid && map["metadata"]["resourceVersion"] == **version
+                };
+                assert!(
+                    maps.iter().map(|map| &**map).any(|map| still(&map)),
+                    "{uid} was written again"
+                );
+            }
+            known = maps
+                .iter()
+                .map(|map| {
+                    (
+                        text(&map["metadata"]["uid"]),
+                        text(&map["metadata"]["resourceVersion"]),
+                    )
+                })
+                .collect();
+        }
+        let _last = stage.start(ONE);
+        assert_in_sync(&stage, "1").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_while_a_thousand_objects_are_changed_the_end_is_the_same() {
+    let stage = stage("1").await;
+    let replica = stage.start(ONE);
+    assert_in_sync(&stage, "1").await;
+    stage.origin.commit("main", &borrowed(&files("2")));
+    stage
+        .until("some are changed", |stage| of_version(stage, "2") > 300)
+        .await;
+    replica.kill();
+    assert!(
+        of_version(&stage, "2") < OBJECTS,
+        "the kill came too late to show anything"
+    );
+    let _next = stage.start(ONE);
+    assert_in_sync(&stage, "2").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_end_in_the_middle_it_ends_in_time_and_the_next_one_goes_on_at_once() {
+    let stage = stage("1").await;
+    let replica = stage.start(ONE);
+    stage
+        .until("some are applied", |stage| {
+            stage.objects(&CONFIG_MAPS).len() > 200
+        })
+        .await;
+    replica.signal("TERM");
+    let (status, took) = replica.ended().await;
+    assert_eq!(status.code(), Some(0));
+    assert!(took < IN_TIME, "{took:?}");
+    let applied = stage.objects(&CONFIG_MAPS).len();
+    assert!(applied < OBJECTS, "the end came too late to show anything");
+    assert_eq!(stage.leader(), None, "the lease was given back");
+
+    let next = stage.start(TWO);
+    assert_in_sync(&stage, "1").await;
+    assert!(!next.said().contains("waiting"), "{}", next.said());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_replica_waits_says_for_whom_and_takes_over_within_the_lease_time() {
+    let stage = stage("1").await;
+    let one = stage.start(ONE);
+    stage.leads(ONE).await;
+    let two = stage.start(TWO);
+    assert_in_sync(&stage, "1").await;
+    stage
+        .until("the second one says for whom it waits", |_| {
+            two.said().contains("waiting: one_")
+        })
+        .await;
+    assert_eq!(stage.writes(TWO), 0);
+
+    one.kill();
+    let took = stage.leads(TWO).await;
+    // One look more than the lease; the rest is for a busy machine.
+    assert!(took < LEASE + Duration::from_secs(4), "{took:?}");
+    assert!(
+        took + LEASE / 3 > LEASE / 3 * 2,
+        "taken before the first one would have noticed: {took:?}"
+    );
+    stage.origin.commit("main", &borrowed(&files("2")));
+    assert_in_sync(&stage, "2").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_was_stopped_for_longer_than_its_lease_writes_nothing_until_it_leads_again() {
+    let stage = stage("1").await;
+    let one = stage.start(ONE);
+    let two = stage.start(TWO);
+    stage
+        .until("somebody leads", |stage| stage.leader().is_some())
+        .await;
+    let (one, one_name, two, two_name) = match stage.leader().as_deref() {
+        Some(ONE) => (one, ONE, two, TWO),
+        _ => (two, TWO, one, ONE),
+    };
+    stage
+        .until("some are applied", |stage| {
+            stage.objects(&CONFIG_MAPS).len() > 200
+        })
+        .await;
+    one.signal("STOP");
+    stage.leads(two_name).await;
+    let before = stage.writes(one_name);
+    assert!(
+        before < OBJECTS as u64,
+        "it was stopped too late to show anything"
+    );
+    one.signal("CONT");
+    assert_in_sync(&stage, "1").await;
+    stage
+        .until("it says that it lost", |_| one.said().contains("waiting"))
+        .await;
+    stage.origin.commit("main", &borrowed(&files("2")));
+    assert_in_sync(&stage, "2").await;
+    assert_eq!(stage.writes(one_name), before, "{}", one.said());
+
+    two.kill();
+    stage.leads(one_name).await;
+    stage.origin.commit("main", &borrowed(&files("3")));
+    assert_in_sync(&stage, "3").await;
+    assert!(stage.writes(one_name) >= before + OBJECTS as u64);
+}
+
+fn hang(stage: &Stage) {
+    let minute = Effect::Delay(Span::millis(60_000, 60_000));
+    stage.world.faults().requests(Rule::new(minute));
+}
+
+/// A second signal is for those who don't want to wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_it_at_once() {
+    let stage = stage("1").await;
+    let replica = stage.start(ONE);
+    stage
+        .until("some are applied", |stage| stage.objects(&CONFIG_MAPS).len() > 50)
+        .await;
+    // What it waits for never comes: the server doesn't answer any more.
+    hang(&stage);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    replica.signal("TERM");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    replica.signal("TERM");
+    let (status, took) = replica.ended().await;
+    assert_eq!(status.code(), Some(130));
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+/// The server hangs: what is under way is left when the time is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_in_time_even_when_the_server_does_not_answer() {
+    let stage = stage("1").await;
+    let replica = stage.start(ONE);
+    stage
+        .until("some are applied", |stage| stage.objects(&CONFIG_MAPS).len() > 50)
+        .await;
+    hang(&stage);
+    replica.signal("TERM");
+    let (status, took) = replica.ended().await;
+    assert_eq!(status.code(), Some(0));
+    assert!(took < Duration::from_secs(22), "{took:?}");
+}
+
+fn migration_files() -> Vec<(&'static str, String)> {
+    cutover::cli::EXAMPLE_FILES
+        .iter()
+        .map(|(path, text)| (*path, text.replace("healthyFor: 60s", "healthyFor: 2s")))
+        .collect()
+}
+
+async fn with_a_running_job() -> Stage {
+    let files = migration_files();
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    Stage::with(&files).await
+}
+
+fn migrate(stage: &Stage) {
+    let files = migration_files();
+    let (_, intent) = files
+        .iter()
+        .find(|(path, _)| path.ends_with("orders-to-west.yaml"))
+        .unwrap();
+    stage
+        .origin
+        .commit("main", &[("intents/orders-to-west.yaml", intent)]);
+}
+
+fn migration(stage: &Stage) -> Value {
+    let server = stage.world.control_plane();
+    let found = server.get(&MIGRATIONS, Some("shop"), "orders-to-west");
+    found
+        .map(|migration| migration["status"].clone())
+        .unwrap_or_default()
+}
+
+fn phase(stage: &Stage) -> Option<Phase> {
+    serde_json::from_value(migration(stage)["phase"].clone()).ok()
+}
+
+async fn job_runs(stage: &Stage) {
+    stage
+        .until("the job runs", |stage| {
+            let verdict = stage.world.ledger().verdict();
+            verdict
+                .runs
+                .iter()
+                .any(|run| run.workload.name == "orders" && run.until.is_none())
+        })
+        .await;
+}
+
+async fn assert_completed(stage: &Stage) {
+    stage
+        .until("the migration ends", |stage| {
+            phase(stage).is_some_and(Phase::is_terminal)
+        })
+        .await;
+    assert_eq!(phase(stage), Some(Phase::Completed), "{:#}", migration(stage));
+    let verdict = stage.world.ledger().verdict();
+    assert!(verdict.is_clean(), "{verdict}\n{}", stage.world.ledger());
+    stage
+        .until("the record is in Git", |stage| {
+            let path = "intents/shop/migrations/orders-to-west.yaml";
+            let recorded = stage.status().is_some_and(|status| status.contains("Completed"));
+            recorded
+                || stage
+                    .origin
+                    .read("cutover-status", path)
+                    .is_some_and(|text| text.contains("Completed"))
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_each_phase_a_migration_completes_with_never_two_writers() {
+    let stage = with_a_running_job().await;
+    let mut replica = stage.start(ONE);
+    job_runs(&stage).await;
+    migrate(&stage);
+    let mut killed_in = Vec::new();
+    for wanted in [
+        Phase::Hold,
+        Phase::Expand,
+        Phase::Capture,
+        Phase::Handoff,
+        Phase::Verify,
+        Phase::Cleanup,
+    ] {
+        stage
+            .until(&format!("{wanted} or later"), |stage| {
+                phase(stage).is_some_and(|phase| phase >= wanted)
+            })
+            .await;
+        replica.kill();
+        killed_in.extend(phase(&stage));
+        replica = stage.start(ONE);
+    }
+    assert_completed(&stage).await;
+    killed_in.dedup();
+    assert!(killed_in.len() >= 5, "{killed_in:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn told_to_end_in_the_middle_of_a_migration_the_next_one_completes_it() {
+    let stage = with_a_running_job().await;
+    let replica = stage.start(ONE);
+    job_runs(&stage).await;
+    migrate(&stage);
+    stage
+        .until("Capture", |stage| {
+            phase(stage).is_some_and(|phase| phase >= Phase::Capture)
+        })
+        .await;
+    let asked = Instant::now();
+    replica.signal("TERM");
+    let (status, _) = replica.ended().await;
+    assert_eq!(status.code(), Some(0));
+    assert!(asked.elapsed() < IN_TIME);
+    let said = stage.status().unwrap();
+    let now = phase(&stage).unwrap();
+    assert!(
+        said.contains(&now.to_string()),
+        "published a last time: {now} not in {said}"
+    );
+    let _next = stage.start(TWO);
+    assert_completed(&stage).await;
+}

@@ -1,0 +1,192 @@
+//! The real program as a process, on a sandbox that this process serves and can look into.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use cutover::api;
+use cutover::sandbox::api::{ListOptions, Object, Resource};
+use cutover::sandbox::world::Kubeconfigs;
+use cutover::sandbox::{World, WorldOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::git::Origin;
+
+pub const LEASES: Resource = Resource::new("coordination.k8s.io", "leases");
+pub const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
+/// How long anything may take before a test gives up, on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
+/// What the leases of these tests last.
+pub const LEASE: Duration = Duration::from_secs(3);
+
+/// A sandbox with cutover's kinds, served over HTTP, and a repository.
+pub struct Stage {
+    pub world: World,
+    pub origin: Origin,
+    dir: TempDir,
+    kubeconfigs: Kubeconfigs,
+}
+
+impl Stage {
+    pub async fn with(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let world = World::start(WorldOptions::fast());
+        for crd in api::crds() {
+            let crd = serde_json::to_value(crd).unwrap();
+            world.control_plane().install(&crd).unwrap();
+        }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let kubeconfigs = world.serve(address, dir.path()).await.unwrap();
+        Self {
+            world,
+            origin: Origin::with(files),
+            dir,
+            kubeconfigs,
+        }
+    }
+
+    /// Starts `cutover run`; the sandbox knows its requests by the name.
+    pub fn start(&self, name: &str) -> Replica {
+        let log = self.dir.path().join(format!("{name}.log"));
+        let output = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_cutover"))
+            .args(["-v", "run", "--lease-duration", "3s", "--repo"])
+            .arg(self.origin.path())
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig(name))
+            .arg("--state-dir")
+            .arg(self.dir.path().join(format!("state-{name}")))
+            .env_remove("KUBECONFIG")
+            .env_remove("CUTOVER_LOG")
+            .env("HOSTNAME", name)
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn()
+            .unwrap();
+        Replica { child, log }
+    }
+
+    /// Writes a kubeconfig in somebody's name.
+    fn kubeconfig(&self, name: &str) -> PathBuf {
+        let text = std::fs::read_to_string(&self.kubeconfigs.control).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        config["users"] = json!([{"name": "admin", "user": {"as": name}}]);
+        let path = self.dir.path().join(format!("{name}.kubeconfig"));
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+
+    /// Returns the name of the replica that holds the lease.
+    pub fn leader(&self) -> Option<String> {
+        let server = self.world.control_plane();
+        let lease = server.get(&LEASES, Some(api::OWN_NAMESPACE), "cutover").ok()?;
+        let holder = lease["spec"]["holderIdentity"].as_str()?;
+        Some(holder.split('_').next().unwrap().to_owned())
+    }
+
+    pub fn objects(&self, resource: &Resource) -> Vec<Object> {
+        let server = self.world.control_plane();
+        server
+            .list(resource, Some("shop"), &ListOptions::default())
+            .unwrap()
+            .items
+    }
+
+    /// Returns how many writes of a replica the server was sent, those of the election left out.
+    pub fn writes(&self, name: &str) -> u64 {
+        self.world
+            .traffic()
+            .count(|asked| asked.user == name && asked.is_write() && asked.resource != "leases")
+    }
+
+    pub fn status(&self) -> Option<String> {
+        self.origin.read("cutover-status", "status.yaml")
+    }
+
+    /// Waits for something, and returns how long that took.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) -> Duration {
+        let begun = Instant::now();
+        while !holds(self) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what}: not after {PATIENCE:?}\n{}",
+                self.logs()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        begun.elapsed()
+    }
+
+    pub async fn leads(&self, name: &str) -> Duration {
+        self.until(&format!("{name} leads"), |stage| {
+            stage.leader().as_deref() == Some(name)
+        })
+        .await
+    }
+
+    fn logs(&self) -> String {
+        let mut text = String::new();
+        for entry in std::fs::read_dir(self.dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "log") {
+                let _ = writeln!(
+                    text,
+                    "{}:\n{}",
+                    path.display(),
+                    std::fs::read_to_string(&path).unwrap()
+                );
+            }
+        }
+        text
+    }
+}
+
+/// A process; dropped, it is killed.
+pub struct Replica {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Replica {
+    pub fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// kill -9; returns when the process is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for the end of the process, and returns how long that took.
+    pub async fn ended(mut self) -> (ExitStatus, Duration) {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return (status, begun.elapsed());
+            }
+            assert!(begun.elapsed() < PATIENCE, "still runs:\n{}", self.said());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
