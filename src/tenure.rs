@@ -123,24 +123,29 @@ impl Default for Tenure {
     }
 }
 
-/// A moment by both clocks of this machine. The steady one stands still while the machine sleeps, and the other can be
-/// set: the one that says that more time has passed is believed.
+/// A moment. The time since counts what the machine slept, for which its steady clock stands still: that is by how much
+/// more its other clock, which goes on but can be set, has advanced.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    steady: Instant,
+    /// Of tokio, so that tests can pause it.
+    time: Instant,
+    steady: std::time::Instant,
     wall: SystemTime,
 }
 
 impl Mark {
     pub fn now() -> Self {
         Self {
-            steady: Instant::now(),
+            time: Instant::now(),
+            steady: std::time::Instant::now(),
             wall: SystemTime::now(),
         }
     }
 
     pub fn elapsed(self) -> Duration {
-        self.steady.elapsed().max(self.wall.elapsed().unwrap_or_default())
+        let wall = self.wall.elapsed().unwrap_or_default();
+        let slept = wall.saturating_sub(self.steady.elapsed());
+        self.time.elapsed() + slept
     }
 }
 

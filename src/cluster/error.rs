@@ -178,9 +178,19 @@ fn hint_of(status: &Status) -> Option<&'static str> {
     })
 }
 
-/// Returns whether server-side apply refused a manifest that doesn't fit the schema, which it says with a 500.
+/// How server-side apply refuses a manifest that doesn't fit the schema: with a 500.
+const UNTYPED: &str = "failed to create typed patch object";
+/// How a server says that it can't ask a webhook about an object, with a 500 too.
+const WEBHOOK: &str = "failed calling webhook";
+
 fn is_untyped(status: &Status) -> bool {
-    status.message.starts_with("failed to create typed patch object")
+    status.message.starts_with(UNTYPED)
+}
+
+/// Returns whether the body of a 5xx answer is about one object, so that others may fare better.
+pub(super) fn is_about_the_object(body: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(body);
+    text.contains(UNTYPED) || text.contains(WEBHOOK)
 }
 
 fn without_secrets(error: &AuthError) -> String {

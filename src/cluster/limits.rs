@@ -13,8 +13,9 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::BoxError;
 
-use super::error::TimedOut;
-use crate::tenure::Tenure;
+use super::brake::Brake;
+use super::error::{TimedOut, is_about_the_object};
+use crate::tenure::{Refused, Tenure};
 
 pub const USER_AGENT: &str = concat!("cutover/", env!("CARGO_PKG_VERSION"));
 
@@ -34,6 +35,8 @@ pub struct Limits {
     /// The first delay between attempts; it doubles each time, up to `slowest`.
     pub backoff: Duration,
     pub slowest: Duration,
+    /// After how many failures of the server in a row it is spared.
+    pub failures: u32,
     /// How many writes of one wave are in flight.
     pub in_flight: usize,
     /// Seeds the jitter.
@@ -50,6 +53,7 @@ impl Default for Limits {
             attempts: 5,
             backoff: Duration::from_millis(100),
             slowest: Duration::from_secs(10),
+            failures: 8,
             in_flight: 16,
             seed: 0,
         }
@@ -63,6 +67,7 @@ pub(super) struct Sender {
     pub(super) limits: Limits,
     budget: Arc<Budget>,
     jitter: Arc<Jitter>,
+    brake: Arc<Brake>,
     tenure: Tenure,
 }
 
@@ -72,6 +77,7 @@ impl Sender {
             inner,
             budget: Arc::default(),
             jitter: Arc::new(Jitter::new(&limits)),
+            brake: Arc::new(Brake::new(&limits)),
             limits,
             tenure: Tenure::unbounded(),
         }
@@ -118,9 +124,17 @@ impl Sender {
         self.budget.earn();
         let mut attempt = 1;
         loop {
+            if !is_of_member(&parts.uri) {
+                tokio::select! {
+                    biased;
+                    passed = self.brake.pass(deadline) => passed?,
+                    () = self.tenure.closed() => return Err(Refused::Closing.into()),
+                }
+            }
             let outcome = self.attempt(&parts, &body).await;
             let again = match Retry::of(&parts, &outcome) {
-                Retry::After(delay) => Some(delay),
+                // Somewhat later than the server says: it has said the same to others.
+                Retry::After(delay) => Some(delay + self.jitter.delay(attempt)),
                 Retry::Soon if self.budget.spend() => Some(self.jitter.delay(attempt)),
                 Retry::Soon | Retry::No => None,
             };
@@ -146,18 +160,27 @@ impl Sender {
         let exchange = async {
             let response = self.inner.send(request).await?;
             if streams && response.status().is_success() {
-                return Ok(response);
+                return Ok((response, false));
             }
             let (head, body) = response.into_parts();
-            Ok(Response::from_parts(
-                head,
-                Body::from(body.collect_bytes().await?),
-            ))
+            let body = body.collect_bytes().await?;
+            let fails = fails(head.status, &body);
+            let response = Response::from_parts(head, Body::from(body));
+            Ok((response, fails))
         };
-        match tokio::time::timeout(self.limits.request, exchange).await {
+        let exchanged = match tokio::time::timeout(self.limits.request, exchange).await {
             Ok(outcome) => outcome,
             Err(_elapsed) => Err(TimedOut(self.limits.request).into()),
+        };
+        if !is_of_member(&parts.uri) {
+            match &exchanged {
+                Ok((_, false)) => self.brake.succeeded(),
+                Ok((_, true)) => self.brake.failed(),
+                Err(error) if is_of_transport(error) => self.brake.failed(),
+                Err(_) => {}
+            }
         }
+        exchanged.map(|(response, _)| response)
     }
 }
 
@@ -220,6 +243,16 @@ fn is_write(method: &Method, uri: &Uri) -> bool {
     let only_tried = |query: &str| query.split('&').any(|pair| pair == "dryRun=All");
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     !reads && !uri.query().is_some_and(only_tried)
+}
+
+/// Returns whether the server itself is in trouble, rather than the request.
+fn fails(status: StatusCode, body: &[u8]) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() && !is_about_the_object(body)
+}
+
+/// A member that can't be reached says nothing of the control plane.
+fn is_of_member(uri: &Uri) -> bool {
+    uri.path().contains("/proxy/")
 }
 
 fn is_of_transport(error: &BoxError) -> bool {
@@ -353,6 +386,23 @@ mod tests {
         assert!(is_write(Method::DELETE, "/x?dryRun="));
         assert!(!is_write(Method::PATCH, "/x?fieldManager=cutover&dryRun=All"));
         assert!(!is_write(Method::GET, "/x?watch=true"));
+    }
+
+    #[test]
+    fn a_server_in_trouble_is_told_from_an_object_in_trouble() {
+        let internal = StatusCode::INTERNAL_SERVER_ERROR;
+        assert!(fails(internal, b"etcdserver: request timed out"));
+        assert!(fails(StatusCode::TOO_MANY_REQUESTS, b""));
+        assert!(!fails(StatusCode::NOT_FOUND, b""));
+        for message in [
+            "failed to create typed patch object (shop/x; v1, Kind=X): .spec: expected map",
+            "Internal error occurred: failed calling webhook \"x.example.com\": timeout",
+        ] {
+            assert!(!fails(internal, message.as_bytes()));
+        }
+        assert!(is_of_member(&Uri::from_static(
+            "/apis/cluster.karmada.io/v1alpha1/clusters/west/proxy/api/v1/pods"
+        )));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! asked, and is the only thing a proof may be made of. What is wanted is decided elsewhere.
 
 mod apply;
+mod brake;
 mod connect;
 mod discover;
 mod error;

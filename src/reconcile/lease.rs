@@ -169,6 +169,7 @@ impl Leader {
             request,
             total: request,
             attempts: 1,
+            failures: u32::MAX,
             ..cluster.limits().clone()
         });
         let seed = options

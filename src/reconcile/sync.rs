@@ -7,6 +7,7 @@ mod decide;
 mod depend;
 mod desired;
 mod dirty;
+mod fights;
 mod namespaces;
 mod pass;
 mod placed;
@@ -40,6 +41,7 @@ use crate::repo::{Polling, Repo, Tick};
 use decide::{HOLDING, Held, Settled};
 use depend::Dependency;
 use dirty::Dirty;
+use fights::Fights;
 use placed::{Kinds, Moved, Placed};
 use source::Source;
 use standing::Standing;
@@ -76,6 +78,7 @@ pub struct Sync {
     dropped: BTreeSet<ObjectKey>,
     /// Objects that are not in sync.
     standing: Standing,
+    fights: Fights,
     waves: Waves,
     /// The syncs that have to be in sync first.
     dependencies: Vec<Dependency>,
@@ -103,6 +106,7 @@ impl Sync {
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
             recreated: BTreeMap::new(),
             standing: Standing::new(cluster.limits().seed),
+            fights: Fights::default(),
             cluster,
             observer,
             source: Source::new(repo, selection),
@@ -334,6 +338,7 @@ impl Sync {
         if self.waves.care() || !self.dependencies.is_empty() {
             self.waves.pending.extend(moved.changed.iter().cloned());
         }
+        moved.changed.iter().for_each(|key| self.fights.forget(key));
         self.dirty.extend(moved.changed);
         let (placed, source) = (&self.placed, &self.source);
         let gone = moved.gone.into_iter();
@@ -341,6 +346,7 @@ impl Sync {
             self.standing.remove(&key);
             self.waves.forget(&key);
             self.recreated.remove(&key);
+            self.fights.forget(&key);
             self.dropped.insert(key);
         }
     }

@@ -15,6 +15,8 @@ mod kubectl;
 mod lease;
 mod member;
 mod migration;
+mod outage;
+mod process;
 mod publish;
 mod races;
 mod real_server;

@@ -139,7 +139,14 @@ impl Sync {
         let stands = match &change.action {
             Action::Create | Action::Configure => match self.waves.going(key, live.as_deref()) {
                 Some(wait) => ObjectResult::Waiting(wait),
-                None => return self.write(change, live.as_deref()),
+                None => match self.fights.rests(key, Instant::now()) {
+                    Some(until) => {
+                        self.standing
+                            .rest(key.clone(), place, change.source.clone(), until);
+                        return None;
+                    }
+                    None => return self.write(change, live.as_deref()),
+                },
             },
             Action::HeldBack { by } => ObjectResult::HeldBack { by: by.clone() },
             Action::Blocked { reason } => ObjectResult::Blocked {
@@ -265,6 +272,9 @@ impl Sync {
         if outcome.is_in_sync() {
             if let Some(live) = &live {
                 self.settled.remember(&entry.manifest(), live);
+            }
+            if outcome != Outcome::Unchanged {
+                self.fights.corrected(&key, Instant::now());
             }
             let result = ObjectResult::Applied(outcome);
             results.insert(key.clone(), ObjectReport { source, result });

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::fights;
 use super::report::{ObjectReport, ObjectResult, Wait};
 use crate::cluster::Outcome;
-use crate::name::ObjectKey;
+use crate::name::{Location, ObjectKey};
 use crate::plan::Place;
 
 /// After a failure that passes: the first delay and the longest. They double in between.
@@ -68,6 +69,21 @@ impl Standing {
             tried,
             failures,
             again,
+        };
+        self.objects.insert(key, stands);
+    }
+
+    /// Leaves an object as it is for a while.
+    pub(super) fn rest(&mut self, key: ObjectKey, place: Place, source: Option<Location>, until: Instant) {
+        let result = ObjectResult::Blocked {
+            reason: fights::REASON.to_owned(),
+        };
+        let stands = Stands {
+            report: ObjectReport { source, result },
+            place,
+            tried: None,
+            failures: 0,
+            again: Some(until),
         };
         self.objects.insert(key, stands);
     }
@@ -188,7 +204,6 @@ fn pace(report: &ObjectReport) -> Option<(Duration, Duration)> {
 mod tests {
     use super::*;
     use crate::cluster::Failure;
-    use crate::name::Location;
     use crate::plan::Rank;
 
     fn key(name: &str) -> ObjectKey {
