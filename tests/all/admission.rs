@@ -2,7 +2,9 @@
 
 mod both;
 mod expressions;
+mod fence;
 mod generated;
 mod objects;
+mod ratcheting;
 mod sandboxed;
 mod scenarios;

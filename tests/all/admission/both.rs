@@ -128,8 +128,8 @@ impl Both {
         assert!(answer.code < 300, "{step:?}: {answer:?}");
     }
 
-    /// Sends a request until both refuse it with a code.
-    pub async fn refused(&self, step: &Step, code: u16) {
+    /// Sends a request until both answer it with a code.
+    pub async fn until(&self, step: &Step, code: u16) {
         let begun = Instant::now();
         loop {
             let (sandbox, real) = self.ask(step).await;
@@ -168,7 +168,7 @@ impl Both {
         }
         let probe = json!({"metadata": {"name": "probe"}});
         let path = format!("/api/v1/namespaces/{}/configmaps?dryRun=All", self.namespace);
-        self.refused(&Step::post(path, probe), 422).await;
+        self.until(&Step::post(path, probe), 422).await;
     }
 
     /// Takes policies and bindings away again: other tests share the real server.

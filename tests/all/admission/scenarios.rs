@@ -568,10 +568,10 @@ async fn parameters_are_found_by_name_and_by_selector() {
         .both
         .write(&Step::merge(&path, json!({"spec": {"marker": "9"}})))
         .await;
-    stage.both.refused(&before, 422).await;
+    stage.both.until(&before, 422).await;
     stage.ask(after).await;
     stage.both.write(&Step::delete(&path)).await;
-    stage.both.refused(&named("9"), 422).await;
+    stage.both.until(&named("9"), 422).await;
     stage.ask(named("9")).await;
     for claim in &claims[1..] {
         let path = format!("{CLAIMS}/{}", claim["metadata"]["name"].as_str().unwrap());

@@ -76,7 +76,14 @@ impl Rule {
         })
     }
 
-    fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str) -> Option<FieldError> {
+    fn check(
+        &self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        unchanged: bool,
+        path: &str,
+    ) -> Option<FieldError> {
         // A transition rule says nothing about what is new.
         if self.transition && old.is_none() && !self.optional_old_self {
             return None;
@@ -94,6 +101,8 @@ impl Rule {
         let outcome = self.program.evaluate(&context);
         match outcome.as_ref().map(|outcome| language::truth(outcome.as_ref())) {
             Ok(Some(true)) => None,
+            // What was broken before may stay so; a rule that compares is always heard.
+            Ok(Some(false)) if unchanged && !self.transition => None,
             Ok(Some(false)) => Some(self.broken(value, path, &context)),
             Ok(None) => {
                 let detail = format!("rule does not evaluate to bool: {}", self.title());
@@ -135,20 +144,23 @@ impl Rule {
 }
 
 impl Schema {
+    /// Runs the rules of a value and of what is in it; `unchanged` says whether what it is part of is as it was.
     pub(super) fn run_rules(
         &self,
         value: &Value,
         old: Option<&Value>,
+        unchanged: bool,
         path: &str,
         errors: &mut Vec<FieldError>,
     ) {
         if value.is_null() {
             return;
         }
+        let unchanged = old.map_or(unchanged, |old| old == value);
         errors.extend(
             self.rules
                 .iter()
-                .filter_map(|rule| rule.check(self, value, old, path)),
+                .filter_map(|rule| rule.check(self, value, old, unchanged, path)),
         );
         match value {
             Value::Object(fields) => {
@@ -160,9 +172,9 @@ impl Schema {
                         } else {
                             format!("{path}.{name}")
                         };
-                        property.run_rules(value, old, &path, errors);
+                        property.run_rules(value, old, unchanged, &path, errors);
                     } else if let Additional::Of(schema) = &self.additional {
-                        schema.run_rules(value, old, &format!("{path}[{name}]"), errors);
+                        schema.run_rules(value, old, unchanged, &format!("{path}[{name}]"), errors);
                     }
                 }
             }
@@ -170,7 +182,7 @@ impl Schema {
                 let Some(schema) = &self.items else { return };
                 for (index, item) in items.iter().enumerate() {
                     let old = old.and_then(|old| self.counterpart(item, old));
-                    schema.run_rules(item, old, &format!("{path}[{index}]"), errors);
+                    schema.run_rules(item, old, unchanged, &format!("{path}[{index}]"), errors);
                 }
             }
             _ => {}
@@ -178,7 +190,7 @@ impl Schema {
     }
 
     /// The item of the old list that has the same keys; only keyed lists can tell.
-    fn counterpart<'a>(&self, item: &Value, old: &'a Value) -> Option<&'a Value> {
+    pub(super) fn counterpart<'a>(&self, item: &Value, old: &'a Value) -> Option<&'a Value> {
         let ListType::Map(keys) = &self.list else {
             return None;
         };
@@ -341,6 +353,23 @@ mod tests {
             ["spec.n: Invalid value: 4: too small"]
         );
         assert_eq!(errors(&schema, json!({"n": 2}), Some(json!({"n": 2}))), [""; 0]);
+    }
+
+    #[test]
+    fn a_rule_that_was_broken_before_lets_what_is_unchanged_pass() {
+        let schema = schema(&json!({"type": "object", "properties": {
+            "a": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5", "message": "small"}]},
+            "b": {"type": "integer"},
+        }}));
+        let old = json!({"a": 1, "b": 1});
+        assert_eq!(
+            errors(&schema, json!({"a": 1, "b": 2}), Some(old.clone())),
+            [""; 0]
+        );
+        assert_eq!(
+            errors(&schema, json!({"a": 2, "b": 1}), Some(old)),
+            ["spec.a: Invalid value: 2: small"]
+        );
     }
 
     #[test]

@@ -7,22 +7,37 @@ use serde_json::{Map, Value, json};
 use super::{Additional, Bound, Checks, FieldError, JsonType, ListType, Mistake, Schema};
 
 impl Schema {
-    /// Validates an object; `old` is what it replaces, for transition rules.
+    /// Validates an object; `old` is what it replaces, for transition rules, and because what is wrong with a part that
+    /// stays as it was is let pass.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         self.validate_at(object, old, "")
     }
 
     pub(super) fn validate_at(&self, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
-        let mut errors = self.outcome(value, path).errors;
-        self.unique_items(value, path, &mut errors);
+        let mut errors = self.outcome(value, old, path).errors;
+        let mut repeated = Vec::new();
+        if let Some(old) = old {
+            self.unique_items(old, path, &mut repeated);
+        }
+        if repeated.is_empty() {
+            self.unique_items(value, path, &mut errors);
+        }
         // Rules may rely on what the schema says: they run on values that are valid otherwise.
         if errors.is_empty() {
-            self.run_rules(value, old, path, &mut errors);
+            self.run_rules(value, old, false, path, &mut errors);
         }
         errors
     }
 
-    fn outcome(&self, value: &Value, path: &str) -> Outcome {
+    fn outcome(&self, value: &Value, old: Option<&Value>, path: &str) -> Outcome {
+        let mut outcome = self.outcome_of(value, old, path);
+        if old == Some(value) {
+            outcome.errors.clear();
+        }
+        outcome
+    }
+
+    fn outcome_of(&self, value: &Value, old: Option<&Value>, path: &str) -> Outcome {
         let mut outcome = Outcome::default();
         outcome.check(self.check_type(value, path));
         if value.is_null() {
@@ -36,12 +51,12 @@ impl Schema {
                 outcome.check(self.check_range(value, path));
                 outcome.check(self.check_number(value, path));
             }
-            Value::Array(items) => self.check_items(items, path, &mut outcome),
+            Value::Array(items) => self.check_items(items, old, path, &mut outcome),
             _ => {}
         }
         outcome.check(self.check_allowed(value, path));
         if let Value::Object(fields) = value {
-            self.check_fields(fields, path, &mut outcome);
+            self.check_fields(fields, old, path, &mut outcome);
         }
         outcome
     }
@@ -169,10 +184,11 @@ impl Schema {
         None
     }
 
-    fn check_items(&self, items: &[Value], path: &str, outcome: &mut Outcome) {
+    fn check_items(&self, items: &[Value], old: Option<&Value>, path: &str, outcome: &mut Outcome) {
         if let Some(schema) = &self.items {
             for (index, item) in items.iter().enumerate() {
-                outcome.merge(schema.outcome(item, &format!("{path}[{index}]")));
+                let old = old.and_then(|old| self.counterpart(item, old));
+                outcome.merge(schema.outcome(item, old, &format!("{path}[{index}]")));
             }
         }
         let size = items.len() as u64;
@@ -197,7 +213,13 @@ impl Schema {
         outcome.matched += 1;
     }
 
-    fn check_fields(&self, fields: &Map<String, Value>, path: &str, outcome: &mut Outcome) {
+    fn check_fields(
+        &self,
+        fields: &Map<String, Value>,
+        old: Option<&Value>,
+        path: &str,
+        outcome: &mut Outcome,
+    ) {
         let size = fields.len() as u64;
         let checks = &self.checks;
         if let Some(min) = checks.min_properties.filter(|min| size < *min) {
@@ -207,13 +229,20 @@ impl Schema {
         if let Some(max) = checks.max_properties.filter(|max| size > *max) {
             outcome.errors.push(FieldError::too_many(path, size, max));
         }
+        // The type of the whole object is that of the request: it can't have been wrong before.
+        let before = |name: &str| {
+            let of_type = path.is_empty() && matches!(name, "apiVersion" | "kind");
+            old.filter(|_| !of_type)?.get(name)
+        };
         for (name, value) in fields {
             if let Some(property) = self.properties.get(name) {
-                outcome.merge(property.outcome(value, &join(path, name)));
+                outcome.merge(property.outcome(value, before(name), &join(path, name)));
                 continue;
             }
             match &self.additional {
-                Additional::Of(schema) => outcome.merge(schema.outcome(value, &join(path, name))),
+                Additional::Of(schema) => {
+                    outcome.merge(schema.outcome(value, before(name), &join(path, name)));
+                }
                 Additional::Forbidden => {
                     let detail = format!("{path}.{name} in body is a forbidden property");
                     outcome
@@ -256,7 +285,7 @@ impl Schema {
         if !checks.all_of.is_empty() {
             let mut valid = 0;
             for schema in &checks.all_of {
-                let branch = schema.outcome(value, path);
+                let branch = schema.outcome(value, None, path);
                 valid += usize::from(branch.errors.is_empty());
                 outcome.merge(branch);
             }
@@ -268,7 +297,7 @@ impl Schema {
             }
         }
         if let Some(not) = &checks.not
-            && not.outcome(value, path).errors.is_empty()
+            && not.outcome(value, None, path).errors.is_empty()
         {
             outcome
                 .errors
@@ -380,7 +409,7 @@ fn try_all(alternatives: &[Schema], value: &Value, path: &str) -> (usize, Outcom
     let mut valid = 0;
     let mut best: Option<Outcome> = None;
     for schema in alternatives {
-        let outcome = schema.outcome(value, path);
+        let outcome = schema.outcome(value, None, path);
         if outcome.errors.is_empty() {
             valid += 1;
         } else if best.as_ref().is_none_or(|best| outcome.matched > best.matched) {
@@ -491,6 +520,40 @@ mod tests {
             ["spec.foo: Invalid value: \"null\": spec.foo in body must be of type integer: \"null\""]
         );
         assert_eq!(errors(&spec, json!({"foo": 1.0, "bar": "x"})), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_wrong_before_may_stay_as_it_is_and_nothing_else() {
+        let spec = json!({"type": "object", "required": ["new"], "properties": {
+            "size": {"type": "integer", "maximum": 3},
+            "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                "items": {"type": "object", "required": ["name"], "properties": {
+                    "name": {"type": "string"}, "size": {"type": "integer", "maximum": 3}}}},
+            "plain": {"type": "array", "items": {"type": "integer", "maximum": 3}},
+        }});
+        let schema = schema(&spec);
+        let told = |old: Value, new: Value| -> Vec<String> {
+            let object = |spec: Value| json!({"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "a"}, "spec": spec});
+            let errors = schema.validate(&object(new), Some(&object(old)));
+            errors.iter().map(|error| error.field.clone()).collect()
+        };
+        assert_eq!(told(json!({"size": 9}), json!({"size": 9})), [""; 0]);
+        assert_eq!(
+            told(json!({"size": 9}), json!({"size": 9, "plain": []})),
+            ["spec.new"],
+            "what is required is of the whole, which has changed"
+        );
+        assert_eq!(
+            told(json!({"size": 9, "new": 1}), json!({"size": 8, "new": 1})),
+            ["spec.size"]
+        );
+        let keyed = |sizes: [u8; 2]| json!({"new": 1, "keyed": [{"name": "a", "size": sizes[0]}, {"name": "b", "size": sizes[1]}]});
+        assert_eq!(told(keyed([9, 1]), keyed([9, 2])), [""; 0]);
+        assert_eq!(told(keyed([9, 1]), keyed([9, 8])), ["spec.keyed[1].size"]);
+        let plain = |items: Value| json!({"new": 1, "plain": items});
+        assert_eq!(told(plain(json!([9])), plain(json!([9, 1]))), ["spec.plain[0]"]);
+        let twice = json!({"new": 1, "keyed": [{"name": "a"}, {"name": "a"}]});
+        assert_eq!(told(twice.clone(), twice), [""; 0]);
     }
 
     #[test]
