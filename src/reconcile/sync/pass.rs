@@ -21,6 +21,9 @@ use crate::plan::{Action, Change, ChangeSet, Health, Place, Rank, WAVE_ANNOTATIO
 /// How long what comes after a CRD waits at once for its kind to be served; longer, and it is tried again later.
 const SERVED_WITHIN: Duration = Duration::from_secs(2);
 
+/// How often one pass looks at what it has let go on; the rest is for the next pass.
+const ROUNDS: usize = 64;
+
 /// What became of the objects that a pass looked at.
 type Results = BTreeMap<ObjectKey, ObjectReport>;
 
@@ -31,7 +34,7 @@ impl Sync {
         let started_at = Timestamp::now();
         self.observer.heard(LISTED_WITHIN).await;
         let mut results = Results::new();
-        loop {
+        for _ in 0..ROUNDS {
             let lacking = depend::lacking(&self.dependencies, &self.source.repo, &revision).await;
             self.others = self.waves.syncs(lacking);
             let released = self.released();
