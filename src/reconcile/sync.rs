@@ -312,7 +312,7 @@ impl Sync {
         self.dirty.extend(self.standing.try_all());
         for some in touched.chunks(TOGETHER) {
             let keys = some.iter().map(|entry| &entry.key);
-            let moved = self.placed.update(&self.source, &self.kinds, keys);
+            let moved = self.placed.update(self.source.written(), &self.kinds, keys);
             self.take_in(moved);
         }
         self.share(revision);
@@ -325,7 +325,7 @@ impl Sync {
         let before = std::mem::replace(&mut self.kinds, kinds);
         let news = self.kinds.differences(&before);
         if !self.placed.objects.is_empty() && !news.is_empty() {
-            let moved = self.placed.rescope(&self.source, &self.kinds, &news);
+            let moved = self.placed.rescope(self.source.written(), &self.kinds, &news);
             self.take_in(moved);
         }
         // While Git has kinds that nobody serves, a word on every CRD that comes.
@@ -395,8 +395,9 @@ impl Sync {
     /// Tells what Git wants now. Objects that stand somewhere else in it than was reported are looked at again.
     fn share(&mut self, revision: &Revision) {
         self.intents_moved = true;
-        let thawed = self.placed.freeze(&self.source, &self.kinds);
-        self.dirty.extend(thawed);
+        let namespace = self.source.written().namespace;
+        let news = self.placed.freeze(namespace, &self.kinds, self.source.frozen());
+        self.dirty.extend(news);
         let (placed, dirty) = (&self.placed, &mut self.dirty);
         self.standing.retain(|key| placed.may_want(key));
         self.dropped.retain(|key| !placed.may_want(key));

@@ -196,6 +196,55 @@ async fn one_changed_file_costs_one_request() {
 }
 
 #[tokio::test]
+async fn only_the_object_that_a_commit_changes_is_sent_whatever_else_moves_in_its_file() {
+    let both =
+        |comment: &str, value: &str| format!("# {comment}\n{}---\n{}", config("a", "x"), config("b", value));
+    let mut fleet = Fleet::with(&[NAMESPACE, ("both.yaml", &both("", "x"))]).await;
+    fleet.sync.once().await.unwrap();
+    fleet.asked();
+    fleet.push(&[("both.yaml", &both("moved\n# down", "x"))]).await;
+    assert_eq!(fleet.asked(), [""; 0]);
+    fleet.push(&[("both.yaml", &both("", "new"))]).await;
+    assert_eq!(fleet.asked(), ["PATCH /api/v1/namespaces/shop/configmaps/b"]);
+    let broken = both("", "new") + "---\n{";
+    let report = fleet.push(&[("both.yaml", &broken)]).await;
+    assert!(!report.is_clean());
+    let report = fleet.push(&[("both.yaml", &both("", "new"))]).await;
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(fleet.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_restart_with_everything_in_sync_lists_once_and_writes_nothing() {
+    let (config, deployment) = (config("a", "x"), deployment("web:1"));
+    let mut fleet = Fleet::with(&[
+        NAMESPACE,
+        ("a.yaml", &config),
+        ("web.yaml", &deployment),
+        ("m.yaml", MIGRATION),
+    ])
+    .await;
+    fleet.sync.once().await.unwrap();
+    fleet.asked();
+    let cluster = Cluster::from_client(fleet.cluster.client(), Limits::default());
+    let observer = Observer::new(cluster.clone());
+    let mut restarted = Sync::new(fleet.mirror.clone(), cluster, observer, Selection::default());
+    let report = restarted.once().await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(report.desired, 4);
+    let mut asked = fleet.asked();
+    asked.sort();
+    asked.retain(|line| {
+        line.contains("namespaces") || line.contains("configmaps") || !line.starts_with("GET")
+    });
+    assert_eq!(asked, ["GET /api/v1/configmaps", "GET /api/v1/namespaces"]);
+    for _ in 0..3 {
+        restarted.once().await.unwrap();
+    }
+    assert_eq!(fleet.asked(), [""; 0]);
+}
+
+#[tokio::test]
 async fn a_broken_object_stops_no_other_and_is_found_in_its_file() {
     let broken = "apiVersion: cutover.dev/v1alpha1
 kind: Migration

@@ -4,9 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::source::Source;
 use crate::cluster::{Cluster, Lookup, Served};
-use crate::manifest::{Entry, Shelf};
+use crate::manifest::{Entry, Set, Shelf};
 use crate::name::{Gvk, ObjectKey};
 
 /// The objects of a revision by where they go.
@@ -20,6 +19,14 @@ pub(super) struct Placed {
     pub(super) frozen: Arc<BTreeSet<ObjectKey>>,
     /// The keys of objects that go to another namespace than is written, under the keys where they go.
     strays: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+}
+
+/// What is written in Git.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written<'a> {
+    pub(super) set: &'a Set<Entry>,
+    /// The namespace of objects that don't say theirs.
+    pub(super) namespace: Option<&'a str>,
 }
 
 /// What placing some objects has changed.
@@ -40,26 +47,26 @@ impl Placed {
     /// Places anew what was touched, by the keys that are written.
     pub(super) fn update<'a>(
         &mut self,
-        source: &Source,
+        written: Written<'_>,
         kinds: &Kinds,
         touched: impl IntoIterator<Item = &'a ObjectKey>,
     ) -> Moved {
         let mut places = BTreeSet::new();
-        for written in touched {
-            let place = kinds.place(written, source.selection.namespace.as_deref());
-            self.refused.remove(written);
-            if place != *written {
-                self.stray(source, &place, written);
+        for key in touched {
+            let place = kinds.place(key, written.namespace);
+            self.refused.remove(key);
+            if place != *key {
+                self.stray(written, &place, key);
             }
             places.insert(place);
         }
-        self.settle_all(source, kinds, places)
+        self.settle_all(written, kinds, places)
     }
 
     /// Places all objects of some kinds anew: these turned out to be served in another way than was thought.
     pub(super) fn rescope(
         &mut self,
-        source: &Source,
+        written: Written<'_>,
         kinds: &Kinds,
         which: &BTreeSet<(String, String)>,
     ) -> Moved {
@@ -72,21 +79,26 @@ impl Placed {
                 .of_kind(group, kind)
                 .map(|entry| entry.key.clone())
                 .collect();
-            let written: BTreeSet<_> = source
+            let touched: BTreeSet<_> = written
                 .set
                 .of_kind(group, kind)
                 .map(|entry| entry.key.clone())
                 .collect();
-            moved.extend(self.update(source, kinds, &written));
-            moved.extend(self.settle_all(source, kinds, before));
+            moved.extend(self.update(written, kinds, &touched));
+            moved.extend(self.settle_all(written, kinds, before));
         }
         moved
     }
 
-    /// Notes which objects are of files that can't be read in full; returns those of which that is news.
-    pub(super) fn freeze(&mut self, source: &Source, kinds: &Kinds) -> BTreeSet<ObjectKey> {
-        let default = source.selection.namespace.as_deref();
-        let frozen: BTreeSet<_> = source.frozen().map(|key| kinds.place(key, default)).collect();
+    /// Notes which objects are of files that can't be read in full, by the keys that are written; returns those of which
+    /// that is news.
+    pub(super) fn freeze<'a>(
+        &mut self,
+        namespace: Option<&str>,
+        kinds: &Kinds,
+        frozen: impl Iterator<Item = &'a ObjectKey>,
+    ) -> BTreeSet<ObjectKey> {
+        let frozen: BTreeSet<_> = frozen.map(|key| kinds.place(key, namespace)).collect();
         let news: BTreeSet<_> = self.frozen.symmetric_difference(&frozen).cloned().collect();
         if !news.is_empty() {
             self.frozen = Arc::new(frozen);
@@ -94,20 +106,20 @@ impl Placed {
         news
     }
 
-    fn settle_all(&mut self, source: &Source, kinds: &Kinds, places: BTreeSet<ObjectKey>) -> Moved {
+    fn settle_all(&mut self, written: Written<'_>, kinds: &Kinds, places: BTreeSet<ObjectKey>) -> Moved {
         let mut moved = Moved::default();
         for place in places {
-            self.settle(source, kinds, place, &mut moved);
+            self.settle(written, kinds, place, &mut moved);
         }
         moved
     }
 
-    fn stray(&mut self, source: &Source, place: &ObjectKey, written: &ObjectKey) {
-        if source.set.get(written).is_some() {
+    fn stray(&mut self, written: Written<'_>, place: &ObjectKey, key: &ObjectKey) {
+        if written.set.get(key).is_some() {
             let strays = self.strays.entry(place.clone()).or_default();
-            strays.insert(written.clone());
+            strays.insert(key.clone());
         } else if let Some(strays) = self.strays.get_mut(place) {
-            strays.remove(written);
+            strays.remove(key);
             if strays.is_empty() {
                 self.strays.remove(place);
             }
@@ -115,18 +127,17 @@ impl Placed {
     }
 
     /// Decides which object goes to a place: the first of those that are written for it.
-    fn settle(&mut self, source: &Source, kinds: &Kinds, place: ObjectKey, moved: &mut Moved) {
-        let default = source.selection.namespace.as_deref();
+    fn settle(&mut self, written: Written<'_>, kinds: &Kinds, place: ObjectKey, moved: &mut Moved) {
         let mut candidates = self.strays.get(&place).cloned().unwrap_or_default();
-        if source.set.get(&place).is_some() && kinds.place(&place, default) == place {
+        if written.set.get(&place).is_some() && kinds.place(&place, written.namespace) == place {
             candidates.insert(place.clone());
         }
         let mut first: Option<Arc<Entry>> = None;
-        for written in candidates {
-            let Some(entry) = source.set.get(&written) else {
+        for key in candidates {
+            let Some(entry) = written.set.get(&key) else {
                 continue;
             };
-            let entry = if written == place {
+            let entry = if key == place {
                 Arc::clone(entry)
             } else {
                 Arc::new(entry.in_namespace(place.namespace.as_deref()))
@@ -137,9 +148,9 @@ impl Placed {
                 None => None,
             };
             match why {
-                Some(why) => drop(self.refused.insert(written, (entry, why))),
+                Some(why) => drop(self.refused.insert(key, (entry, why))),
                 None => {
-                    self.refused.remove(&written);
+                    self.refused.remove(&key);
                     first = Some(entry);
                 }
             }
@@ -234,5 +245,140 @@ impl Kinds {
         self.served
             .values()
             .find(|served| served.gvk.group == key.group && served.gvk.kind == key.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::manifest::{Limits, Packer, Source};
+
+    const FILES: [&str; 3] = ["a.yaml", "b.yaml", "c.yaml"];
+    const KINDS: [&str; 2] = ["ConfigMap", "ClusterRole"];
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A file gets these objects: kind, namespace, name, value.
+        Write(usize, Vec<(usize, Option<u8>, u8, u8)>),
+        /// A kind turns out to be served, in namespaces or not; or not to be served.
+        Discover(usize, Option<bool>),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let object = (0..KINDS.len(), prop::option::of(0_u8..2), 0_u8..3, 0_u8..2);
+        let step = prop_oneof![
+            4 => (0..FILES.len(), prop::collection::vec(object, 0..4)).prop_map(|(file, objects)| Step::Write(file, objects)),
+            1 => (0..KINDS.len(), prop::option::of(any::<bool>())).prop_map(|(kind, served)| Step::Discover(kind, served)),
+        ];
+        prop::collection::vec(step, 1..12)
+    }
+
+    fn text(objects: &[(usize, Option<u8>, u8, u8)]) -> String {
+        let text = objects.iter().map(|(kind, namespace, name, value)| {
+            let namespace = namespace.map_or_else(String::new, |namespace| format!(", namespace: ns{namespace}"));
+            format!(
+                "apiVersion: v1\nkind: {}\nmetadata: {{name: n{name}{namespace}}}\ndata: {{key: v{value}}}\n---\n",
+                KINDS[*kind]
+            )
+        });
+        text.collect()
+    }
+
+    fn kinds(served: &BTreeMap<usize, bool>) -> Kinds {
+        let served = served.iter().map(|(kind, namespaced)| {
+            let gvk = Gvk::new("v1", KINDS[*kind]);
+            let served = Served {
+                gvk: gvk.clone(),
+                plural: String::new(),
+                namespaced: *namespaced,
+                watchable: true,
+            };
+            (gvk, served)
+        });
+        Kinds {
+            served: served.collect(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// Where every object goes with its content, and which can't go anywhere and why.
+    type Places = (
+        BTreeMap<ObjectKey, serde_json::Value>,
+        BTreeMap<ObjectKey, String>,
+    );
+
+    fn places(placed: &Placed) -> Places {
+        let objects = placed
+            .objects
+            .values()
+            .map(|entry| (entry.key.clone(), entry.value()));
+        let refused = placed
+            .refused
+            .iter()
+            .map(|(key, (_, why))| (key.clone(), why.clone()));
+        (objects.collect(), refused.collect())
+    }
+
+    /// The obvious way: all objects, one after the other.
+    fn expected(written: Written<'_>, kinds: &Kinds) -> Places {
+        let (mut objects, mut refused) = (BTreeMap::new(), BTreeMap::new());
+        let mut first: BTreeMap<ObjectKey, String> = BTreeMap::new();
+        for entry in written.set.iter() {
+            let place = kinds.place(&entry.key, written.namespace);
+            let mut value = entry.value();
+            let metadata = value["metadata"].as_object_mut().unwrap();
+            match &place.namespace {
+                Some(namespace) => drop(metadata.insert("namespace".into(), namespace.as_str().into())),
+                None => drop(metadata.shift_remove("namespace")),
+            }
+            if let Some(first) = first.get(&place) {
+                refused.insert(entry.key.clone(), format!("it is defined at {first} too"));
+            } else if kinds.lacks_namespace(&entry.in_namespace(place.namespace.as_deref())) {
+                refused.insert(entry.key.clone(), "it has no metadata.namespace".to_owned());
+            } else {
+                first.insert(place.clone(), entry.source().to_string());
+                objects.insert(place, value);
+            }
+        }
+        (objects, refused)
+    }
+
+    proptest! {
+        #[test]
+        fn placing_what_was_touched_gives_what_placing_everything_gives(steps in steps(), default in any::<bool>()) {
+            let mut set = Set::default();
+            let (mut placed, mut served) = (Placed::default(), BTreeMap::new());
+            let namespace = default.then_some("ns0");
+            for step in steps {
+                let before = places(&placed).0;
+                let moved = match step {
+                    Step::Write(file, objects) => {
+                        let source = Source::new(FILES[file]);
+                        let read = Packer::default().read(source, text(&objects).as_bytes(), &Limits::default());
+                        let touched = set.take_in(FILES[file], read);
+                        let written = Written { set: &set, namespace };
+                        placed.update(written, &kinds(&served), touched.iter().map(|entry| &entry.key))
+                    }
+                    Step::Discover(kind, scope) => {
+                        let known = kinds(&served);
+                        match scope {
+                            Some(namespaced) => served.insert(kind, namespaced),
+                            None => served.remove(&kind),
+                        };
+                        let which = kinds(&served).differences(&known);
+                        placed.rescope(Written { set: &set, namespace }, &kinds(&served), &which)
+                    }
+                };
+                let now = places(&placed);
+                prop_assert_eq!(&now, &expected(Written { set: &set, namespace }, &kinds(&served)));
+                let changed = now.0.iter().filter(|(key, value)| before.get(*key) != Some(value));
+                let changed: BTreeSet<_> = changed.map(|(key, _)| key.clone()).collect();
+                prop_assert_eq!(moved.changed, changed);
+                let gone = before.keys().filter(|key| !now.0.contains_key(*key));
+                prop_assert!(gone.cloned().all(|key| moved.gone.contains(&key)));
+            }
+        }
     }
 }

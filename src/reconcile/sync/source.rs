@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt};
 
 use super::desired::Selection;
+use super::placed::Written;
 use super::report::Problem;
 use crate::cluster::Outcome;
 use crate::manifest::{self, Entries, Entry, Packer, Set, Shelf};
@@ -120,6 +121,13 @@ impl Source {
             blob: any,
         }));
         Ok(files)
+    }
+
+    pub(super) fn written(&self) -> Written<'_> {
+        Written {
+            set: &self.set,
+            namespace: self.selection.namespace.as_deref(),
+        }
     }
 
     /// Returns every kind that Git mentions.
