@@ -281,8 +281,8 @@ impl Sync {
         }
     }
 
-    /// Looks at what something happened to, if anything did.
-    async fn look(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+    /// Takes in what was told of changes so far.
+    fn listen(&mut self) {
         loop {
             match self.changes.try_recv() {
                 Ok(change) => self.hear(change.key),
@@ -290,6 +290,11 @@ impl Sync {
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
+    }
+
+    /// Looks at what something happened to, if anything did.
+    async fn look(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        self.listen();
         self.dirty.extend(self.standing.due(Instant::now()));
         let last = self.reports.borrow().clone();
         let is_idle = self.dirty.is_empty() && self.held.is_known() && !self.standing.has_waiting();

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use git2::{
-    CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions,
-    Remote, RemoteCallbacks, Repository,
+    CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, ObjectType, Oid, PackBuilder,
+    ProxyOptions, PushOptions, Remote, RemoteCallbacks, Repository, Tree,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -356,7 +356,13 @@ fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Re
         walk.hide(*id)?;
     }
     let mut pack = from.packbuilder()?;
-    pack.insert_walk(&mut walk)?;
+    // Not `insert_walk`: that visits every file of the commits that are known already.
+    for id in walk {
+        let commit = from.find_commit(id?)?;
+        pack.insert_object(commit.id(), None)?;
+        let before = commit.parent(0).and_then(|parent| parent.tree()).ok();
+        insert_new(from, &mut pack, before.as_ref(), &commit.tree()?)?;
+    }
     if pack.object_count() == 0 {
         return Ok(());
     }
@@ -365,6 +371,36 @@ fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Re
         .map_err(|error| git2::Error::new(ErrorCode::GenericError, ErrorClass::Os, error.to_string()))?;
     pack.write(&directory, 0)?;
     to.odb()?.refresh()
+}
+
+/// Adds what a tree has and the tree before it had not, in the same place.
+fn insert_new(
+    from: &Repository,
+    pack: &mut PackBuilder<'_>,
+    before: Option<&Tree<'_>>,
+    tree: &Tree<'_>,
+) -> Result<(), git2::Error> {
+    if before.is_some_and(|before| before.id() == tree.id()) {
+        return Ok(());
+    }
+    pack.insert_object(tree.id(), None)?;
+    for entry in tree {
+        let was = before.and_then(|before| before.get_name_bytes(entry.name_bytes()));
+        if was.as_ref().is_some_and(|was| was.id() == entry.id()) {
+            continue;
+        }
+        match entry.kind() {
+            Some(ObjectType::Tree) => {
+                let was = was.filter(|was| was.kind() == Some(ObjectType::Tree));
+                let was = was.map(|was| from.find_tree(was.id())).transpose()?;
+                insert_new(from, pack, was.as_ref(), &from.find_tree(entry.id())?)?;
+            }
+            Some(ObjectType::Blob) => pack.insert_object(entry.id(), None)?,
+            // A submodule: its commit is in another repository.
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,13 +5,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use git2::Repository;
+use git2::{Oid, PackBuilder, Repository};
 
 /// The thresholds of `git gc --auto`.
 const LOOSE_OBJECTS: usize = 6700;
 const PACKS: usize = 50;
 
-/// Packs what branches hold into one file, once there are many. What no branch holds goes.
+/// Keeps the number of files small. What no branch holds goes when everything is packed anew.
+///
+/// Each fetch leaves a pack. Once there are many, the small ones become one: that costs what they hold, not what the
+/// repository holds. Only when they have grown to a part of it, everything is packed.
 ///
 /// The caller keeps others from writing to the mirror. Readers may go on: what they need is in the new pack, which
 /// libgit2 looks for when an object isn't where it was.
@@ -19,11 +22,77 @@ pub(super) fn tidy(repo: &Repository) {
     let objects = repo.path().join("objects");
     // As git does: objects are spread evenly over 256 directories, so one tells of all.
     let loose = entries(&objects.join("17")).len() * 256;
-    if (loose > LOOSE_OBJECTS || packs(&objects).len() > PACKS)
-        && let Err(error) = repack(repo, &objects)
-    {
+    let mut packs = packs(&objects);
+    if loose <= LOOSE_OBJECTS && packs.len() <= PACKS {
+        return;
+    }
+    let size = |pack: &PathBuf| fs::metadata(pack).map_or(0, |metadata| metadata.len());
+    packs.sort_by_key(size);
+    let largest = packs.pop();
+    let small: u64 = packs.iter().map(size).sum();
+    let all = loose > LOOSE_OBJECTS || small > largest.as_ref().map_or(0, size) / 2;
+    let tidied = if all {
+        repack(repo, &objects)
+    } else {
+        join(repo, &objects, &packs)
+    };
+    if let Err(error) = tidied {
         tracing::warn!(%error, "cannot tidy the mirror");
     }
+}
+
+/// Makes one pack of several.
+fn join(repo: &Repository, objects: &Path, packs: &[PathBuf]) -> Result<(), git2::Error> {
+    let mut pack = repo.packbuilder()?;
+    for old in packs {
+        let Some(ids) = fs::read(old.with_extension("idx"))
+            .ok()
+            .and_then(|index| ids(&index))
+        else {
+            return repack(repo, objects);
+        };
+        for id in ids {
+            pack.insert_object(id, None)?;
+        }
+    }
+    if let Some(new) = write(&mut pack, objects)? {
+        for old in packs.iter().filter(|old| **old != new) {
+            for extension in ["idx", "rev", "pack"] {
+                let file = old.with_extension(extension);
+                if file.exists() {
+                    delete(&file);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the objects of a pack by its index (gitformat-pack, version 2): after a header of eight bytes how many ids begin
+/// with a byte up to each, then the ids.
+fn ids(index: &[u8]) -> Option<Vec<Oid>> {
+    const HEADER: usize = 8;
+    const COUNTS: usize = 256 * 4;
+    const ID: usize = 20;
+    let rest = index.strip_prefix(&[0xff, b't', b'O', b'c', 0, 0, 0, 2])?;
+    let count = rest
+        .get(COUNTS - 4..COUNTS)?
+        .try_into()
+        .ok()
+        .map(u32::from_be_bytes)?;
+    let end = COUNTS + ID * usize::try_from(count).ok()?;
+    let ids = index.get(HEADER + COUNTS..HEADER + end)?;
+    ids.chunks(ID).map(|id| Oid::from_bytes(id).ok()).collect()
+}
+
+/// Writes a pack beside the others and returns its path; nothing if it isn't there.
+fn write(pack: &mut PackBuilder<'_>, objects: &Path) -> Result<Option<PathBuf>, git2::Error> {
+    let directory = objects.join("pack");
+    pack.write(&directory, 0)?;
+    let file = pack
+        .name()?
+        .map(|name| directory.join(format!("pack-{name}.pack")));
+    Ok(file.filter(|file| file.exists()))
 }
 
 /// Removes the temporary files of fetches that were interrupted.
@@ -47,14 +116,10 @@ fn repack(repo: &Repository, objects: &Path) -> Result<(), git2::Error> {
     }
     let mut pack = repo.packbuilder()?;
     pack.insert_walk(&mut walk)?;
-    pack.write(&objects.join("pack"), 0)?;
-    let Some(name) = pack.name()?.map(|name| format!("pack-{name}")) else {
+    let Some(new) = write(&mut pack, objects)? else {
         return Ok(());
     };
-    let is_new = |file: &Path| file.file_stem().is_some_and(|stem| stem == name.as_str());
-    if !packs(objects).iter().any(|file| is_new(file)) {
-        return Ok(());
-    }
+    let is_new = |file: &Path| file.file_stem() == new.file_stem();
     for old in entries(&objects.join("pack")).iter().filter(|file| !is_new(file)) {
         delete(old);
     }
@@ -120,5 +185,33 @@ mod tests {
             fresh.find_blob(kept).is_ok(),
             "packing what is packed loses nothing"
         );
+    }
+
+    #[test]
+    fn many_small_packs_become_one_and_the_large_one_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(directory.path()).unwrap();
+        let objects = directory.path().join("objects");
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut pack = |bytes: usize| {
+            let content: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(bytes).collect();
+            let id = repo.blob(&content).unwrap();
+            let mut pack = repo.packbuilder().unwrap();
+            pack.insert_object(id, None).unwrap();
+            let file = write(&mut pack, &objects).unwrap().unwrap();
+            let text = id.to_string();
+            fs::remove_file(objects.join(&text[..2]).join(&text[2..])).unwrap();
+            (id, file)
+        };
+        let large = pack(100_000);
+        let small: Vec<_> = (0..PACKS).map(|_| pack(100)).collect();
+        tidy(&repo);
+        let packs = packs(&objects);
+        assert_eq!(packs.len(), 2);
+        assert!(packs.contains(&large.1));
+        let fresh = Repository::open_bare(directory.path()).unwrap();
+        for (id, _) in small.iter().chain([&large]) {
+            assert!(fresh.find_blob(*id).is_ok());
+        }
     }
 }

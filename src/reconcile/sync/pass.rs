@@ -33,6 +33,8 @@ impl Sync {
     pub(super) async fn pass(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
         let started_at = Timestamp::now();
         self.observer.heard(LISTED_WITHIN).await;
+        // The first lists tell of every object: once is enough to look at them.
+        self.listen();
         let mut results = Results::new();
         for _ in 0..ROUNDS {
             let lacking = depend::lacking(&self.dependencies, &self.source.repo, &revision).await;

@@ -376,8 +376,8 @@ mod tests {
                 let changed = now.0.iter().filter(|(key, value)| before.get(*key) != Some(value));
                 let changed: BTreeSet<_> = changed.map(|(key, _)| key.clone()).collect();
                 prop_assert_eq!(moved.changed, changed);
-                let gone = before.keys().filter(|key| !now.0.contains_key(*key));
-                prop_assert!(gone.cloned().all(|key| moved.gone.contains(&key)));
+                let mut gone = before.keys().filter(|key| !now.0.contains_key(*key));
+                prop_assert!(gone.all(|key| moved.gone.contains(key)));
             }
         }
     }
