@@ -1,10 +1,12 @@
 //! The error that people see: a kind, a message, where, and a hint for the next thing to do.
 //!
-//! Modules have error types of their own; each converts into [`Error`] at the border, and nowhere else.
+//! Modules have error types of their own; each converts into [`Error`] at the border, and nowhere else. Whatever
+//! credentials a text has that came along are taken out there.
 
 use std::fmt;
 
 use crate::name::Location;
+use crate::redact;
 
 /// Who can do something about an error; decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +50,7 @@ impl Error {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            message: message.into(),
+            message: redact::text(&message.into()).into_owned(),
             location: None,
             hint: None,
             source: None,
@@ -71,7 +73,7 @@ impl Error {
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(redact::text(&hint.into()).into_owned());
         self
     }
 

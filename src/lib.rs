@@ -25,6 +25,8 @@ pub mod packed;
 pub mod plan;
 /// How one kind of workload is held, suspended, captured, resumed and judged.
 pub mod profile;
+/// What a secret is, and how it is kept out of everything that is shown.
+pub mod redact;
 /// What people and machines are told: text, JSON, the status tree.
 pub mod report;
 

@@ -142,7 +142,7 @@ impl fmt::Display for ObjectKey {
 }
 
 /// A place in a file of a repository; lines and columns count from 1, columns in characters.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// Relative to the root of the repository, with `/`.
     pub path: String,

@@ -8,12 +8,17 @@ use serde_json::{Map, Value, json};
 use super::{API_VERSION, GROUP, crds};
 use crate::config::Config;
 use crate::error::Error;
+use crate::plan::Document;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Returns the JSON Schema of every file that a person writes, by kind in lower case; `cutover.yaml` is `config`.
+/// Returns the JSON Schema of every file that a person writes, and of what programs read, by kind in lower case;
+/// `cutover.yaml` is `config`, what `cutover plan -o json` prints is `plan`.
 pub fn json_schemas() -> Result<BTreeMap<String, Value>, Error> {
-    let mut schemas = BTreeMap::from([("config".to_owned(), Config::schema())]);
+    let mut schemas = BTreeMap::from([
+        ("config".to_owned(), Config::schema()),
+        ("plan".to_owned(), schemars::schema_for!(Document).to_value()),
+    ]);
     for crd in crds() {
         // Claims are made by cutover alone.
         if crd.spec.names.kind != "Claim" {
@@ -114,7 +119,7 @@ mod tests {
         let schemas = json_schemas().unwrap();
         assert_eq!(
             schemas.keys().collect::<Vec<_>>(),
-            ["config", "migration", "workloadprofile"]
+            ["config", "migration", "plan", "workloadprofile"]
         );
         let spec = &schemas["migration"]["properties"]["spec"];
         assert_eq!(spec["additionalProperties"], false);

@@ -1,8 +1,15 @@
 //! The flags of every command: colour, how much is logged and how.
 
+use std::io::Write;
+
 use anstream::ColorChoice;
 use clap::{ArgAction, Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::redact;
 
 #[derive(Args, Debug)]
 pub struct Global {
@@ -52,20 +59,44 @@ impl Global {
         };
         choice.write_global();
         let level = match self.verbose {
-            0 => "warn",
-            1 => "warn,cutover=info",
+            // What kube's client says of requests that fail, cutover says in its own words.
+            0 => "warn,kube_client=off",
+            1 => "warn,kube_client=off,cutover=info",
             2 => "info,cutover=debug",
             _ => "trace",
         };
         let filter = EnvFilter::try_from_env("CUTOVER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-        let log = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(|| Redacted)
             .with_ansi(false);
-        // A second start in one process (tests) keeps the first one's settings.
-        let _ = match self.log_format {
-            LogFormat::Text => log.try_init(),
-            LogFormat::Json => log.json().flatten_event(true).try_init(),
+        let lines = match self.log_format {
+            LogFormat::Text => lines.boxed(),
+            LogFormat::Json => lines.json().flatten_event(true).boxed(),
         };
+        let quiet = filter_fn(|metadata| !QUOTING.contains(&metadata.target()));
+        // A second start in one process (tests) keeps the first one's settings.
+        let _ = tracing_subscriber::registry()
+            .with(lines.with_filter(filter).with_filter(quiet))
+            .try_init();
+    }
+}
+
+/// Modules of kube that log bodies and answers as they come, Secrets too. What is to be known of them, `cluster` says.
+const QUOTING: [&str; 2] = ["kube_client::client", "kube_runtime::watcher"];
+
+/// Stderr, without what is recognisable as a credential. A line is written as one.
+struct Redacted;
+
+impl Write for Redacted {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        std::io::stderr()
+            .lock()
+            .write_all(redact::text(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().flush()
     }
 }

@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::error::{Error, Kind, Result};
 use crate::name::Location;
+use crate::redact;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
@@ -26,7 +27,7 @@ pub fn data(text: impl AsRef<str>) -> Result<()> {
 
 /// Writes a line for people to stderr. There is nobody to tell when that fails.
 pub fn note(line: impl AsRef<str>) {
-    let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
+    let _ = writeln!(anstream::stderr().lock(), "{}", redact::text(line.as_ref()));
 }
 
 /// Tells an error and returns the exit code of its kind.
@@ -59,9 +60,14 @@ fn lines(message: &str, location: Option<&Location>, hint: Option<&str>) -> Stri
     text
 }
 
-/// Prints what clap has to say: help and version are data, wrong usage is an error of the user (1; 2 means changes).
+/// Prints what clap has to say: help and version are data, wrong usage is an error of the user (1; 2 means changes). It
+/// repeats what was given, a URL with a password in it too.
 pub fn usage(error: &clap::Error) -> ExitCode {
-    let _ = error.print();
+    if error.use_stderr() {
+        note(error.render().ansi().to_string().trim_end());
+    } else {
+        let _ = error.print();
+    }
     ExitCode::from(u8::from(error.use_stderr()))
 }
 

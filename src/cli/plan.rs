@@ -1,32 +1,44 @@
 //! `cutover plan`: what a push would change in a live control plane. Writes nothing there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
 use clap::{Args, ValueEnum};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::output;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{Palette, TextOptions};
-use crate::reconcile::{self, sync};
+use crate::name::Revision;
+use crate::plan::{DiffStyle, Palette, TextOptions};
+use crate::reconcile::sync::Range;
+use crate::reconcile::{self, Target};
+use crate::redact::Mask;
 use crate::repo::RemoteUrl;
 
 #[derive(Args, Debug)]
 pub struct Plan {
-    /// A clone on this machine: what is committed on its current branch is planned
+    /// A clone on this machine: the commit that is checked out is planned
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
     /// A repository elsewhere, instead of PATH
     #[arg(long, value_name = "URL", conflicts_with = "path")]
     repo: Option<RemoteUrl>,
-    /// The branch to plan [default: PATH's current branch, or main]
+    /// The branch to plan [default: what is checked out in PATH; main with --repo]
     #[arg(long, value_name = "NAME")]
     branch: Option<String>,
+    /// A commit to plan; or A..B: only what B changes compared with A; or A...B: with where B branched off from A
+    #[arg(long, value_name = "COMMITS", conflicts_with = "branch")]
+    revision: Option<String>,
+    /// `markdown`: for a comment; `github`: as annotations of a workflow
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Format,
+    /// How changes are shown; `auto`: field by field, or as a diff of the YAML, whichever reads better
+    #[arg(long, value_name = "STYLE", default_value = "auto")]
+    diff: Diff,
+    /// The most characters that `-o markdown` may take: GitHub refuses longer comments
+    #[arg(long, value_name = "CHARACTERS", default_value_t = 65_536)]
+    limit: usize,
     /// Exit with 2 when there are changes
     #[arg(long)]
     detailed_exitcode: bool,
@@ -40,66 +52,69 @@ pub struct Plan {
 enum Format {
     Text,
     Json,
+    Markdown,
+    Github,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Diff {
+    Auto,
+    Unified,
+    Fields,
 }
 
 const CHANGES: u8 = 2;
-
-const PALETTE: Palette = Palette {
-    header: Style::new().bold(),
-    dim: Style::new().dimmed(),
-    added: AnsiColor::Green.on_default(),
-    removed: AnsiColor::Red.on_default(),
-    added_word: AnsiColor::Green.on_default().bold().underline(),
-    removed_word: AnsiColor::Red.on_default().bold().underline(),
-    warning: AnsiColor::Yellow.on_default().bold(),
-};
 
 impl Plan {
     pub async fn run(self) -> Result<ExitCode> {
         let cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
-        let (url, branch) = self.source()?;
+        let (url, branch, target) = self.source()?;
         let options = self.git.options(url, &branch)?;
-        let plan = reconcile::plan(&options, &cluster, &CancellationToken::new()).await?;
+        let plan = reconcile::plan(&options, &cluster, target, &CancellationToken::new()).await?;
         self.tell(&plan)
     }
 
-    /// Returns the repository and the branch that are meant.
-    fn source(&self) -> Result<(RemoteUrl, String)> {
+    /// Returns the repository, the branch and the commits that are meant.
+    fn source(&self) -> Result<(RemoteUrl, String, Target)> {
+        let branch = self.branch.clone().unwrap_or_else(|| "main".to_owned());
         if let Some(url) = &self.repo {
-            return Ok((
-                url.clone(),
-                self.branch.clone().unwrap_or_else(|| "main".to_owned()),
-            ));
+            let target = match &self.revision {
+                Some(text) => Target::Range(written_out(text)?),
+                None => Target::Newest,
+            };
+            return Ok((url.clone(), branch, target));
         }
         let clone = git2::Repository::discover(&self.path).map_err(|_| {
             Error::user(format!("{} is not in a Git repository", self.path.display()))
                 .hint("name a clone, or a remote with --repo")
         })?;
-        let branch = match &self.branch {
-            Some(branch) => branch.clone(),
-            None => current_branch(&clone)?,
+        let url = local(clone.path())?;
+        let range = match (&self.revision, &self.branch) {
+            (Some(text), _) => range(&clone, text)?,
+            (None, Some(branch)) => range(&clone, &format!("refs/heads/{branch}"))?,
+            (None, None) => range(&clone, "HEAD")?,
         };
-        let url = clone.path().to_string_lossy().parse()?;
-        Ok((url, branch))
+        Ok((url, branch, Target::Range(range)))
     }
 
-    fn tell(&self, plan: &sync::Plan) -> Result<ExitCode> {
+    fn tell(&self, plan: &reconcile::Plan) -> Result<ExitCode> {
+        let mask = fresh_mask()?;
+        let view = plan.changes.view(&mask, Some(&plan.hash));
         match self.output {
-            Format::Text => output::data(plan.changes.text(&TextOptions {
-                palette: PALETTE,
-                ..TextOptions::default()
-            }))?,
+            Format::Text => output::data(view.text(&self.options()))?,
             Format::Json => {
-                let text = serde_json::to_string_pretty(&plan.changes.document())
+                let text = serde_json::to_string_pretty(&view.document())
                     .map_err(|error| Error::internal(format!("the plan cannot be written: {error}")))?;
                 output::data(text + "\n")?;
             }
+            Format::Markdown => output::data(view.markdown(self.limit))?,
+            Format::Github => output::data(view.annotations())?,
         }
-        for problem in &plan.problems {
+        for problem in &plan.changes.problems {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
         }
-        Ok(if !plan.problems.is_empty() {
+        Ok(if !plan.changes.problems.is_empty() {
             ExitCode::from(Kind::User.exit_code())
         } else if self.detailed_exitcode && !plan.changes.is_noop() {
             ExitCode::from(CHANGES)
@@ -107,15 +122,88 @@ impl Plan {
             ExitCode::SUCCESS
         })
     }
+
+    fn options(&self) -> TextOptions {
+        TextOptions {
+            palette: Palette::coloured(),
+            style: match self.diff {
+                Diff::Auto => DiffStyle::Auto,
+                Diff::Unified => DiffStyle::Unified,
+                Diff::Fields => DiffStyle::Fields,
+            },
+            ..TextOptions::default()
+        }
+    }
 }
 
-fn current_branch(clone: &git2::Repository) -> Result<String> {
-    let head = clone.head().ok();
-    let name = head
-        .as_ref()
-        .filter(|head| head.is_branch())
-        .and_then(|head| head.shorthand().ok());
-    name.map(str::to_owned).ok_or_else(|| {
-        Error::user("the clone is on no branch, or has no commit yet").hint("commit, or pass --branch")
+/// Returns a mask with a key that nobody knows.
+pub(super) fn fresh_mask() -> Result<Mask> {
+    let mut key = [0; 32];
+    openssl::rand::rand_bytes(&mut key)
+        .map_err(|error| Error::internal(format!("no random numbers can be had: {error}")))?;
+    Ok(Mask::new(key))
+}
+
+fn local(path: &Path) -> Result<RemoteUrl> {
+    Ok(path.to_string_lossy().parse()?)
+}
+
+/// Reads commits as Git names them, in a clone.
+fn range(clone: &git2::Repository, text: &str) -> Result<Range> {
+    let commit = |name: &str| -> Result<git2::Oid> {
+        let name = if name.is_empty() { "HEAD" } else { name };
+        let found = clone
+            .revparse_single(name)
+            .and_then(|object| object.peel_to_commit());
+        found.map(|commit| commit.id()).map_err(|_| {
+            Error::user(format!("there is no commit {name:?} here"))
+                .hint("commit, or fetch it first (in GitHub's checkout action: `fetch-depth: 0`)")
+        })
+    };
+    let revision = |id: git2::Oid| -> Result<Revision> {
+        id.to_string()
+            .parse()
+            .map_err(|error| Error::internal(format!("{error}")))
+    };
+    let Some((from, to)) = text.split_once("..") else {
+        return Ok(Range {
+            revision: revision(commit(text)?)?,
+            base: None,
+        });
+    };
+    let (from, to, fork) = match to.strip_prefix('.') {
+        Some(to) => (commit(from)?, commit(to)?, true),
+        None => (commit(from)?, commit(to)?, false),
+    };
+    let base = if fork {
+        clone.merge_base(from, to).map_err(|_| {
+            Error::user("these commits have no history in common").hint("compare them with two dots: A..B")
+        })?
+    } else {
+        from
+    };
+    Ok(Range {
+        revision: revision(to)?,
+        base: Some(revision(base)?),
+    })
+}
+
+/// Reads commits that are written out: without a clone, no name can be looked up.
+fn written_out(text: &str) -> Result<Range> {
+    let revision = |text: &str| -> Result<Revision> {
+        text.parse().map_err(|_| {
+            Error::user(format!("not a commit: {text:?}"))
+                .hint("with --repo, write all digits of a commit; names can be used in a clone")
+        })
+    };
+    Ok(match text.split_once("..") {
+        Some((base, to)) => Range {
+            revision: revision(to)?,
+            base: Some(revision(base)?),
+        },
+        None => Range {
+            revision: revision(text)?,
+            base: None,
+        },
     })
 }

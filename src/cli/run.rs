@@ -8,10 +8,13 @@ use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
+use super::plan::fresh_mask;
 use super::{output, signal};
 use crate::error::{Error, Kind, Result};
+use crate::name::Revision;
+use crate::plan::{Expected, Palette, TextOptions};
 use crate::reconcile::lease::{LeaseOptions, Terms};
-use crate::reconcile::{self, Options, Summary};
+use crate::reconcile::{self, Options, Summary, Target};
 use crate::repo::{Polling, RemoteUrl};
 
 #[derive(Args, Debug)]
@@ -25,6 +28,9 @@ pub struct Run {
     /// Sync, carry every intent as far as it goes, publish, and end; 1: something is not as Git wants it
     #[arg(long)]
     once: bool,
+    /// Carry out the plan of this hash and no other; 1: what would be done now differs from it
+    #[arg(long, value_name = "HASH", requires = "once")]
+    plan_hash: Option<Expected>,
     /// How often Git is asked for new commits, instead of what cutover.yaml says; for instance `30s`
     #[arg(long, value_name = "DURATION")]
     interval: Option<SignedDuration>,
@@ -125,7 +131,7 @@ impl Run {
             self.branch,
             cluster.server()
         ));
-        let options = Options {
+        let mut options = Options {
             polling: self.interval.map(polling),
             lease,
             patience: positive(self.lease.lease_wait),
@@ -133,6 +139,9 @@ impl Run {
             ..Options::new(repo, cluster)
         };
         if self.once {
+            if let Some(expected) = &self.plan_hash {
+                options.at = Some(planned(&options, expected, &cancel).await?);
+            }
             return once(options, cancel).await;
         }
         reconcile::run(options, cancel).await?;
@@ -146,6 +155,31 @@ fn polling(interval: SignedDuration) -> Polling {
         interval,
         slowest: Polling::default().slowest.max(interval),
     }
+}
+
+/// Returns the revision whose plan has the expected hash. Another plan is shown, and is an error.
+async fn planned(options: &Options, expected: &Expected, cancel: &CancellationToken) -> Result<Revision> {
+    let plan = reconcile::plan(&options.repo, &options.cluster, Target::Newest, cancel).await?;
+    if expected.is(&plan.hash) {
+        return Ok(plan.revision);
+    }
+    let mask = fresh_mask()?;
+    let view = plan.changes.view(&mask, Some(&plan.hash));
+    output::data(view.text(&TextOptions {
+        palette: Palette::coloured(),
+        ..TextOptions::default()
+    }))?;
+    Err(Error::new(
+        Kind::Conflict,
+        format!(
+            "nothing was done: the plan is not the one of hash {expected} any more; above is what would be done now, of {}",
+            plan.revision.short()
+        ),
+    )
+    .hint(format!(
+        "if that is what you want, pass --plan-hash {}",
+        plan.hash.short()
+    )))
 }
 
 async fn once(options: Options, cancel: CancellationToken) -> Result<ExitCode> {

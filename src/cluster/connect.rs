@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::Request;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::core::Status;
 use serde_json::Value;
 
 use super::discover::Discovery;
@@ -14,6 +15,7 @@ use super::error::{self, Error};
 use super::limits::{Limits, Sender};
 use super::{Reader, Result, Writer};
 use crate::name::ClusterName;
+use crate::redact::Secrets;
 use crate::tenure::Tenure;
 
 /// Where to look for the API server; what isn't said is taken from the environment, as kubectl does.
@@ -161,6 +163,7 @@ impl Cluster {
 
     /// Sends a request and returns the JSON of its answer. `call` says in an error what was being done.
     pub(super) async fn send(&self, call: &str, request: Request<Vec<u8>>) -> Result<Value> {
+        let sent = request.body().clone();
         let response = self
             .client
             .send(request.map(Body::from))
@@ -182,14 +185,28 @@ impl Cluster {
         let refusal = parsed
             .ok()
             .filter(|value| value["kind"] == "Status")
-            .and_then(|value| serde_json::from_value::<kube::core::Status>(value).ok())
+            .and_then(|value| serde_json::from_value::<Status>(value).ok())
             // Proxies in between, and paths that nobody serves, answer with plain text.
-            .unwrap_or_else(|| kube::core::Status::failure(&first_line(&body), ""));
+            .unwrap_or_else(|| Status::failure(&first_line(&body), ""));
         Err(Error::Refused {
             call: call.to_owned(),
-            status: refusal.with_code(status.as_u16()).boxed(),
+            status: without_secrets(refusal, &sent).with_code(status.as_u16()).boxed(),
         })
     }
+}
+
+/// A server likes to quote what it refuses, and webhooks do: what was secret in that is taken out.
+fn without_secrets(mut refusal: Status, sent: &[u8]) -> Status {
+    let sent: Option<Value> = serde_json::from_slice(sent).ok();
+    let secrets = Secrets::of(&sent);
+    refusal.message = secrets.scrub(&refusal.message);
+    if let Some(details) = &mut refusal.details {
+        for cause in &mut details.causes {
+            cause.message = secrets.scrub(&cause.message);
+            cause.field = secrets.scrub(&cause.field);
+        }
+    }
+    refusal
 }
 
 fn first_line(body: &[u8]) -> String {

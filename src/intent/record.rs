@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::api::{Migration, MigrationSpec, MigrationStatus};
+use crate::redact;
 
 /// An intent as the status branch has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +52,7 @@ pub fn path(kind: &str, namespace: &str, name: &str) -> String {
 
 /// Returns the document that stands at [`path`], with the fields of the object that last.
 pub fn document(migration: &Migration) -> serde_json::Value {
-    serde_json::json!({
+    let mut document = serde_json::json!({
         "apiVersion": crate::api::API_VERSION,
         "kind": "Migration",
         "metadata": {
@@ -61,7 +62,12 @@ pub fn document(migration: &Migration) -> serde_json::Value {
         },
         "spec": migration.spec,
         "status": migration.status,
-    })
+    });
+    // The template is in Git as it is; here, its secrets would be in places where nobody looks for them.
+    if let Some(change) = document.pointer_mut("/status/journal/templateChange") {
+        *change = redact::kept(change);
+    }
+    document
 }
 
 /// Returns whether two specs ask for the same operation: control fields never make a new attempt.

@@ -17,7 +17,7 @@ pub use schema::Schemas;
 
 use crate::manifest::{self, Set};
 use crate::name::Location;
-use crate::{api, error, karmada, profile};
+use crate::{api, error, karmada, profile, redact};
 
 /// Something that a person should know or do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,14 +37,14 @@ impl Finding {
             location: Some(location),
             code,
             severity: code.rule().severity,
-            message: message.into(),
+            message: redact::text(&message.into()).into_owned(),
             hint: None,
         }
     }
 
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.hint = Some(redact::text(&hint.into()).into_owned());
         self
     }
 

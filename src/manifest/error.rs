@@ -28,7 +28,7 @@ pub enum Problem {
     KeyNotString(String, &'static str),
     #[error("a key must be a string, not a mapping or a sequence")]
     CompositeKey,
-    #[error("the tag {0} is not supported")]
+    #[error("the tag {} is not supported", known(.0))]
     Tag(String),
     #[error("the value has the tag {0}, but is none")]
     TagMismatch(&'static str),
@@ -81,7 +81,8 @@ impl Problem {
             }
             Self::KeyNotString(key, _) => return Some(format!("put it in quotes: \"{key}\"")),
             Self::Tag(tag) if tag == "!!binary" => "write the text itself, or base64 in `data` of a Secret",
-            Self::Tag(_) => "remove the tag",
+            Self::Tag(tag) if known(tag) == tag => "remove the tag",
+            Self::Tag(_) => "if the value begins with `!`, put it in quotes; if that is a tag, remove it",
             Self::NotJson(text) => return Some(format!("put it in quotes: \"{text}\"")),
             Self::Limit {
                 what: "copies made by aliases",
@@ -97,6 +98,11 @@ impl Problem {
         };
         Some(hint.to_owned())
     }
+}
+
+/// A tag that nobody knows may be a password without quotes.
+fn known(tag: &str) -> &str {
+    if tag.starts_with("!!") { tag } else { "`!…`" }
 }
 
 impl From<Error> for error::Error {

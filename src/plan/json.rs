@@ -1,48 +1,94 @@
-//! A plan for programs: a versioned document with JSON patches, and a hash by which a plan can be recognised.
+//! A plan for programs: a versioned document. Its JSON Schema, `schemas/plan.json`, is made from these types.
 
-use std::fmt::Write as _;
-
-use json_patch::PatchOperation;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
-use super::mask::mask;
-use super::{Action, Change, ChangeSet, Summary};
+use super::view::{Shown, View};
+use super::{Action, Problem, Summary};
 use crate::api::API_VERSION;
 use crate::name::{Location, Revision};
+use crate::redact::MASK;
 
-/// A plan as `-o json` prints it. What is in sync is counted, not listed.
-#[derive(Clone, Debug, Serialize)]
+const KIND: &str = "Plan";
+
+/// A plan as `-o json` prints it. What is in sync is counted, not listed. Secrets are replaced by fingerprints.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(title = "Plan")]
 pub struct Document {
+    #[schemars(extend("const" = API_VERSION))]
     pub api_version: &'static str,
+    #[schemars(extend("const" = KIND))]
     pub kind: &'static str,
+    /// The commit that is planned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<Revision>,
-    /// SHA-256, in hexadecimal digits, of revision and changes with sorted keys: the same plan has the same hash.
-    /// It covers what is shown, not the masked values: from a hash of those, a weak one could be guessed.
-    pub hash: String,
+    /// The commit that it is compared with: only what changed between the two is planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<Revision>,
+    /// 64 hexadecimal digits. `cutover run --once --plan-hash` carries out a plan of this hash and no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
     pub summary: Summary,
+    /// In the order in which they are carried out.
     pub changes: Vec<PlannedChange>,
+    /// What could not be read in Git. Objects of such files are left alone.
+    pub problems: Vec<Problem>,
+    /// With a base: how many other objects may differ from Git.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<usize>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
-    /// `create`, `configure`, `delete`, `recreate`, `heldBack`, `blocked`.
-    pub action: &'static str,
+    pub action: ActionName,
     /// By what it is held back, or why it is recreated or blocked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What an intent asks for, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub intent: Option<String>,
+    /// Why the API server could not be asked what it makes of this; absent: it was, or the answer is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
     pub object: ObjectId,
+    /// Where Git has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Location>,
-    /// A JSON patch (RFC 6902) from the object before to the object after, both normalised and masked.
-    pub diff: Vec<PatchOperation>,
+    /// The fields that change. Of an object that comes or goes: one, the whole.
+    pub fields: Vec<PlannedField>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// What is to be done with an object, or isn't.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ActionName {
+    Create,
+    Configure,
+    Unchanged,
+    Delete,
+    Recreate,
+    HeldBack,
+    Blocked,
+}
+
+impl Action {
+    pub const fn name(&self) -> ActionName {
+        match self {
+            Self::Create => ActionName::Create,
+            Self::Configure => ActionName::Configure,
+            Self::Unchanged => ActionName::Unchanged,
+            Self::Delete => ActionName::Delete,
+            Self::Recreate { .. } => ActionName::Recreate,
+            Self::HeldBack { .. } => ActionName::HeldBack,
+            Self::Blocked { .. } => ActionName::Blocked,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectId {
     pub api_version: String,
@@ -52,36 +98,45 @@ pub struct ObjectId {
     pub name: String,
 }
 
-pub(super) fn document(set: &ChangeSet) -> Document {
-    let pending = set
-        .changes
-        .iter()
-        .filter(|change| change.action != Action::Unchanged);
-    let mut document = Document {
-        api_version: API_VERSION,
-        kind: "Plan",
-        revision: set.revision.clone(),
-        hash: String::new(),
-        summary: set.summary(),
-        changes: pending.map(planned).collect(),
-    };
-    document.hash = hash(&document);
-    document
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedField {
+    /// A JSON pointer (RFC 6901) into the object as it will be; of a removed field, into the object as it was.
+    pub path: String,
+    /// The same for people: items of lists are called by their names.
+    pub field: String,
+    /// Absent: the field is added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// Absent: the field is removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+    /// Whether something in it is secret, and replaced by a fingerprint.
+    pub masked: bool,
 }
 
-fn planned(change: &Change) -> PlannedChange {
-    let (action, reason) = match &change.action {
-        Action::Create => ("create", None),
-        Action::Configure => ("configure", None),
-        Action::Unchanged => ("unchanged", None),
-        Action::Delete => ("delete", None),
-        Action::Recreate { reason } => ("recreate", Some(reason.clone())),
-        Action::HeldBack { by } => ("heldBack", Some(by.clone())),
-        Action::Blocked { reason } => ("blocked", Some(reason.clone())),
-    };
+pub(super) fn document(view: &View<'_>) -> Document {
+    let set = view.set;
+    Document {
+        api_version: API_VERSION,
+        kind: KIND,
+        revision: set.revision.clone(),
+        base: set.base.clone(),
+        hash: view.hash.map(ToString::to_string),
+        summary: set.summary(),
+        changes: view.pending().map(planned).collect(),
+        problems: set.problems.clone(),
+        elsewhere: set.base.as_ref().map(|_| set.elsewhere),
+    }
+}
+
+fn planned(shown: Shown<'_>) -> PlannedChange {
+    let change = shown.change;
     PlannedChange {
-        action,
-        reason,
+        action: change.action.name(),
+        reason: shown.reason().map(str::to_owned),
+        intent: shown.story(),
+        unchecked: change.unchecked.clone(),
         object: ObjectId {
             api_version: change.gvk.api_version(),
             kind: change.gvk.kind.clone(),
@@ -89,28 +144,38 @@ fn planned(change: &Change) -> PlannedChange {
             name: change.key.name.clone(),
         },
         source: change.source.clone(),
-        diff: patch(change.before.as_ref(), change.after.as_ref()),
+        fields: fields(shown),
     }
 }
 
-fn patch(before: Option<&Value>, after: Option<&Value>) -> Vec<PatchOperation> {
-    let operations = match mask(before, after) {
-        (None, None) => return Vec::new(),
-        (Some(before), Some(after)) => return json_patch::diff(&before, &after).0,
-        (None, Some(after)) => json!([{"op": "add", "path": "", "value": after}]),
-        (Some(_), None) => json!([{"op": "remove", "path": ""}]),
+fn fields(shown: Shown<'_>) -> Vec<PlannedField> {
+    let field = |path: String, field: String, before: Option<Value>, after: Option<Value>| {
+        let masked = [&before, &after]
+            .into_iter()
+            .flatten()
+            .any(|value| value.to_string().contains(MASK));
+        PlannedField {
+            path,
+            field,
+            before,
+            after,
+            masked,
+        }
     };
-    serde_json::from_value(operations).unwrap_or_default()
-}
-
-/// The summary is left out: how many objects are in sync doesn't make it another plan.
-fn hash(document: &Document) -> String {
-    let content = json!({"revision": document.revision, "changes": document.changes});
-    let mut canonical = content;
-    canonical.sort_all_objects();
-    let digest = Sha256::digest(canonical.to_string());
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    match (&shown.before, &shown.after) {
+        (None, None) => Vec::new(),
+        (Some(_), Some(_)) => shown
+            .fields()
+            .into_iter()
+            .map(|change| {
+                field(
+                    change.path.pointer(),
+                    change.path.to_string(),
+                    change.before,
+                    change.after,
+                )
+            })
+            .collect(),
+        _ => vec![field(String::new(), String::new(), shown.before, shown.after)],
+    }
 }

@@ -6,45 +6,60 @@
 //! ```
 //! use cutover::manifest::{Limits, Source, parse};
 //! use cutover::plan::{Change, ChangeSet, TextOptions};
+//! use cutover::redact::Mask;
 //!
 //! let file = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}";
 //! let parsed = parse(Source::new("shop.yaml"), file, &Limits::default());
 //! let change = Change::apply(&parsed.objects[0], None, None, "cutover");
 //! let plan = ChangeSet::new(None, vec![change]);
-//! assert!(plan.text(&TextOptions::default()).starts_with("+ Namespace shop  (shop.yaml:1:1)"));
+//! let mask = Mask::new([0; 32]); // at random, where it isn't an example
+//! let text = plan.view(&mask, None).text(&TextOptions::default());
+//! assert!(text.starts_with("+ Namespace shop  (shop.yaml:1:1)"));
 //! ```
 
 mod annotations;
-mod diff;
+mod fields;
+mod github;
+mod hash;
 mod health;
 mod json;
-mod mask;
+mod lines;
+mod markdown;
 mod normalise;
 mod order;
 mod overlay;
 mod ownership;
 mod prune;
 mod recreate;
+mod story;
+mod text;
+mod view;
 mod yaml;
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 pub use annotations::{FORCE_ANNOTATION, Manner, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION};
-pub use diff::{Palette, TextOptions};
+pub use hash::{Expected, Hash, NotAHash};
 pub use health::{Health, binding_of, health};
-pub use json::{Document, PlannedChange};
-pub use mask::{MASK, mask};
+pub use json::{ActionName, Document, PlannedChange, PlannedField};
+pub use lines::DiffStyle;
 pub use normalise::normalise;
 pub use order::{Place, Rank};
 pub use overlay::overlay;
 pub use ownership::{Decision, owned_matches};
 pub use prune::{Guard, MassDeletion, Member, prune};
 pub use recreate::{is_fixed, never_recreated};
+pub use text::{Palette, TextOptions};
+pub use view::View;
 
+use crate::intent::record::digest;
 use crate::manifest::Manifest;
 use crate::name::{Gvk, Location, ObjectKey, Revision};
+use crate::redact;
 
 /// What is to be done with an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +84,8 @@ pub enum Action {
 
 /// What is to be done with one object.
 ///
-/// `before` and `after` are normalised, and unmasked: show them by [`ChangeSet::text`] and [`ChangeSet::document`]
-/// only. Both are `None` when nothing changes.
+/// `before` and `after` are normalised, and unmasked: show them by [`ChangeSet::view`] only. Both are `None` when nothing
+/// changes.
 #[derive(Clone, PartialEq)]
 pub struct Change {
     pub key: ObjectKey,
@@ -79,6 +94,12 @@ pub struct Change {
     pub before: Option<Value>,
     pub after: Option<Value>,
     pub source: Option<Location>,
+    /// Why the API server could not be asked what it makes of this; `None`: it was, or there is nothing to ask.
+    pub unchecked: Option<String>,
+    /// The digest of what would be sent.
+    sent: Option<String>,
+    /// Which object it would be sent to.
+    uid: Option<String>,
     wave: i64,
 }
 
@@ -95,11 +116,15 @@ impl Change {
             before: None,
             after: None,
             source: Some(desired.source.clone()),
+            unchecked: None,
+            sent: None,
+            uid: live.and_then(uid),
             wave: order::wave(&desired.value),
         };
         let Some(live) = live else {
             return Self {
-                after: Some(normalise(&desired.value)),
+                after: Some(normalise(preview.unwrap_or(&desired.value))),
+                sent: Some(digest(&desired.value)),
                 ..change
             };
         };
@@ -128,6 +153,7 @@ impl Change {
             action: Action::Configure,
             before: Some(before),
             after: Some(after),
+            sent: Some(digest(&desired.value)),
             ..change
         }
     }
@@ -141,20 +167,23 @@ impl Change {
             before: Some(normalise(live)),
             after: None,
             source: None,
+            unchecked: None,
+            sent: None,
+            uid: uid(live),
             wave: order::wave(live),
         }
     }
 
     /// Returns an object that can't even be compared, and why.
-    pub fn refused(desired: &Manifest, reason: impl Into<String>) -> Self {
+    pub fn refused(desired: &Manifest, reason: impl AsRef<str>) -> Self {
         Self::apply(desired, None, None, "").blocked(reason)
     }
 
     /// Marks a change as one that can only be made by deleting the object and creating it anew.
     #[must_use]
-    pub fn recreated(self, reason: impl Into<String>) -> Self {
+    pub fn recreated(self, reason: impl AsRef<str>) -> Self {
         self.instead(Action::Recreate {
-            reason: reason.into(),
+            reason: redact::text(reason.as_ref()).into_owned(),
         })
     }
 
@@ -166,10 +195,19 @@ impl Change {
 
     /// Marks a change as one that can't be made. What is unchanged stays so.
     #[must_use]
-    pub fn blocked(self, reason: impl Into<String>) -> Self {
+    pub fn blocked(self, reason: impl AsRef<str>) -> Self {
         self.instead(Action::Blocked {
-            reason: reason.into(),
+            reason: redact::text(reason.as_ref()).into_owned(),
         })
+    }
+
+    /// Notes why the API server could not be asked what it makes of this.
+    #[must_use]
+    pub fn unchecked(self, why: impl AsRef<str>) -> Self {
+        Self {
+            unchecked: Some(redact::text(why.as_ref()).into_owned()),
+            ..self
+        }
     }
 
     /// Returns what the object says about its order within its rank; smaller ones come first.
@@ -210,18 +248,47 @@ impl fmt::Debug for Change {
     }
 }
 
-/// The changes of one sync, in the order in which they are made.
+/// Something in Git that could not be used, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Problem {
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Location>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.at {
+            Some(at) => write!(f, "{at}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// The changes of one sync or of several, in the order in which they are made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChangeSet {
     pub revision: Option<Revision>,
+    /// What the revision is compared with: only what changed between the two is here.
+    pub base: Option<Revision>,
     pub changes: Vec<Change>,
+    /// What could not be read: objects there are left alone.
+    pub problems: Vec<Problem>,
+    /// With a base: how many objects besides may differ from Git.
+    pub elsewhere: usize,
 }
 
 impl ChangeSet {
     /// Orders changes: by rank of their kinds, wave and key; deletions last and in reverse. See [`Rank`].
     pub fn new(revision: Option<Revision>, mut changes: Vec<Change>) -> Self {
         changes.sort_by(order::compare);
-        Self { revision, changes }
+        Self {
+            revision,
+            changes,
+            ..Self::default()
+        }
     }
 
     pub fn summary(&self) -> Summary {
@@ -245,20 +312,10 @@ impl ChangeSet {
         let summary = self.summary();
         summary.create + summary.change + summary.delete + summary.recreate == 0
     }
-
-    /// Returns the readable form: a diff of every object that changes, and the summary. Secrets are masked.
-    pub fn text(&self, options: &TextOptions) -> String {
-        diff::text(self, options)
-    }
-
-    /// Returns the form for programs. Secrets are masked.
-    pub fn document(&self) -> Document {
-        json::document(self)
-    }
 }
 
 /// How many objects each kind of action concerns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     pub create: usize,
@@ -274,7 +331,7 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.create + self.change + self.delete + self.recreate + self.held_back + self.blocked;
         if pending == 0 {
-            return write!(f, "No changes: {} in sync.", objects(self.unchanged));
+            return write!(f, "No changes: {} in sync.", count(self.unchanged, "object"));
         }
         write!(
             f,
@@ -294,11 +351,12 @@ impl fmt::Display for Summary {
     }
 }
 
-fn objects(count: usize) -> String {
-    match count {
-        1 => "1 object".to_owned(),
-        _ => format!("{count} objects"),
-    }
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn uid(live: &Value) -> Option<String> {
+    Some(live.pointer("/metadata/uid")?.as_str()?.to_owned())
 }
 
 #[cfg(test)]

@@ -26,9 +26,6 @@ const KARMADA: &[&str] = &[
     "deployment.kubernetes.io/revision",
 ];
 
-/// The API server's copy of what `kubectl apply` sent last.
-pub(super) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
 /// Returns an object without what nobody asked for: bookkeeping in `metadata`, and `status`.
 pub fn normalise(object: &Value) -> Value {
     let mut object = object.clone();

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::mask::{base64, is_secret};
+use crate::redact::{base64, is_secret};
 
 /// Whether applying would change anything. The larger one of two parts is that of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,11 +2,35 @@
 
 use serde_json::{Map, Value};
 
+use crate::redact::MASK;
+
 const FIRST: &[&str] = &["apiVersion", "kind", "metadata", "name", "namespace"];
 
 pub(super) fn to_yaml(value: &Value) -> String {
     // Only a map with keys that are no strings fails, and JSON has none.
-    serde_yaml::to_string(&ordered(value)).unwrap_or_default()
+    bare_masks(&serde_yaml::to_string(&ordered(value)).unwrap_or_default())
+}
+
+/// Takes the quotes off what stands for a secret: YAML needs them, people don't.
+fn bare_masks(yaml: &str) -> String {
+    let quoted = format!("'{MASK} (");
+    let mut bare = String::with_capacity(yaml.len());
+    let mut rest = yaml;
+    while let Some(at) = rest.find(&quoted) {
+        let (before, from) = rest.split_at(at);
+        bare.push_str(before);
+        match from[1..].split_once('\'') {
+            Some((mask, after)) if mask.ends_with(')') && !mask.contains('\n') => {
+                bare.push_str(mask);
+                rest = after;
+            }
+            _ => {
+                bare.push('\'');
+                rest = &from[1..];
+            }
+        }
+    }
+    bare + rest
 }
 
 fn ordered(value: &Value) -> Value {

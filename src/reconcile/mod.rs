@@ -11,7 +11,7 @@ mod settings;
 pub mod sync;
 mod templates;
 
-pub use plan::plan;
+pub use plan::{Plan, Target, plan};
 pub use publish::{Publisher, Reports};
 pub use records::GitRecords;
 pub use run::{Options, Summary, once, run};

@@ -1,32 +1,98 @@
-//! What a whole branch would change: the plans of all its syncs as one.
+//! What a whole branch, or a commit, would change: the plans of all its syncs as one, and the hash by which it is known.
 
 use tokio_util::sync::CancellationToken;
 
 use super::settings;
-use super::sync::{Plan, Selection, plan_revision};
-use crate::cluster::Cluster;
+use super::sync::{Range, Selection, plan_revision};
+use crate::cluster::{Answer, Cluster, Lookup};
 use crate::error::Error;
-use crate::plan::ChangeSet;
+use crate::name::{Gvk, Revision};
+use crate::plan::{ChangeSet, Hash};
 use crate::repo::{self, Repo};
 
-/// Fetches, and compares the newest revision with the API server. Writes nothing there.
+/// What is planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The newest revision of the branch, as the remote has it.
+    Newest,
+    /// This one.
+    Range(Range),
+}
+
+/// What would be changed, and the hash by which it is recognised.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub revision: Revision,
+    pub changes: ChangeSet,
+    pub hash: Hash,
+}
+
+/// Compares a revision with the API server. Writes nothing there.
 pub async fn plan(
     options: &repo::Options,
     cluster: &Cluster,
+    target: Target,
     cancel: &CancellationToken,
 ) -> Result<Plan, Error> {
     let repo = Repo::open(options.clone(), cancel.clone()).await?;
-    let revision = repo.fetch().await?.revision;
-    let config = settings::of(&repo, revision.clone()).await?;
-    let (mut changes, mut problems) = (Vec::new(), Vec::new());
+    let range = match target {
+        Target::Newest => Range {
+            revision: repo.fetch().await?.revision,
+            base: None,
+        },
+        Target::Range(range) => {
+            let both = std::iter::once(&range.revision).chain(&range.base);
+            repo.obtain(both.cloned().collect()).await.map_err(unknown)?;
+            range
+        }
+    };
+    of_range(&repo, cluster, range).await
+}
+
+pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Result<Plan, Error> {
+    let config = settings::of(repo, range.revision.clone()).await?;
+    let mut all = ChangeSet::default();
     for sync in &config.syncs {
-        let selection = Selection::of(&config, sync);
-        let plan = plan_revision(&repo, cluster, revision.clone(), selection).await?;
-        changes.extend(plan.changes.changes);
-        problems.extend(plan.problems);
+        let part = plan_revision(repo, cluster, &range, Selection::of(&config, sync)).await?;
+        all.changes.extend(part.changes);
+        all.problems.extend(part.problems);
+        all.elsewhere += part.elsewhere;
     }
+    let changes = ChangeSet {
+        base: range.base,
+        problems: all.problems,
+        elsewhere: all.elsewhere,
+        ..ChangeSet::new(Some(range.revision.clone()), all.changes)
+    };
     Ok(Plan {
-        changes: ChangeSet::new(Some(revision), changes),
-        problems,
+        hash: changes.hash(&identity(cluster).await?)?,
+        revision: range.revision,
+        changes,
     })
+}
+
+/// Returns what tells this control plane from all others, and isn't public: the uid of a namespace that every API
+/// server has. Empty, where it may not be read.
+async fn identity(cluster: &Cluster) -> Result<String, Error> {
+    let Lookup::Served(namespaces) = cluster.lookup(&Gvk::new("v1", "Namespace")).await? else {
+        return Ok(String::new());
+    };
+    let read = cluster.reader().get(&namespaces, None, "kube-system").await;
+    Ok(match read.answer {
+        Answer::Found(namespace) => namespace["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        Answer::NotFound | Answer::Unknown { .. } => String::new(),
+    })
+}
+
+fn unknown(error: repo::Error) -> Error {
+    match error {
+        repo::Error::UnknownRevision(revision) => Error::user(format!(
+            "there is no commit {revision} in the history of the branch"
+        ))
+        .hint("fetch it first (in GitHub's checkout action: `fetch-depth: 0`), or name the branch that it is on"),
+        error => error.into(),
+    }
 }

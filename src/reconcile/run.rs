@@ -18,6 +18,7 @@ use crate::api::{self, Phase};
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
+use crate::name::Revision;
 use crate::repo::{self, Polling, Repo};
 use crate::tenure::Tenure;
 
@@ -27,6 +28,8 @@ pub struct Options {
     /// The status branch and the author are those of `cutover.yaml`.
     pub repo: repo::Options,
     pub cluster: Cluster,
+    /// The revision that [`once`] works with; `None`: the newest.
+    pub at: Option<Revision>,
     /// Instead of what `cutover.yaml` says.
     pub polling: Option<Polling>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + std::marker::Sync>,
@@ -45,6 +48,7 @@ impl Options {
         Self {
             repo,
             cluster,
+            at: None,
             polling: None,
             clock: Arc::new(Timestamp::now),
             witness: Arc::new(Nobody),
@@ -167,14 +171,18 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
 
 async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<Summary, Error> {
     let options = options.within(&tenure);
-    let settings = settings::first(&options.repo, &cancel).await?;
+    let at = options.at.as_ref();
+    let settings = match at {
+        Some(revision) => settings::at_revision(&options.repo, revision, &cancel).await?,
+        None => settings::first(&options.repo, &cancel).await?,
+    };
     let repo = settings
         .open(&options.repo, &cancel)
         .await?
         .within(tenure.clone());
     let mut layout = Layout::new(&options, &repo, &settings.config);
     let going_through = async {
-        layout.sync(&cancel).await?;
+        layout.sync(at, &cancel).await?;
         let stop = cancel.child_token();
         let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
         tokio::select! {
@@ -184,7 +192,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         stop.cancel();
         let _ = running.await;
         // What intents held back may be free now.
-        let syncs = layout.sync(&cancel).await?;
+        let syncs = layout.sync(at, &cancel).await?;
         let migrations = migrations(&layout.observer);
         Publisher::new(repo.clone(), layout.observer.clone(), layout.reports())
             .once()
@@ -241,9 +249,16 @@ impl Layout {
         }
     }
 
-    /// Brings every sync to the newest revision, the same for all; those that others depend on first.
-    async fn sync(&mut self, cancel: &CancellationToken) -> Result<Vec<(String, Arc<SyncReport>)>, Error> {
-        let revision = self.repo.fetch().await?.revision;
+    /// Brings every sync to the given or the newest revision, the same for all; those that others depend on first.
+    async fn sync(
+        &mut self,
+        at: Option<&Revision>,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<(String, Arc<SyncReport>)>, Error> {
+        let revision = match at {
+            Some(revision) => revision.clone(),
+            None => self.repo.fetch().await?.revision,
+        };
         let mut reports = Vec::new();
         for (name, sync) in &mut self.syncs {
             reports.push((name.clone(), sync.finish(revision.clone(), cancel).await?));

@@ -44,6 +44,19 @@ pub(super) async fn first(options: &repo::Options, cancel: &CancellationToken) -
     }
 }
 
+/// Reads the file of a revision.
+pub(super) async fn at_revision(
+    options: &repo::Options,
+    revision: &Revision,
+    cancel: &CancellationToken,
+) -> Result<Settings, Error> {
+    let repo = Repo::open(options.clone(), cancel.clone()).await?;
+    repo.obtain(vec![revision.clone()]).await?;
+    let bytes = at(&repo, revision.clone()).await?;
+    let config = parse(bytes.as_deref())?;
+    Ok(Settings { bytes, config })
+}
+
 impl Settings {
     /// Opens the repository with the status branch and the author that the file names.
     pub(super) async fn open(

@@ -18,7 +18,7 @@ mod standing;
 mod waves;
 
 pub use desired::{Desired, DesiredFeed, Selection};
-pub use preview::{Plan, plan_revision};
+pub use preview::{Range, plan_revision};
 pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait, Waiting};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -168,6 +168,24 @@ impl Mirror {
         })
     }
 
+    /// Brings commits into the mirror that may be on no branch it follows. Of a repository elsewhere, those that are on
+    /// one are there after a fetch.
+    pub(super) fn obtain(&self, revisions: &[Revision]) -> Result<(), Error> {
+        if self.options.url.local_path().is_none() {
+            self.fetch()?;
+        }
+        let commits: Vec<Oid> = revisions
+            .iter()
+            .map(|revision| Ok(Oid::from_str(revision.as_str())?))
+            .collect::<Result<_, Error>>()?;
+        self.write(|repo| {
+            self.access.obtain(repo, &commits)?;
+            revisions
+                .iter()
+                .try_for_each(|revision| tree::commit(repo, revision).map(|_| ()))
+        })
+    }
+
     /// Brings branches up to the remote; a branch that is gone there goes here.
     pub(super) fn update(
         &self,

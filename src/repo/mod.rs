@@ -173,6 +173,13 @@ impl Repo {
         blocking(move || mirror.fetch()).await
     }
 
+    /// Sees to it that commits can be read. [`Error::UnknownRevision`]: one is not in the history of the branch, if the
+    /// repository is elsewhere, or not there at all, if it is on this machine.
+    pub async fn obtain(&self, revisions: Vec<Revision>) -> Result<(), Error> {
+        let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.obtain(&revisions)).await
+    }
+
     /// Returns the files under `paths` (all if empty) that differ; all files of `to` if `from` is `None`.
     ///
     /// [`Error::UnknownRevision`] for `from` means that a forced push took it away: compare with `None` then.

@@ -61,6 +61,27 @@ impl Access {
         call.explain(call.fetch(mirror, branches))
     }
 
+    /// Copies commits, with all they need, from a repository on this machine, whatever branch they are on; does nothing
+    /// with one elsewhere, of which only branches are fetched.
+    pub(super) fn obtain(&self, mirror: &Repository, commits: &[Oid]) -> Result<(), Error> {
+        let Some(path) = self.url.local_path() else {
+            return Ok(());
+        };
+        let result = open_local(path).and_then(|remote| {
+            let known: Vec<Oid> = mirror
+                .references()?
+                .filter_map(|reference| reference.ok()?.target())
+                .collect();
+            let missing: Vec<Oid> = commits.iter().copied().filter(|id| !known.contains(id)).collect();
+            copy(&remote, mirror, &missing, &known)?;
+            for (place, commit) in commits.iter().enumerate() {
+                mirror.reference(&format!("refs/cutover/obtained/{place}"), *commit, true, "obtain")?;
+            }
+            Ok(())
+        });
+        result.map_err(|error| classify(&self.url, &error))
+    }
+
     /// Pushes `commit` to `branch` if it still is at `expected` (`None`: doesn't exist): compare-and-swap.
     ///
     /// The parent of `commit` must be `expected`, and its objects in the mirror. Two comparisons make the swap exact:

@@ -10,12 +10,14 @@ mod snapshot;
 mod text;
 mod units;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::api::{Finding, Migration, MigrationStatus, Phase};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
+use crate::redact;
 
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use snapshot::{CommitText, TrailerKey, commit_text, is_news};
@@ -114,6 +116,11 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
     for migration in &overview.migrations {
         let document = yaml(&record::document(migration))?;
         files.insert(record_path(migration), document.into_bytes());
+    }
+    for content in files.values_mut() {
+        if let Cow::Owned(clean) = redact::text(&String::from_utf8_lossy(content)) {
+            *content = clean.into_bytes();
+        }
     }
     Ok(files)
 }

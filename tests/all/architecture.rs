@@ -15,6 +15,7 @@ const CORE: &[&str] = &[
     "plan",
     "intent",
     "profile",
+    "redact",
     "report",
 ];
 

@@ -10,3 +10,6 @@ pub mod fleet;
 pub mod real;
 #[cfg(feature = "sandbox")]
 pub mod replica;
+
+#[cfg(feature = "sandbox")]
+pub mod served;

@@ -10,7 +10,8 @@ use cutover::config::Config;
 use cutover::name::{Gvk, ObjectKey};
 use cutover::plan::{Action, TextOptions};
 use cutover::reconcile::intents::Templates;
-use cutover::reconcile::sync::{ObjectResult, Selection, Sync, SyncReport, plan_revision};
+use cutover::reconcile::sync::{ObjectResult, Range, Selection, Sync, SyncReport, plan_revision};
+use cutover::redact::Mask;
 use cutover::repo::Polling;
 use cutover::sandbox::api::{ApiServer, DeleteOptions, Options, Patch, Resource, WriteOptions};
 use http::Request;
@@ -513,12 +514,12 @@ async fn a_plan_shows_what_a_push_would_do_and_writes_nothing() {
         ],
     );
     fleet.mirror.fetch().await.unwrap();
-    fleet.asked();
-    let plan = plan_revision(&fleet.mirror, &fleet.cluster, revision, Selection::default())
+    let before = fleet.server.revision();
+    let range = Range { revision, base: None };
+    let plan = plan_revision(&fleet.mirror, &fleet.cluster, &range, Selection::default())
         .await
         .unwrap();
     let actions: Vec<_> = plan
-        .changes
         .changes
         .iter()
         .map(|change| (change.key.name.as_str(), &change.action))
@@ -531,17 +532,9 @@ async fn a_plan_shows_what_a_push_would_do_and_writes_nothing() {
             ("web", &Action::Configure)
         ]
     );
-    let text = plan.changes.text(&TextOptions::default());
-    assert!(
-        text.contains("image: web:1") && text.contains("image: web:2"),
-        "{text}"
-    );
-    let writes = fleet
-        .asked()
-        .into_iter()
-        .filter(|line| !line.starts_with("GET"))
-        .count();
-    assert_eq!(writes, 0);
+    let text = plan.view(&Mask::new([0; 32]), None).text(&TextOptions::default());
+    assert!(text.contains("image: web:1 → web:2"), "{text}");
+    assert_eq!(fleet.server.revision(), before);
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ use crate::api::SYNC_MANAGER;
 use crate::manifest::{Entry, Manifest};
 use crate::name::{Gvk, ObjectKey};
 use crate::plan::Manner;
+use crate::redact::Secrets;
 use refusal::failure;
 
 /// One object to apply.
@@ -91,7 +92,18 @@ async fn one(cluster: &Cluster, observer: Option<&Observer>, write: &Write) -> (
         Ok(Lookup::NotServed) => Outcome::NotServed,
         Err(error) => failure(manifest, &error),
     };
-    (manifest.key.clone(), outcome)
+    (manifest.key.clone(), discreet(observer, &manifest.key, outcome))
+}
+
+/// A webhook may quote what is there as well as what was sent: neither's secrets are repeated.
+fn discreet(observer: Option<&Observer>, key: &ObjectKey, outcome: Outcome) -> Outcome {
+    match (outcome, observer.and_then(|observer| observer.get(key))) {
+        (Outcome::Failed(failure), Some(live)) => Outcome::Failed(Failure {
+            message: Secrets::of([&*live]).scrub(&failure.message),
+            ..failure
+        }),
+        (outcome, _) => outcome,
+    }
 }
 
 async fn write_one(

@@ -100,15 +100,6 @@ impl Decider<'_> {
             }
         }
     }
-
-    /// Returns whether only the server can tell what applying would change.
-    pub(super) fn is_undecided(&self, change: &Change) -> bool {
-        let manifest = self.placed.objects.get(&change.key);
-        let live = self.observer.get(&change.key);
-        manifest.zip(live).is_some_and(|(manifest, live)| {
-            owned_matches(&manifest.value(), &live, SYNC_MANAGER) == Decision::Undecided
-        })
-    }
 }
 
 fn can_be_held(gvk: &Gvk) -> bool {

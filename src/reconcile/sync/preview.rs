@@ -1,32 +1,43 @@
 //! What a revision would change: a comparison with the API server that writes nothing.
+//!
+//! The watch cache decides what is in sync. What isn't is tried on the server by a dry-run, so that its defaults show,
+//! and what it would refuse; many at a time.
+
+use std::collections::BTreeSet;
+
+use futures::StreamExt;
+use serde_json::{Value, json};
 
 use super::decide::{Decider, Held};
-use super::{LISTED_WITHIN, Problem, Selection, Sync};
+use super::{LISTED_WITHIN, Selection, Sync, namespaces};
 use crate::api;
 use crate::cluster::{self, Cluster, Observer, Outcome};
+use crate::config;
 use crate::error::Error;
-use crate::manifest::Manifest;
-use crate::name::Revision;
-use crate::plan::{Action, Change, ChangeSet, never_recreated};
+use crate::manifest::{self, Manifest};
+use crate::name::{ObjectKey, Revision};
+use crate::plan::{Action, Change, ChangeSet, Manner, never_recreated};
+use crate::redact::Secrets;
 use crate::repo::Repo;
 
-/// What a revision would change, and what of it could not be read.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    pub changes: ChangeSet,
-    pub problems: Vec<Problem>,
+/// Which revision is planned, and against which other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub revision: Revision,
+    /// Only objects that differ between this one and `revision` are planned.
+    pub base: Option<Revision>,
 }
 
-/// Compares a revision with the API server and writes nothing. What can't be decided here is tried by a dry-run there.
+/// Compares a revision with the API server and writes nothing.
 pub async fn plan_revision(
     repo: &Repo,
     cluster: &Cluster,
-    revision: Revision,
+    range: &Range,
     selection: Selection,
-) -> Result<Plan, Error> {
+) -> Result<ChangeSet, Error> {
     let observer = Observer::new(cluster.clone());
     let mut sync = Sync::new(repo.clone(), cluster.clone(), observer, selection);
-    sync.advance(&revision).await?;
+    let touched = sync.read(range).await?;
     sync.observer.heard(LISTED_WITHIN).await;
     sync.held = Held::look(&sync.observer, &sync.placed.objects);
     let decider = Decider {
@@ -36,39 +47,174 @@ pub async fn plan_revision(
         held: &sync.held,
         settled: &sync.settled,
     };
-    let mut changes = decider.changes();
-    for change in &mut changes {
-        if change.action == Action::Configure
-            && decider.is_undecided(change)
-            && let Some(entry) = sync.placed.objects.get(&change.key)
-        {
-            *change = rehearsed(&sync, &entry.manifest(), change.clone()).await;
+    let (mut decided, others): (Vec<_>, Vec<_>) = decider.changes().into_iter().partition(|change| {
+        touched
+            .as_ref()
+            .is_none_or(|touched| touched.contains(&change.key))
+    });
+    let elsewhere = others
+        .iter()
+        .filter(|change| change.action != Action::Unchanged)
+        .count();
+    drop(others);
+    decided.extend(needed_namespaces(&sync, &decided));
+    let rehearsal = Rehearsal::of(&sync, &decided);
+    let mut changes = Vec::with_capacity(decided.len());
+    let mut asked: Vec<_> = Vec::new();
+    for change in decided {
+        if matches!(change.action, Action::Create | Action::Configure) {
+            asked.push(change);
+        } else {
+            changes.push(change);
         }
     }
-    Ok(Plan {
-        changes: ChangeSet::new(Some(revision), changes),
+    let mut answers = futures::stream::iter(asked.into_iter().map(|change| rehearsal.of_change(change)))
+        .buffer_unordered(cluster.limits().in_flight);
+    while let Some(change) = answers.next().await {
+        changes.push(change);
+    }
+    drop(answers);
+    Ok(ChangeSet {
+        base: range.base.clone(),
         problems: sync.source.problems(),
+        elsewhere,
+        ..ChangeSet::new(Some(range.revision.clone()), changes)
     })
 }
 
-async fn rehearsed(sync: &Sync, manifest: &Manifest, guess: Change) -> Change {
-    let manner = sync.manner.of(&manifest.value);
-    match cluster::rehearse(&sync.cluster, manifest, manner).await {
-        Ok(preview) => {
-            let live = sync.observer.get(&manifest.key);
-            Change::apply(manifest, live.as_deref(), Some(&preview), api::SYNC_MANAGER)
-        }
-        Err(Outcome::NotServed) => guess,
-        Err(Outcome::Failed(failure)) if !failure.fixed.is_empty() && manner.recreate => {
-            let live = sync.observer.get(&manifest.key);
-            match live.and_then(|live| never_recreated(&manifest.gvk, &live)) {
-                Some(why) => guess.blocked(format!("{}; {why}", failure.message)),
-                None => guess.recreated(failure.message),
-            }
-        }
-        Err(outcome) => match outcome.told(&manifest.gvk.kind) {
-            Some((why, _)) => guess.blocked(why),
-            None => guess,
-        },
+impl Sync {
+    /// Reads a range; returns the objects that differ between its ends, if it has two.
+    async fn read(&mut self, range: &Range) -> Result<Option<BTreeSet<ObjectKey>>, Error> {
+        let Some(base) = &range.base else {
+            self.advance(&range.revision).await?;
+            return Ok(None);
+        };
+        self.advance(base).await?;
+        let before = self.placed.objects.clone();
+        self.advance(&range.revision).await?;
+        let after = &self.placed.objects;
+        let come = after
+            .values()
+            .filter(|entry| before.get(&entry.key).is_none_or(|old| !old.asks_the_same(entry)));
+        let gone = before.values().filter(|entry| !after.contains_key(&entry.key));
+        Ok(Some(come.chain(gone).map(|entry| entry.key.clone()).collect()))
     }
+}
+
+/// Returns the namespaces that come because objects need them and the sync says so.
+fn needed_namespaces(sync: &Sync, changes: &[Change]) -> Vec<Change> {
+    if !sync.creates_namespaces {
+        return Vec::new();
+    }
+    let come = changes.iter().filter(|change| change.action == Action::Create);
+    let entries: Vec<_> = come
+        .filter_map(|change| sync.placed.objects.get(&change.key))
+        .collect();
+    let names = namespaces::missing(entries, &sync.placed, &sync.observer);
+    let namespace = |name: &String| {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let source = manifest::Source::new(config::PATH);
+        let parsed = manifest::parse(
+            source,
+            object.to_string().as_bytes(),
+            &sync.source.selection.limits,
+        );
+        let manifest = parsed.objects.into_iter().next()?;
+        Some(Change::apply(&manifest, None, None, api::SYNC_MANAGER))
+    };
+    names.iter().filter_map(namespace).collect()
+}
+
+/// What dry-runs need to know: what there will be that there isn't yet.
+struct Rehearsal<'a> {
+    sync: &'a Sync,
+    namespaces: BTreeSet<String>,
+}
+
+impl<'a> Rehearsal<'a> {
+    fn of(sync: &'a Sync, changes: &[Change]) -> Self {
+        let namespaces = changes
+            .iter()
+            .filter(|change| change.action == Action::Create && change.key.kind == "Namespace")
+            .map(|change| change.key.name.clone());
+        Self {
+            sync,
+            namespaces: namespaces.collect(),
+        }
+    }
+
+    /// Returns a change as the server would make it, or why it wouldn't, or why it can't be asked.
+    async fn of_change(&self, guess: Change) -> Change {
+        let Some(manifest) = self
+            .sync
+            .placed
+            .objects
+            .get(&guess.key)
+            .map(|entry| entry.manifest())
+        else {
+            return guess;
+        };
+        let coming = guess
+            .key
+            .namespace
+            .as_ref()
+            .and_then(|name| self.namespaces.get(name));
+        if let Some(namespace) = coming {
+            return guess.unchecked(format!("its namespace {namespace} comes with the same push"));
+        }
+        let manner = self.sync.manner.of(&manifest.value);
+        match cluster::rehearse(&self.sync.cluster, &manifest, manner).await {
+            Ok(preview) => {
+                let live = self.sync.observer.get(&manifest.key);
+                Change::apply(&manifest, live.as_deref(), Some(&preview), api::SYNC_MANAGER)
+            }
+            Err(outcome) => self.refused(guess, &manifest, manner, outcome),
+        }
+    }
+
+    fn refused(&self, guess: Change, manifest: &Manifest, manner: Manner, outcome: Outcome) -> Change {
+        let live = self.sync.observer.get(&manifest.key);
+        let secrets = Secrets::of(std::iter::once(&manifest.value).chain(live.as_deref()));
+        match outcome {
+            Outcome::NotServed if self.is_defined(manifest) => {
+                guess.unchecked("its kind is defined by the same push")
+            }
+            Outcome::Failed(failure) if may_not_try(&failure.message) => {
+                guess.unchecked(secrets.scrub(&failure.message))
+            }
+            Outcome::Failed(failure) if !failure.fixed.is_empty() && manner.recreate => {
+                let why = secrets.scrub(&failure.message);
+                match live.and_then(|live| never_recreated(&manifest.gvk, &live)) {
+                    Some(never) => guess.blocked(format!("{why}; {never}")),
+                    None => guess.recreated(why),
+                }
+            }
+            outcome => match outcome.told(&manifest.gvk.kind) {
+                Some((why, _)) => guess.blocked(secrets.scrub(&why)),
+                None => guess,
+            },
+        }
+    }
+
+    fn is_defined(&self, manifest: &Manifest) -> bool {
+        let objects = &self.sync.placed.objects;
+        let mut definitions = objects.of_kind("apiextensions.k8s.io", "CustomResourceDefinition");
+        definitions.any(|entry| {
+            let definition = entry.value();
+            let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str);
+            text("/spec/group") == Some(&manifest.gvk.group)
+                && text("/spec/names/kind") == Some(&manifest.gvk.kind)
+        })
+    }
+}
+
+/// Returns whether credentials that only read were refused the dry-run, which needs the rights of the write.
+fn may_not_try(why: &str) -> bool {
+    [
+        "cannot patch resource",
+        "cannot create resource",
+        "cannot update resource",
+    ]
+    .iter()
+    .any(|refusal| why.contains(refusal))
 }

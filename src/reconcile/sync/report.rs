@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::cluster::Outcome;
 use crate::name::{Location, ObjectKey, Revision};
+pub use crate::plan::Problem;
 
 /// One pass of sync.
 #[derive(Clone, Debug)]
@@ -104,23 +105,6 @@ pub struct Wait {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
-    }
-}
-
-/// What stands between the API server and what Git wants, and where in Git.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    pub message: String,
-    pub hint: Option<String>,
-    pub at: Option<Location>,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.at {
-            Some(at) => write!(f, "{at}: {}", self.message),
-            None => f.write_str(&self.message),
-        }
     }
 }
 

@@ -1,0 +1,101 @@
+//! A plan as it may be shown: nothing leaves this room but through here, where secrets are replaced by fingerprints.
+
+use serde_json::Value;
+
+use super::fields::{FieldChange, differences};
+use super::json::{self, Document};
+use super::markdown;
+use super::story;
+use super::text::{self, TextOptions};
+use super::{Action, Change, ChangeSet, Hash, github};
+use crate::redact::Mask;
+
+/// A plan whose secrets are masked, to be written in one form or another.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub(super) set: &'a ChangeSet,
+    pub(super) mask: &'a Mask,
+    pub(super) hash: Option<&'a Hash>,
+}
+
+impl ChangeSet {
+    pub const fn view<'a>(&'a self, mask: &'a Mask, hash: Option<&'a Hash>) -> View<'a> {
+        View {
+            set: self,
+            mask,
+            hash,
+        }
+    }
+}
+
+impl View<'_> {
+    /// Returns the form for a terminal: what changes of every object, and the summary.
+    pub fn text(&self, options: &TextOptions) -> String {
+        text::text(self, options)
+    }
+
+    /// Returns the form for programs.
+    pub fn document(&self) -> Document {
+        json::document(self)
+    }
+
+    /// Returns the form for a comment of a pull request, of at most so many characters. What doesn't fit is left out, the
+    /// details of what is least likely to hurt first.
+    pub fn markdown(&self, limit: usize) -> String {
+        markdown::markdown(self, limit)
+    }
+
+    /// Returns the form of workflow commands, which GitHub shows beside the lines that they are about.
+    pub fn annotations(&self) -> String {
+        github::annotations(self)
+    }
+
+    /// Returns what is not simply in sync, in the order in which it is carried out.
+    pub(super) fn pending(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.set
+            .changes
+            .iter()
+            .filter(|change| change.action != Action::Unchanged)
+            .map(|change| self.shown(change))
+    }
+
+    pub(super) fn shown<'c>(&self, change: &'c Change) -> Shown<'c> {
+        let masked = |side: &Option<Value>| side.as_ref().map(|value| self.mask.object(value));
+        Shown {
+            change,
+            before: masked(&change.before),
+            after: masked(&change.after),
+        }
+    }
+}
+
+/// A change with its secrets masked.
+#[derive(Debug)]
+pub(super) struct Shown<'a> {
+    pub(super) change: &'a Change,
+    pub(super) before: Option<Value>,
+    pub(super) after: Option<Value>,
+}
+
+impl Shown<'_> {
+    pub(super) fn fields(&self) -> Vec<FieldChange> {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => differences(before, after),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns why it is done in this way, or not done.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match &self.change.action {
+            Action::Recreate { reason } | Action::Blocked { reason } => Some(reason),
+            Action::HeldBack { by } => Some(by),
+            Action::Create | Action::Configure | Action::Unchanged | Action::Delete => None,
+        }
+    }
+
+    /// Returns what it asks for, if it is an intent that comes or changes.
+    pub(super) fn story(&self) -> Option<String> {
+        story::of_intent(self.after.as_ref()?)
+    }
+}

@@ -1,0 +1,725 @@
+//! `cutover plan` from outside, on a repository with every kind of change.
+
+use cutover::sandbox::api::{Patch, Resource, WriteOptions};
+use serde_json::{Value, json};
+
+use crate::support::git::Origin;
+use crate::support::served::{Served, as_text, stderr, stdout};
+
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+
+fn deployment(name: &str, image: &str, replicas: u32) -> String {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": image,
+                    "env": [{"name": "MODE", "value": "live"}, {"name": "DB_PASSWORD", "value": format!("{image}-hunter2")}]}]},
+            },
+        },
+    })
+    .to_string()
+}
+
+fn secret(password: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: db, namespace: shop}}\nstringData:\n  user: shop\n  password: {password}\n"
+    )
+}
+
+fn settings(lines: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings, namespace: shop}}\ndata:\n  app.properties: |\n{lines}"
+    )
+}
+
+fn job(image: &str) -> String {
+    json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {"image": image, "job": {"parallelism": 2, "upgradeMode": "savepoint", "state": "running"}},
+    })
+    .to_string()
+}
+
+const MIGRATION: &str = "apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {name: orders-to-west, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  from: east
+  to: west
+  approval: {before: [Handoff]}
+";
+
+const WIDGETS: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Widget, plural: widgets, singular: widget}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: knob, namespace: shop}
+size: 1
+";
+
+const LAB: &str = "apiVersion: v1
+kind: Namespace
+metadata: {name: lab}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes, namespace: lab}
+data: {a: b}
+";
+
+/// A control plane that has a first commit, and a second commit with every kind of change.
+struct Story {
+    served: Served,
+    origin: Origin,
+}
+
+impl Story {
+    fn begin() -> Self {
+        let served = Served::start("nobody-asks");
+        let origin = Origin::with(&[
+            ("namespace.yaml", NAMESPACE),
+            ("api.yaml", &deployment("api", "api:1", 1)),
+            ("web.yaml", &deployment("web", "web:1", 2)),
+            ("db.yaml", &secret("swordfish")),
+            (
+                "settings.yaml",
+                &settings("    colour=red\n    size=1\n    shape=round\n"),
+            ),
+            ("orders.yaml", &job("orders:1")),
+        ]);
+        let output = served.cutover(&["run", "--once", "--repo", as_text(&origin.path())]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        Self { served, origin }
+    }
+
+    fn everything_changes(&self) {
+        // Somebody scales by a tool of theirs, which owns the field from then on.
+        let scaled = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api", "namespace": "shop"},
+            "spec": {"replicas": 7}});
+        let keda = WriteOptions {
+            force: true,
+            ..WriteOptions::manager("keda")
+        };
+        let deployments = Resource::new("apps", "deployments");
+        self.served
+            .server
+            .patch(
+                &deployments,
+                Some("shop"),
+                "api",
+                None,
+                &Patch::Apply(scaled),
+                &keda,
+            )
+            .unwrap();
+        self.origin.commit(
+            "main",
+            &[
+                ("web.yaml", &deployment("web", "web:2", 3)),
+                ("db.yaml", &secret("marlin")),
+                (
+                    "settings.yaml",
+                    &settings("    colour=blue\n    size=1\n    shape=round\n    weight=9\n"),
+                ),
+                ("orders.yaml", &job("orders:2")),
+                ("orders-to-west.yaml", MIGRATION),
+                ("cart.yaml", &deployment("cart", "cart:1", 1)),
+                (
+                    "wrong.yaml",
+                    &deployment("wrong", "wrong:1", 1).replace("\"replicas\":1", "\"replicas\":\"many\""),
+                ),
+                ("widgets.yaml", WIDGETS),
+                ("lab.yaml", LAB),
+            ],
+        );
+    }
+
+    fn plan(&self, more: &[&str]) -> (String, String, Option<i32>) {
+        let path = self.origin.path();
+        let arguments = [&["plan", as_text(&path)], more].concat();
+        let output = self.served.cutover(&arguments);
+        (stdout(&output), stderr(&output), output.status.code())
+    }
+
+    fn hash(&self) -> String {
+        let document: Value = serde_json::from_str(&self.plan(&["-o", "json"]).0).unwrap();
+        document["hash"].as_str().unwrap().to_owned()
+    }
+}
+
+macro_rules! shown {
+    ($text:expr, @$snapshot:literal) => {
+        insta::with_settings!({filters => vec![
+            (r"hmac [0-9a-f]{8}", "hmac ········"),
+            (r"(?i)(hash:? `?)[0-9a-f]{16,64}", "${1}················"),
+            (r"`[0-9a-f]{8}`", "`········`"),
+        ]}, { insta::assert_snapshot!($text, @$snapshot) });
+    };
+}
+
+#[test]
+#[allow(clippy::too_many_lines, reason = "what a stranger sees is the test")]
+fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
+    let story = Story::begin();
+    let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
+    assert_eq!(
+        (text.lines().next(), code),
+        (Some("No changes: 6 objects in sync."), Some(0)),
+        "{text}{errors}"
+    );
+
+    story.everything_changes();
+    let before = story.served.server.revision();
+    let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
+    assert_eq!((errors.as_str(), code), ("", Some(2)));
+    shown!(text, @r#"
+    + Namespace lab  (lab.yaml:1:1)
+      + apiVersion: v1
+      + kind: Namespace
+      + metadata:
+      +   name: lab
+      +   labels:
+      +     kubernetes.io/metadata.name: lab
+      + spec:
+      +   finalizers:
+      +   - kubernetes
+
+    + CustomResourceDefinition widgets.example.com  (widgets.yaml:1:1)
+      + apiVersion: apiextensions.k8s.io/v1
+      + kind: CustomResourceDefinition
+      + metadata:
+      +   name: widgets.example.com
+      + spec:
+      +   conversion:
+      +     strategy: None
+      +   group: example.com
+      +   names:
+      +     kind: Widget
+      +     listKind: WidgetList
+      +     plural: widgets
+      +     singular: widget
+      +   scope: Namespaced
+      +   versions:
+      +   - name: v1
+      +     schema:
+      +       openAPIV3Schema:
+      +         type: object
+      +         x-kubernetes-preserve-unknown-fields: true
+      +     served: true
+      +     storage: true
+
+    + ConfigMap lab/notes  (lab.yaml:5:1)
+      not tried on the server: its namespace lab comes with the same push
+      + apiVersion: v1
+      + kind: ConfigMap
+      + metadata:
+      +   name: notes
+      +   namespace: lab
+      + data:
+      +   a: b
+
+    ~ ConfigMap shop/settings  (settings.yaml:1:1)
+      ~ data["app.properties"]:
+      -     colour=red
+      +     colour=blue
+            size=1
+            shape=round
+      +     weight=9
+
+    ~ Secret shop/db  (db.yaml:1:1)
+      ~ data.password: *** (hmac ········) → *** (hmac ········)
+
+    x Deployment shop/api  (api.yaml:1:1)
+      blocked: others own fields that Git wants to have another value: keda owns .spec.replicas
+      ~ spec.replicas: 7 → 1
+
+    + Deployment shop/cart  (cart.yaml:1:1)
+      + apiVersion: apps/v1
+      + kind: Deployment
+      + metadata:
+      +   name: cart
+      +   namespace: shop
+      + spec:
+      +   progressDeadlineSeconds: 600
+      +   replicas: 1
+      +   revisionHistoryLimit: 10
+      +   selector:
+      +     matchLabels:
+      +       app: cart
+      +   strategy:
+      +     rollingUpdate:
+      +       maxSurge: 25%
+      +       maxUnavailable: 25%
+      +     type: RollingUpdate
+      +   template:
+      +     metadata:
+      +       labels:
+      +         app: cart
+      +     spec:
+      +       containers:
+      +       - name: main
+      +         env:
+      +         - name: MODE
+      +           value: live
+      +         - name: DB_PASSWORD
+      +           value: *** (hmac ········)
+      +         image: cart:1
+      +         imagePullPolicy: IfNotPresent
+      +         resources: {}
+      +         terminationMessagePath: /dev/termination-log
+      +         terminationMessagePolicy: File
+      +       dnsPolicy: ClusterFirst
+      +       restartPolicy: Always
+      +       schedulerName: default-scheduler
+      +       securityContext: {}
+      +       terminationGracePeriodSeconds: 30
+
+    ~ Deployment shop/web  (web.yaml:1:1)
+      ~ spec.replicas: 2 → 3
+      ~ spec.template.spec.containers[main].env[DB_PASSWORD].value: *** (hmac ········) → *** (hmac ········)
+      ~ spec.template.spec.containers[main].image: web:1 → web:2
+
+    x Deployment shop/wrong  (wrong.yaml:1:1)
+      blocked: failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
+      + apiVersion: apps/v1
+      + kind: Deployment
+      + metadata:
+      +   name: wrong
+      +   namespace: shop
+      + spec:
+      +   replicas: many
+      +   selector:
+      +     matchLabels:
+      +       app: wrong
+      +   template:
+      +     metadata:
+      +       labels:
+      +         app: wrong
+      +     spec:
+      +       containers:
+      +       - name: main
+      +         env:
+      +         - name: MODE
+      +           value: live
+      +         - name: DB_PASSWORD
+      +           value: *** (hmac ········)
+      +         image: wrong:1
+
+    + Widget shop/knob  (widgets.yaml:11:1)
+      not tried on the server: its kind is defined by the same push
+      + apiVersion: example.com/v1
+      + kind: Widget
+      + metadata:
+      +   name: knob
+      +   namespace: shop
+      + size: 1
+
+    ! FlinkDeployment shop/orders  (orders.yaml:1:1)
+      held back by Migration shop/orders-to-west
+      ~ spec.image: orders:1 → orders:2
+
+    + Migration shop/orders-to-west  (orders-to-west.yaml:1:1)
+      moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; waits for approval before Handoff; rolls back if it fails
+      + apiVersion: cutover.dev/v1alpha1
+      + kind: Migration
+      + metadata:
+      +   name: orders-to-west
+      +   namespace: shop
+      + spec:
+      +   approval:
+      +     before:
+      +     - Handoff
+      +   changes:
+      +     template: true
+      +   from: east
+      +   onFailure: RollBack
+      +   strategy: StopFirst
+      +   to: west
+      +   verify:
+      +     healthyFor: 60s
+      +     timeout: 10m
+      +   workload:
+      +     apiVersion: flink.apache.org/v1beta1
+      +     kind: FlinkDeployment
+      +     name: orders
+
+    Plan: 6 to create, 3 to change, 0 to delete, 1 held back, 2 blocked.
+    Hash: ················
+    "#);
+    let (markdown, _, _) = story.plan(&["-o", "markdown"]);
+    shown!(markdown, @r#"
+    <!-- cutover plan -->
+    ### Plan: 6 to create, 3 to change, 0 to delete, 1 held back, 2 blocked.
+
+    `········` · hash `················`
+
+    | | object | where | |
+    |---|---|---|---|
+    | ⛔ blocked | `Deployment shop/api` | `api.yaml:1` | others own fields that Git wants to have another value: keda owns .spec.replicas |
+    | ⛔ blocked | `Deployment shop/wrong` | `wrong.yaml:1` | failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float) |
+    | ⏸️ held back | `FlinkDeployment shop/orders` | `orders.yaml:1` | by Migration shop/orders-to-west |
+    | ✏️ change | `ConfigMap shop/settings` | `settings.yaml:1` |  |
+    | ✏️ change | `Secret shop/db` | `db.yaml:1` |  |
+    | ✏️ change | `Deployment shop/web` | `web.yaml:1` |  |
+    | ➕ create | `Namespace lab` | `lab.yaml:1` |  |
+    | ➕ create | `CustomResourceDefinition widgets.example.com` | `widgets.yaml:1` |  |
+    | ➕ create | `ConfigMap lab/notes` | `lab.yaml:5` | not tried on the server: its namespace lab comes with the same push |
+    | ➕ create | `Deployment shop/cart` | `cart.yaml:1` |  |
+    | ➕ create | `Widget shop/knob` | `widgets.yaml:11` | not tried on the server: its kind is defined by the same push |
+    | ➕ create | `Migration shop/orders-to-west` | `orders-to-west.yaml:1` | moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; waits for approval before Handoff; rolls back if it fails |
+
+    <details><summary>x Deployment shop/api</summary>
+
+    ```diff
+    ! spec.replicas: 7 → 1
+    ```
+
+    </details>
+
+    <details><summary>x Deployment shop/wrong</summary>
+
+    ```diff
+    + apiVersion: apps/v1
+    + kind: Deployment
+    + metadata:
+    +   name: wrong
+    +   namespace: shop
+    + spec:
+    +   replicas: many
+    +   selector:
+    +     matchLabels:
+    +       app: wrong
+    +   template:
+    +     metadata:
+    +       labels:
+    +         app: wrong
+    +     spec:
+    +       containers:
+    +       - name: main
+    +         env:
+    +         - name: MODE
+    +           value: live
+    +         - name: DB_PASSWORD
+    +           value: *** (hmac ········)
+    +         image: wrong:1
+    ```
+
+    </details>
+
+    <details><summary>! FlinkDeployment shop/orders</summary>
+
+    ```diff
+    ! spec.image: orders:1 → orders:2
+    ```
+
+    </details>
+
+    <details><summary>~ ConfigMap shop/settings</summary>
+
+    ```diff
+    ! data["app.properties"]:
+    -     colour=red
+    +     colour=blue
+          size=1
+          shape=round
+    +     weight=9
+    ```
+
+    </details>
+
+    <details><summary>~ Secret shop/db</summary>
+
+    ```diff
+    ! data.password: *** (hmac ········) → *** (hmac ········)
+    ```
+
+    </details>
+
+    <details><summary>~ Deployment shop/web</summary>
+
+    ```diff
+    ! spec.replicas: 2 → 3
+    ! spec.template.spec.containers[main].env[DB_PASSWORD].value: *** (hmac ········) → *** (hmac ········)
+    ! spec.template.spec.containers[main].image: web:1 → web:2
+    ```
+
+    </details>
+
+    <details><summary>+ Namespace lab</summary>
+
+    ```diff
+    + apiVersion: v1
+    + kind: Namespace
+    + metadata:
+    +   name: lab
+    +   labels:
+    +     kubernetes.io/metadata.name: lab
+    + spec:
+    +   finalizers:
+    +   - kubernetes
+    ```
+
+    </details>
+
+    <details><summary>+ CustomResourceDefinition widgets.example.com</summary>
+
+    ```diff
+    + apiVersion: apiextensions.k8s.io/v1
+    + kind: CustomResourceDefinition
+    + metadata:
+    +   name: widgets.example.com
+    + spec:
+    +   conversion:
+    +     strategy: None
+    +   group: example.com
+    +   names:
+    +     kind: Widget
+    +     listKind: WidgetList
+    +     plural: widgets
+    +     singular: widget
+    +   scope: Namespaced
+    +   versions:
+    +   - name: v1
+    +     schema:
+    +       openAPIV3Schema:
+    +         type: object
+    +         x-kubernetes-preserve-unknown-fields: true
+    +     served: true
+    +     storage: true
+    ```
+
+    </details>
+
+    <details><summary>+ ConfigMap lab/notes</summary>
+
+    ```diff
+    + apiVersion: v1
+    + kind: ConfigMap
+    + metadata:
+    +   name: notes
+    +   namespace: lab
+    + data:
+    +   a: b
+    ```
+
+    </details>
+
+    <details><summary>+ Deployment shop/cart</summary>
+
+    ```diff
+    + apiVersion: apps/v1
+    + kind: Deployment
+    + metadata:
+    +   name: cart
+    +   namespace: shop
+    + spec:
+    +   progressDeadlineSeconds: 600
+    +   replicas: 1
+    +   revisionHistoryLimit: 10
+    +   selector:
+    +     matchLabels:
+    +       app: cart
+    +   strategy:
+    +     rollingUpdate:
+    +       maxSurge: 25%
+    +       maxUnavailable: 25%
+    +     type: RollingUpdate
+    +   template:
+    +     metadata:
+    +       labels:
+    +         app: cart
+    +     spec:
+    +       containers:
+    +       - name: main
+    +         env:
+    +         - name: MODE
+    +           value: live
+    +         - name: DB_PASSWORD
+    +           value: *** (hmac ········)
+    +         image: cart:1
+    +         imagePullPolicy: IfNotPresent
+    +         resources: {}
+    +         terminationMessagePath: /dev/termination-log
+    +         terminationMessagePolicy: File
+    +       dnsPolicy: ClusterFirst
+    +       restartPolicy: Always
+    +       schedulerName: default-scheduler
+    +       securityContext: {}
+    +       terminationGracePeriodSeconds: 30
+    ```
+
+    </details>
+
+    <details><summary>+ Widget shop/knob</summary>
+
+    ```diff
+    + apiVersion: example.com/v1
+    + kind: Widget
+    + metadata:
+    +   name: knob
+    +   namespace: shop
+    + size: 1
+    ```
+
+    </details>
+
+    <details><summary>+ Migration shop/orders-to-west</summary>
+
+    ```diff
+    + apiVersion: cutover.dev/v1alpha1
+    + kind: Migration
+    + metadata:
+    +   name: orders-to-west
+    +   namespace: shop
+    + spec:
+    +   approval:
+    +     before:
+    +     - Handoff
+    +   changes:
+    +     template: true
+    +   from: east
+    +   onFailure: RollBack
+    +   strategy: StopFirst
+    +   to: west
+    +   verify:
+    +     healthyFor: 60s
+    +     timeout: 10m
+    +   workload:
+    +     apiVersion: flink.apache.org/v1beta1
+    +     kind: FlinkDeployment
+    +     name: orders
+    ```
+
+    </details>
+    "#);
+    let (annotations, _, _) = story.plan(&["-o", "github"]);
+    shown!(annotations, @r#"
+    ::notice title=created%3A Namespace lab,file=lab.yaml,line=1,col=1::created: Namespace lab
+    ::notice title=created%3A CustomResourceDefinition widgets.example.com,file=widgets.yaml,line=1,col=1::created: CustomResourceDefinition widgets.example.com
+    ::notice title=created%3A ConfigMap lab/notes,file=lab.yaml,line=5,col=1::created: ConfigMap lab/notes
+    ::notice title=changed%3A ConfigMap shop/settings,file=settings.yaml,line=1,col=1::data["app.properties"]
+    ::notice title=changed%3A Secret shop/db,file=db.yaml,line=1,col=1::data.password
+    ::error title=blocked%3A Deployment shop/api,file=api.yaml,line=1,col=1::others own fields that Git wants to have another value: keda owns .spec.replicas%0Aspec.replicas
+    ::notice title=created%3A Deployment shop/cart,file=cart.yaml,line=1,col=1::created: Deployment shop/cart
+    ::notice title=changed%3A Deployment shop/web,file=web.yaml,line=1,col=1::spec.replicas, spec.template.spec.containers[main].env[DB_PASSWORD].value, spec.template.spec.containers[main].image
+    ::error title=blocked%3A Deployment shop/wrong,file=wrong.yaml,line=1,col=1::failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
+    ::notice title=created%3A Widget shop/knob,file=widgets.yaml,line=11,col=1::created: Widget shop/knob
+    ::warning title=held back%3A FlinkDeployment shop/orders,file=orders.yaml,line=1,col=1::Migration shop/orders-to-west%0Aspec.image
+    ::notice title=created%3A Migration shop/orders-to-west,file=orders-to-west.yaml,line=1,col=1::moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; waits for approval before Handoff; rolls back if it fails
+    ::notice title=cutover plan::Plan: 6 to create, 3 to change, 0 to delete, 1 held back, 2 blocked. Hash: ················
+    "#);
+    for limit in [0, 500, 1500, 2500] {
+        let (short, _, _) = story.plan(&["-o", "markdown", "--limit", &limit.to_string()]);
+        assert!(short.chars().count() <= limit.max(600), "{short}");
+    }
+    assert_eq!(story.served.server.revision(), before, "a plan wrote something");
+    for secret in ["swordfish", "marlin", "hunter2"] {
+        assert!(
+            ![&text, &markdown, &annotations]
+                .iter()
+                .any(|shown| shown.contains(secret))
+        );
+    }
+}
+
+#[test]
+fn a_document_fits_its_schema() {
+    let story = Story::begin();
+    story.everything_changes();
+    let document: Value = serde_json::from_str(&story.plan(&["-o", "json"]).0).unwrap();
+    let schema = cutover::api::schema::json_schemas()
+        .unwrap()
+        .remove("plan")
+        .unwrap();
+    let found = cutover::lint::schema::violations(&document, &schema);
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(document["summary"]["create"], 6, "{document:#}");
+    assert_eq!(document["summary"]["heldBack"], 1, "{document:#}");
+    let masked = document["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|change| change["object"]["name"] == "db");
+    assert_eq!(masked.unwrap()["fields"][0]["masked"], true);
+}
+
+#[test]
+fn a_range_is_what_its_last_commit_changes() {
+    let story = Story::begin();
+    story.everything_changes();
+    story
+        .origin
+        .commit("main", &[("cart.yaml", &deployment("cart", "cart:2", 1))]);
+    let (text, errors, code) = story.plan(&["--revision", "HEAD~1..HEAD", "--detailed-exitcode"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(
+        text.starts_with("+ Deployment shop/cart") && text.contains("cart:2"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Plan: 1 to create, 0 to change, 0 to delete.") && text.contains("other objects"),
+        "{text}"
+    );
+    let (text, _, _) = story.plan(&["--revision", "HEAD~1"]);
+    assert!(text.contains("cart:1") && !text.contains("cart:2"), "{text}");
+    let (_, errors, code) = story.plan(&["--revision", "nowhere..HEAD"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        errors.contains("error: there is no commit \"nowhere\" here"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn what_was_reviewed_is_carried_out_and_nothing_else() {
+    let story = Story::begin();
+    story.origin.commit("main", &[("db.yaml", &secret("marlin"))]);
+    let (reviewed, again) = (story.hash(), story.hash());
+    assert_eq!(reviewed, again);
+    story.origin.commit("main", &[("db.yaml", &secret("tuna"))]);
+    let path = story.origin.path();
+    let run = |hash: &str| {
+        story
+            .served
+            .cutover(&["run", "--once", "--repo", as_text(&path), "--plan-hash", hash])
+    };
+
+    let before = story.served.server.revision();
+    let output = run(&reviewed);
+    assert_eq!(output.status.code(), Some(1));
+    let now = story.hash();
+    assert!(
+        stderr(&output).contains("nothing was done: the plan is not the one of hash"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&output).contains(&format!(
+        "hint: if that is what you want, pass --plan-hash {}",
+        &now[..16]
+    )));
+    assert!(
+        stdout(&output).contains("~ Secret shop/db"),
+        "{}",
+        stdout(&output)
+    );
+    assert_eq!(story.served.server.revision(), before);
+
+    // Another commit with the same content is the same plan.
+    story.origin.commit("main", &[("README.md", "words")]);
+    let output = run(&now[..16]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(story.plan(&[]).0.starts_with("No changes: 6 objects in sync."));
+}
