@@ -26,6 +26,11 @@ bench *row:
 kube-tools:
     tools/build.sh
 
+# Compare the sandbox with the real API server on generated requests: how many, from which seed
+test-kube count="2000" seed="1": kube-tools
+    CI=true cargo test --test all real_server::
+    CI=true CUTOVER_DIFFERENTIAL={{ count }}:{{ seed }} cargo test --test all differential::
+
 # Generate schemas/ and deploy/crds/
 gen:
     cargo run --quiet -- schema --dir .

@@ -9,6 +9,7 @@ mod architecture;
 mod cli;
 mod cluster;
 mod crash;
+mod differential;
 mod faults;
 mod generated;
 mod kubectl;

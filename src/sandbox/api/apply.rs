@@ -127,10 +127,30 @@ pub fn apply(
 /// As with a real server a client may reset the owners with `managedFields: [{}]`, or set them; what a subresource's
 /// request says about them is ignored.
 pub fn update(live: Option<&Value>, new: &mut Value, schema: &Schema, by: Writer<'_>, resets: Resets) {
-    let mut managed = live_or_new_owners(live, new, by);
-    let created = json!({});
-    let old = live.map_or_else(|| type_of(new, created), without_managed_fields);
+    update_from(live, &json!({}), new, schema, by, resets);
+}
+
+/// Does the same for a kind of which an object with nothing in it still has parts: nobody owns those.
+pub fn update_from(
+    live: Option<&Value>,
+    blank: &Value,
+    new: &mut Value,
+    schema: &Schema,
+    by: Writer<'_>,
+    resets: Resets,
+) {
     let clean = without_managed_fields(new);
+    let mut errors = Vec::new();
+    check(&clean, Some(schema), "", &mut errors);
+    // What is applied may hold nothing twice; what is there may.
+    if errors.iter().any(|error| !error.contains("duplicate entries")) {
+        // What doesn't fit the schema can't be told apart: the owners stay who they were.
+        let before = live.and_then(|live| Managed::of(live).ok()).unwrap_or_default();
+        before.write(new);
+        return;
+    }
+    let mut managed = live_or_new_owners(live, new, by);
+    let old = live.map_or_else(|| type_of(new, blank.clone()), without_managed_fields);
     if managed.owners.is_empty() && live.is_some() {
         // Nobody tracked this object so far; it stays so until somebody applies.
         managed.write(new);

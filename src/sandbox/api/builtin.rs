@@ -85,6 +85,26 @@ impl BuiltIn {
         schema_of(&self.definition())
     }
 
+    /// Returns what an object of the kind with nothing in it still has: the parts that Go always writes.
+    pub fn blank(&self) -> Value {
+        let pods = json!({"metadata": {}, "spec": {"containers": null}});
+        match self.plural {
+            "deployments" => {
+                json!({"spec": {"selector": null, "strategy": {}, "template": pods}, "status": {}})
+            }
+            "statefulsets" | "daemonsets" => {
+                json!({"spec": {"selector": null, "updateStrategy": {}, "template": pods}, "status": {}})
+            }
+            "replicasets" => json!({"spec": {"selector": null, "template": pods}, "status": {}}),
+            "jobs" => json!({"spec": {"template": pods}, "status": {}}),
+            "pods" => json!({"spec": {"containers": null}, "status": {}}),
+            "services" => json!({"spec": {}, "status": {"loadBalancer": {}}}),
+            "persistentvolumeclaims" => json!({"spec": {"resources": {}}, "status": {}}),
+            "namespaces" => json!({"spec": {}, "status": {}}),
+            _ => json!({}),
+        }
+    }
+
     /// Fills in what a real server's defaulting fills in.
     pub fn default(&self, object: &mut Value) {
         defaults::apply(self, object);
@@ -185,6 +205,13 @@ fn with_defaults(name: &str, source: &Value) -> Value {
             && let Ok(value) = serde_json::from_str(value)
         {
             property["default"] = value;
+        }
+    }
+    for (definition, fields) in defaults::OMITTED_WHEN_ZERO {
+        for field in fields.iter().filter(|_| *definition == short) {
+            if let Some(property) = source.pointer_mut(&format!("/properties/{field}")) {
+                property[super::schema::OMIT_ZERO] = true.into();
+            }
         }
     }
     if name.ends_with(".JSONSchemaProps") {

@@ -3,6 +3,7 @@
 
 mod call;
 mod discovery;
+mod duplicates;
 mod negotiate;
 mod openapi;
 mod query;

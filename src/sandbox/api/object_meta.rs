@@ -1,5 +1,7 @@
 //! Validation of `metadata`: names, labels, owners, finalizers, and what can't change.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::metadata;
@@ -30,6 +32,7 @@ pub(super) fn validate(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<
     keyed(object, "labels", &mut causes);
     keyed(object, "annotations", &mut causes);
     owners(object, &mut causes);
+    finalizers(kind, object, &mut causes);
     causes
 }
 
@@ -88,33 +91,165 @@ fn transition(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 fn keyed(object: &Value, field: &str, causes: &mut Vec<Cause>) {
     let path = format!("metadata.{field}");
     for (key, value) in object["metadata"][field].as_object().into_iter().flatten() {
-        let name = key.rsplit_once('/').map_or(key.as_str(), |(_, name)| name);
-        if name.is_empty() || !is_label_value(name) {
+        // The case of annotations does not matter.
+        let checked = if field == "labels" {
+            key.clone()
+        } else {
+            key.to_lowercase()
+        };
+        for why in qualified_name(&checked) {
+            causes.push(Cause::invalid_value(path.as_str(), &key.as_str().into(), &why));
+        }
+        let text = value.as_str().unwrap_or_default();
+        if field == "labels" && text.len() > 63 {
             causes.push(Cause::invalid_value(
                 path.as_str(),
-                &key.as_str().into(),
-                LABEL_NAME,
+                value,
+                "must be no more than 63 bytes",
             ));
-        }
-        if field == "labels" && !value.as_str().is_some_and(is_label_value) {
+        } else if field == "labels" && !is_label_value(text) {
             causes.push(Cause::invalid_value(path.as_str(), value, LABEL_VALUE));
         }
     }
 }
 
+/// Returns what is wrong with a name that may have a domain before it.
+fn qualified_name(name: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let part = match name.split('/').collect::<Vec<_>>().as_slice() {
+        [part] => *part,
+        [prefix, part] => {
+            if prefix.is_empty() {
+                wrong.push("prefix part must be non-empty".to_owned());
+            } else if prefix.len() > 253 || !prefix.split('.').all(is_label) {
+                wrong.push(format!("prefix part {SUBDOMAIN}"));
+            }
+            *part
+        }
+        _ => {
+            return vec![format!(
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end \
+                 with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for \
+                 validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and \
+                 '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+    };
+    if part.is_empty() {
+        wrong.push("name part must be non-empty".to_owned());
+    } else if part.len() > 63 {
+        wrong.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if part.is_empty() || !is_label_value(part) {
+        wrong.push(LABEL_NAME.to_owned());
+    }
+    wrong
+}
+
 fn owners(object: &Value, causes: &mut Vec<Cause>) {
-    for owner in object["metadata"]["ownerReferences"]
-        .as_array()
-        .into_iter()
-        .flatten()
-    {
-        for field in ["apiVersion", "kind", "name", "uid"] {
-            if owner[field].as_str().unwrap_or_default().is_empty() {
-                let path = format!("metadata.ownerReferences.{field}");
+    const PATH: &str = "metadata.ownerReferences";
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let mut controller = None;
+    for owner in owners.into_iter().flatten() {
+        let text = |field: &str| owner[field].as_str().unwrap_or_default();
+        if text("apiVersion").is_empty() || text("apiVersion").matches('/').count() > 1 {
+            let path = format!("{PATH}.apiVersion");
+            causes.push(Cause::invalid_value(
+                path,
+                &text("apiVersion").into(),
+                "version must not be empty",
+            ));
+        }
+        for field in ["kind", "name", "uid"] {
+            if text(field).is_empty() {
+                let path = format!("{PATH}.{field}");
                 causes.push(Cause::invalid_value(path, &"".into(), "must not be empty"));
             }
         }
+        if owner["controller"] == true {
+            let name = format!("{}/{}", text("kind"), text("name"));
+            match &controller {
+                None => controller = Some(name),
+                Some(first) => {
+                    let why = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
+                         and {name}"
+                    );
+                    causes.push(Cause::invalid_value(
+                        PATH,
+                        &object["metadata"]["ownerReferences"],
+                        &why,
+                    ));
+                }
+            }
+        }
     }
+}
+
+/// The finalizers that need no domain, but for the one of namespaces.
+const STANDARD: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
+
+fn finalizers(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
+    const PATH: &str = "metadata.finalizers";
+    for finalizer in metadata::finalizers(object) {
+        for why in qualified_name(finalizer) {
+            causes.push(Cause::invalid_value(PATH, &finalizer.into(), &why));
+        }
+    }
+    let has = |wanted: &str| metadata::finalizers(object).any(|finalizer| finalizer == wanted);
+    if has("orphan") && has("foregroundDeletion") {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        causes.push(Cause::invalid_value(PATH, &object["metadata"]["finalizers"], why));
+    }
+    if kind.custom {
+        return;
+    }
+    for (index, finalizer) in metadata::finalizers(object).enumerate() {
+        if !finalizer.contains('/') && !STANDARD.contains(&finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid_value(
+                format!("{PATH}[{index}]"),
+                &finalizer.into(),
+                why,
+            ));
+        }
+    }
+}
+
+/// Returns what a real server warns of in the finalizers that a custom resource gets.
+pub(super) fn warnings(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<String> {
+    if !kind.custom {
+        return Vec::new();
+    }
+    let is_new = |finalizer: &&str| {
+        !old.is_some_and(|old| metadata::finalizers(old).any(|present| present == *finalizer))
+    };
+    let added: BTreeSet<&str> = metadata::finalizers(object).filter(is_new).collect();
+    let bare = added
+        .into_iter()
+        .filter(|finalizer| !finalizer.contains('/') && !STANDARD.contains(finalizer));
+    bare.map(|finalizer| {
+        let path = if finalizer.contains('.') { "including a path (/) " } else { "" };
+        format!(
+            "metadata.finalizers: \"{finalizer}\": prefer a domain-qualified finalizer name {path}to avoid accidental \
+             conflicts with other finalizer writers"
+        )
+    })
+    .collect()
+}
+
+/// Leaves out what is empty, as Go does when it writes metadata.
+pub(super) fn tidy(object: &mut Value) {
+    let Some(Value::Object(fields)) = object.get_mut("metadata") else {
+        return;
+    };
+    fields.retain(|_, value| match value {
+        Value::Null => false,
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    });
 }
 
 fn is_label(text: &str) -> bool {

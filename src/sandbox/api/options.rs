@@ -44,6 +44,8 @@ pub struct WriteOptions {
     /// Of apply: takes the fields that others own.
     pub force: bool,
     pub field_validation: FieldValidation,
+    /// The fields that the client's text had twice, which a value can't show.
+    pub duplicates: Vec<String>,
 }
 
 impl Default for WriteOptions {
@@ -54,6 +56,7 @@ impl Default for WriteOptions {
             dry_run: false,
             force: false,
             field_validation: FieldValidation::default(),
+            duplicates: Vec::new(),
         }
     }
 }

@@ -62,8 +62,17 @@ fn merge_into(target: &mut Value, patch: &Value) {
 
 /// Returns the object changed by a JSON patch.
 pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    let operations: json_patch::Patch =
-        serde_json::from_value(patch.clone()).map_err(|error| PatchError::Decode(error.to_string()))?;
+    let is_list_of_maps = patch
+        .as_array()
+        .is_some_and(|operations| operations.iter().all(Value::is_object));
+    let operations: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|error| {
+        if is_list_of_maps {
+            // A real server finds out when it carries the operation out.
+            PatchError::Rejected(error.to_string())
+        } else {
+            PatchError::Decode(error.to_string())
+        }
+    })?;
     let mut patched = object.clone();
     for (index, operation) in operations.0.into_iter().enumerate() {
         let operation = [as_real_servers_take_it(&patched, operation)];
@@ -359,8 +368,9 @@ mod tests {
         );
         assert!(matches!(
             json(&object, &json!([{"op": "bogus"}])),
-            Err(PatchError::Decode(_))
+            Err(PatchError::Rejected(_))
         ));
+        assert!(matches!(json(&object, &json!([7])), Err(PatchError::Decode(_))));
         assert_eq!(
             json(&object, &json!([{"op": "add", "path": "/b", "value": []}])),
             Ok(json!({"a": 1, "b": []}))

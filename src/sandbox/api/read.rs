@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::registry::Kind;
 use super::rules::Selection;
 use super::status::Status;
@@ -149,17 +151,34 @@ struct Page {
 
 impl Page {
     fn parse(token: &str) -> Result<Self, Status> {
-        let parsed = token.split_once('.').and_then(|(revision, key)| {
-            let (namespace, name) = key.split_once('/')?;
-            Some(Self {
-                revision: revision.parse().ok()?,
+        let invalid = |why: &dyn std::fmt::Display| {
+            Status::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let base64 = token.replace('-', "+").replace('_', "/");
+        let padded = format!("{base64}{}", "=".repeat((4 - base64.len() % 4) % 4));
+        let json = openssl::base64::decode_block(&padded)
+            .map_err(|_| invalid(&"illegal base64 data at input byte 0"))?;
+        let told: serde_json::Value = serde_json::from_slice(&json).map_err(|error| invalid(&error))?;
+        let start = told["start"].as_str().and_then(|start| start.split_once('/'));
+        match (told["rv"].as_u64(), start) {
+            (Some(revision), Some((namespace, name))) => Ok(Self {
+                revision,
                 after: Key::new(Some(namespace), name),
-            })
-        });
-        parsed.ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))
+            }),
+            _ => Err(invalid(&"it names no place")),
+        }
     }
 
     fn to_token(&self) -> String {
-        format!("{}.{}/{}", self.revision, self.after.namespace, self.after.name)
+        let start = format!("{}/{}", self.after.namespace, self.after.name);
+        let told = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": start});
+        let base64 = openssl::base64::encode_block(told.to_string().as_bytes());
+        base64
+            .replace('+', "-")
+            .replace('/', "_")
+            .trim_end_matches('=')
+            .to_owned()
     }
 }

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::apply::{self, ApplyError, Resets, Writer};
 use super::builtin::{self, BuiltIn};
 use super::patch::{self, PatchError};
 use super::registry::{CRDS, Generation, Kind, ScalePaths, Version};
-use super::schema::{FieldError, Schema};
+use super::schema::{self, FieldError, Schema};
 use super::selector::{FieldSelector, Selector, selectable_fields};
 use super::status::{Cause, Reason, Status};
 use super::table::{Column, built_in_columns, crd_columns};
-use super::{Patch, Resource, Subresource, crd, metadata, object_meta};
+use super::{Patch, Resource, Subresource, crd, metadata, object_meta, scale};
 
 /// What is known of the objects of one version of a kind.
 #[derive(Clone, Debug)]
@@ -27,6 +27,18 @@ pub struct Rules {
     selectable: Vec<String>,
     built_in: Option<&'static BuiltIn>,
 }
+
+/// Mistakes after which rules are not run: they may rely on what is missing.
+const BLOCKING: &[&str] = &[
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+];
+
+const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
+    errors to complete validation";
 
 /// Who comes to own the fields of a write.
 #[derive(Clone, Debug)]
@@ -75,12 +87,28 @@ impl Rules {
 
     /// Drops what the schema doesn't know and returns the paths of that, or says why this isn't of the kind at all.
     pub(super) fn read(&self, body: &mut Value) -> Result<Vec<String>, String> {
-        if let Some(error) = self.built_in.and_then(|_| self.schema.decode_error(body)) {
+        let error = match self.built_in {
+            Some(_) => self.schema.decode_error(body),
+            // Of a custom resource only the metadata has a Go type.
+            None => builtin::object_meta().decode_error(&body["metadata"]),
+        };
+        if let Some(error) = error {
             return Err(error);
         }
         let unknown = self.schema.prune(body);
         self.schema.drop_nulls(body);
+        self.tidy(body);
         Ok(unknown)
+    }
+
+    /// Leaves out what a decoder of Go types leaves out when it writes again: what is empty.
+    pub(super) fn tidy(&self, body: &mut Value) {
+        object_meta::tidy(body);
+        if self.built_in.is_some() {
+            self.schema.drop_empty(body);
+        } else {
+            schema::whole_numbers(body);
+        }
     }
 
     /// Fills in what the client left out.
@@ -92,13 +120,35 @@ impl Rules {
     }
 
     /// Returns what is wrong with an object; `old` is what it replaces.
-    pub(super) fn validate(&self, kind: &Kind, body: &Value, old: Option<&Value>) -> Vec<Cause> {
+    pub(super) fn validate(
+        &self,
+        kind: &Kind,
+        scale: Option<&ScalePaths>,
+        body: &Value,
+        old: Option<&Value>,
+    ) -> Vec<Cause> {
         let mut causes = object_meta::validate(kind, body, old);
         let errors = match self.built_in {
             Some(built_in) => builtin::validate(built_in, body, old),
-            None => self.schema.validate(body, old),
+            None => {
+                let mut errors = self.schema.check(body, old);
+                // Metadata is checked by itself, not by the schema.
+                errors.retain(|error| !error.field.starts_with("metadata."));
+                errors.extend(scale.and_then(|paths| scale::check(body, paths)));
+                errors
+            }
         };
         causes.extend(errors.iter().map(cause));
+        if self.built_in.is_none() && self.schema.has_rules() {
+            if causes
+                .iter()
+                .any(|cause| BLOCKING.contains(&cause.reason.as_str()))
+            {
+                causes.push(Cause::invalid_value("<nil>", &Value::Null, NOT_CHECKED));
+            } else {
+                causes.extend(self.schema.check_rules(body, old).iter().map(cause));
+            }
+        }
         if kind.resource == CRDS {
             causes.extend(crd::validate(body));
         }
@@ -113,8 +163,12 @@ impl Rules {
         version: &Version,
         ownership: &Ownership,
     ) {
-        apply::update(
+        let blank = self
+            .built_in
+            .map_or_else(|| Value::Object(Map::new()), BuiltIn::blank);
+        apply::update_from(
             old,
+            &blank,
             body,
             &self.schema,
             ownership.writer(),
@@ -140,6 +194,10 @@ impl Rules {
             resets,
             force,
         )
+        .map(|mut applied| {
+            self.tidy(&mut applied);
+            applied
+        })
         .map_err(refused_apply)
     }
 

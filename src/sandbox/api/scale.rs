@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::metadata;
 use super::registry::ScalePaths;
+use super::schema::FieldError;
 
 /// Returns the scale of an object.
 pub(super) fn of(object: &Value, paths: &ScalePaths) -> Value {
@@ -60,4 +61,16 @@ fn selector_text(selector: &Value) -> String {
         .map(|(label, value)| format!("{label}={}", value.as_str().unwrap_or_default()))
         .collect();
     terms.join(",")
+}
+
+/// Returns what is wrong with the number of replicas that an object wants.
+pub(super) fn check(object: &Value, paths: &ScalePaths) -> Option<FieldError> {
+    let wanted = object.pointer(&paths.spec_replicas)?;
+    let field = paths.spec_replicas.replace('/', ".");
+    let why = match wanted.as_i64()? {
+        ..0 => "should be a non-negative integer".to_owned(),
+        number if number > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
+        _ => return None,
+    };
+    Some(FieldError::invalid(field, wanted.clone(), why))
 }

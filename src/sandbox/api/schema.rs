@@ -19,6 +19,7 @@ use serde_json::Value;
 pub use cel::{Rule, RuleError};
 pub use error::{FieldError, Mistake, aggregate};
 pub(super) use parse::definition;
+pub(super) use values::whole_numbers;
 
 /// A parsed schema. Children are shared, so that a clone is cheap.
 #[derive(Clone, Debug, Default)]
@@ -40,11 +41,16 @@ pub struct Schema {
     /// `x-kubernetes-patch-merge-key` of a list that strategic merge patches merge.
     pub patch: PatchStrategy,
     pub default: Option<Value>,
+    /// Whether Go leaves the field out when it is zero.
+    pub omit_zero: bool,
     pub checks: Checks,
     pub rules: Vec<Rule>,
     /// The Go type of a built-in kind, for the messages of its decoder.
     pub type_name: Option<Arc<str>>,
 }
+
+/// What marks a field of a built-in kind that is left out when it is zero.
+pub(super) const OMIT_ZERO: &str = "x-omit-zero";
 
 /// The types of JSON Schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

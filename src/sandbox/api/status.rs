@@ -15,6 +15,8 @@ pub struct Status {
     pub reason: Reason,
     pub message: String,
     pub details: Option<Box<Details>>,
+    /// What was wrong besides, for the `Warning` header.
+    pub warnings: Vec<String>,
 }
 
 /// The machine-readable reasons of `metav1.StatusReason` that the sandbox gives.
@@ -98,6 +100,7 @@ impl Status {
             reason,
             message: message.into(),
             details: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -218,6 +221,12 @@ impl Status {
         .with_details(Details::default())
     }
 
+    /// The refusal of a verb that custom resources don't have there.
+    pub fn not_supported(resource: &Resource, action: &str) -> Self {
+        let message = format!("{action} is not supported on resources of kind \"{resource}\"");
+        Self::new(405, Reason::MethodNotAllowed, message).with_details(Details::of(resource, ""))
+    }
+
     /// The refusal of a path under which nothing is served.
     pub fn no_such_resource() -> Self {
         Self::new(
@@ -234,6 +243,10 @@ impl Status {
             accepted.join(", ")
         );
         Self::new(415, Reason::UnsupportedMediaType, message)
+    }
+
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(406, Reason::NotAcceptable, message)
     }
 
     pub fn expired(message: impl Into<String>) -> Self {

@@ -87,9 +87,21 @@ pub(super) fn has_subresource(kind: &Kind, version: &Version, subresource: Optio
     }
 }
 
-/// Fills in the type, and drops what a creation can't set.
-pub(super) fn prepare_create(kind: &Kind, version: &Version, body: &mut Value) {
+/// Fills in the type, and what is filled in before anybody owns it.
+pub(super) fn prepare_defaults(kind: &Kind, version: &Version, body: &mut Value) {
     set_type(kind, version, body);
+    if kind.resource == NAMESPACES {
+        let name = metadata::name(body).to_owned();
+        metadata::entry_of(metadata::of(body), "labels")
+            .insert("kubernetes.io/metadata.name".to_owned(), name.into());
+    }
+    if kind.resource == CRDS {
+        crd::default(body);
+    }
+}
+
+/// Drops what a creation can't set, and sets what it always has; nobody owns that.
+pub(super) fn prepare_create(kind: &Kind, version: &Version, body: &mut Value) {
     let keeps_status = kind.resource == NODES || !version.status;
     if !keeps_status && let Some(fields) = body.as_object_mut() {
         fields.shift_remove("status");
@@ -98,17 +110,17 @@ pub(super) fn prepare_create(kind: &Kind, version: &Version, body: &mut Value) {
         }
     }
     if kind.resource == NAMESPACES {
-        let name = metadata::name(body).to_owned();
-        metadata::entry_of(metadata::of(body), "labels")
-            .insert("kubernetes.io/metadata.name".to_owned(), name.into());
-        metadata::entry(body, "spec").insert("finalizers".to_owned(), json!(["kubernetes"]));
+        let spec = metadata::entry(body, "spec");
+        let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(finalizers) = finalizers.as_array_mut()
+            && !finalizers.iter().any(|finalizer| finalizer == "kubernetes")
+        {
+            finalizers.push(json!("kubernetes"));
+        }
         metadata::entry(body, "status").insert("phase".to_owned(), json!("Active"));
     }
     if kind.resource == PODS {
         metadata::entry(body, "status").insert("phase".to_owned(), json!("Pending"));
-    }
-    if kind.resource == CRDS {
-        crd::default(body);
     }
 }
 

@@ -103,13 +103,23 @@ pub fn crd_columns(version: &Value) -> Result<Vec<Column>, (usize, String)> {
         .map(Vec::as_slice)
         .unwrap_or_default();
     if declared.is_empty() {
-        columns.push(Column::age());
+        columns.push(Column {
+            kind: ColumnType::Date,
+            description: CREATED.to_owned(),
+            ..Column::age()
+        });
     }
     for (index, column) in declared.iter().enumerate() {
         columns.push(Column::declared(column).map_err(|why| (index, why))?);
     }
     Ok(columns)
 }
+
+/// The words of a custom resource's age.
+const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is \
+    not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is \
+    represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \
+    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
 /// Returns the table of objects. A watch shows the headings only in its first table.
 pub fn table(
@@ -133,7 +143,7 @@ pub fn table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": meta,
-        "columnDefinitions": definitions,
+        "columnDefinitions": headings.then_some(definitions),
         "rows": rows,
     })
 }
@@ -161,7 +171,12 @@ impl Column {
     fn name() -> Self {
         Self {
             format: "name".to_owned(),
-            description: "Name must be unique within a namespace.".to_owned(),
+            description: "Name must be unique within a namespace. Is required when creating resources, although some \
+                          resources may allow a client to request the generation of an appropriate name automatically. \
+                          Name is primarily intended for creation idempotence and configuration definition. Cannot be \
+                          updated. More info: \
+                          https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+                .to_owned(),
             ..Self::computed("Name", ColumnType::String, 0, |object, _| {
                 metadata::name(object).into()
             })
@@ -195,7 +210,15 @@ impl Column {
             name: text("name"),
             kind: ColumnType::parse(&kind).ok_or_else(|| format!("\"{kind}\" is not a type of columns"))?,
             format: text("format"),
-            description: text("description"),
+            description: match text("description") {
+                none if none.is_empty() => {
+                    format!(
+                        "Custom resource definition column (in JSONPath format): {}",
+                        text("jsonPath")
+                    )
+                }
+                told => told,
+            },
             priority: column["priority"].as_i64().unwrap_or_default(),
             cell: Cell::Path(path),
         })
@@ -332,6 +355,6 @@ mod tests {
     #[test]
     fn later_tables_of_a_watch_have_no_headings() {
         let table = table(&[Column::name()], false, &[], Map::new(), Include::None, now());
-        assert_eq!(table["columnDefinitions"], json!([]));
+        assert_eq!(table["columnDefinitions"], Value::Null);
     }
 }

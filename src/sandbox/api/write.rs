@@ -14,7 +14,7 @@ use super::status::{Cause, Reason, Status};
 use super::strategy::Said;
 use super::{
     Admission, ApiServer, FieldValidation, Object, Patch, Resource, State, Subresource, WriteOptions,
-    metadata, scale, strategy,
+    metadata, object_meta, scale, strategy,
 };
 use crate::sandbox::store::Key;
 
@@ -177,11 +177,16 @@ impl ApiServer {
                 warnings: Vec::new(),
                 said_name: said.name.clone(),
             };
-            let written = run(&mut write)?;
-            Ok(Written {
-                warnings: write.warnings,
-                ..written
-            })
+            match run(&mut write) {
+                Ok(written) => Ok(Written {
+                    warnings: write.warnings,
+                    ..written
+                }),
+                Err(status) => Err(Status {
+                    warnings: write.warnings,
+                    ..status
+                }),
+            }
         })
     }
 }
@@ -200,6 +205,11 @@ struct Write<'a> {
     said_name: String,
 }
 
+/// Returns whether a write is for one version of an object only; 0 is none.
+fn is_conditional(body: &Value) -> bool {
+    !matches!(metadata::text(body, "resourceVersion"), "" | "0")
+}
+
 /// How the owners of fields are found out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owned {
@@ -213,18 +223,16 @@ impl Write<'_> {
     fn create(&mut self, mut body: Value, owned: Owned) -> Result<Written, Status> {
         let (kind, version) = (self.kind, self.version);
         let namespace = self.namespace_of(&body)?.map(str::to_owned);
-        if !metadata::text(&body, "resourceVersion").is_empty() {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Status::new(500, Reason::Unknown, message));
-        }
+        let versioned = is_conditional(&body);
         self.state.generate_name(&mut body);
         self.state
             .identify(kind, namespace.as_deref(), &mut body, self.now);
-        strategy::prepare_create(kind, version, &mut body);
+        strategy::prepare_defaults(kind, version, &mut body);
         version.rules.fill_defaults(&mut body);
         if owned == Owned::ByChange {
             version.rules.own(None, &mut body, version, &self.ownership());
         }
+        strategy::prepare_create(kind, version, &mut body);
         self.admit(Operation::Create, None, &mut body)?;
         self.namespace_lives(namespace.as_deref(), metadata::name(&body))?;
         self.refuse_invalid(None, &body)?;
@@ -232,8 +240,16 @@ impl Write<'_> {
         let key = metadata::key(&body);
         let body = Arc::new(body);
         self.obey(Operation::Create, None, &body)?;
-        if self.state.store.get(&kind.resource, &key).is_some() {
-            return Err(Status::already_exists(&kind.resource, &key.name));
+        if versioned && !self.options.dry_run {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Status::new(500, Reason::Unknown, message));
+        }
+        if let Some(present) = self.state.store.get(&kind.resource, &key) {
+            let mut status = Status::already_exists(&kind.resource, &key.name);
+            if metadata::is_terminating(present) {
+                status.message = format!("object is being deleted: {}", status.message);
+            }
+            return Err(status);
         }
         let object = if self.options.dry_run {
             body
@@ -251,28 +267,17 @@ impl Write<'_> {
     /// Replaces an object with the body of a PUT.
     fn update(&mut self, mut body: Value) -> Result<Written, Status> {
         let kind = self.kind;
+        self.check_fields(&mut body)?;
+        self.check_named(&body)?;
         let key = self.check_identity(&body)?;
         let old = Arc::clone(self.state.existing(kind, &key)?);
-        if metadata::text(&body, "resourceVersion").is_empty() && !kind.unconditional_update {
-            let cause = Cause::invalid_value(
-                "metadata.resourceVersion",
-                &json!(0),
-                "must be specified for an update",
-            );
-            return Err(Status::invalid(
-                kind.group(),
-                &kind.resource.plural,
-                &key.name,
-                vec![cause],
-            ));
-        }
+        self.check_conditional(&body, &key)?;
         let (wanted, present) = (metadata::uid(&body), metadata::uid(&old));
         if !wanted.is_empty() && wanted != present {
             let why =
                 format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}");
             return Err(Status::conflict(&kind.resource, &key.name, &why));
         }
-        self.check_fields(&mut body)?;
         self.replace(&key, &old, body, Owned::ByChange)
     }
 
@@ -281,8 +286,10 @@ impl Write<'_> {
         let old = Arc::clone(self.state.existing(self.kind, &key)?);
         let base = registry::convert(self.kind, &old, &self.version.name);
         let mut body = self.version.rules.patch(&base, patch)?;
-        self.check_identity(&body)?;
         self.check_patched(&mut body)?;
+        self.check_named(&body)?;
+        self.check_identity(&body)?;
+        self.check_conditional(&body, &key)?;
         self.replace(&key, &old, body, Owned::ByChange)
     }
 
@@ -344,7 +351,7 @@ impl Write<'_> {
     fn replace(&mut self, key: &Key, old: &Object, mut body: Value, owned: Owned) -> Result<Written, Status> {
         let (kind, version) = (self.kind, self.version);
         let wanted = metadata::text(&body, "resourceVersion");
-        if !wanted.is_empty() && wanted != metadata::text(old, "resourceVersion") {
+        if is_conditional(&body) && wanted != metadata::text(old, "resourceVersion") {
             return Err(Status::modified(&kind.resource, &key.name));
         }
         restore_identity(&mut body, old);
@@ -391,6 +398,33 @@ impl Write<'_> {
             subresource: self.target.subresource,
             now: self.now,
         }
+    }
+
+    /// Refuses a body without a name.
+    fn check_named(&self, body: &Value) -> Result<(), Status> {
+        if !metadata::name(body).is_empty() {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            self.target.name
+        )))
+    }
+
+    /// Refuses a body without a resourceVersion, if the kind has to have one.
+    fn check_conditional(&self, body: &Value, key: &Key) -> Result<(), Status> {
+        let kind = self.kind;
+        if is_conditional(body) || kind.unconditional_update {
+            return Ok(());
+        }
+        let why = "must be specified for an update";
+        let cause = Cause::invalid_value("metadata.resourceVersion", &json!(0), why);
+        Err(Status::invalid(
+            kind.group(),
+            &kind.resource.plural,
+            &key.name,
+            vec![cause],
+        ))
     }
 
     /// Sees to it that the body is about the object of the request, as far as it says.
@@ -449,10 +483,10 @@ impl Write<'_> {
             Ok(unknown) => unknown,
             Err(why) => return Err(refuse(why)),
         };
-        let unknown: Vec<String> = unknown
-            .iter()
-            .map(|field| format!("unknown field \"{field}\""))
-            .collect();
+        let duplicates = self.options.duplicates.iter();
+        let duplicates = duplicates.map(|field| format!("duplicate field \"{field}\""));
+        let unknown = unknown.iter().map(|field| format!("unknown field \"{field}\""));
+        let unknown: Vec<String> = duplicates.chain(unknown).collect();
         match self.options.field_validation {
             FieldValidation::Strict if !unknown.is_empty() => {
                 return Err(refuse(format!("strict decoding error: {}", unknown.join(", "))));
@@ -542,12 +576,16 @@ impl Write<'_> {
         Ok(())
     }
 
-    fn refuse_invalid(&self, old: Option<&Object>, body: &Value) -> Result<(), Status> {
-        let causes = self
-            .version
-            .rules
-            .validate(self.kind, body, old.map(|old| &**old));
+    fn refuse_invalid(&mut self, old: Option<&Object>, body: &Value) -> Result<(), Status> {
+        let causes = self.version.rules.validate(
+            self.kind,
+            self.version.scale.as_ref(),
+            body,
+            old.map(|old| &**old),
+        );
         if causes.is_empty() {
+            self.warnings
+                .extend(object_meta::warnings(self.kind, body, old.map(|old| &**old)));
             return Ok(());
         }
         Err(Status::invalid(

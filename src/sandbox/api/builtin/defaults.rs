@@ -4,6 +4,40 @@ use serde_json::{Map, Value, json};
 
 use super::BuiltIn;
 
+/// Fields that Go doesn't write when they are zero: those that are no pointers, as far as clients set them.
+pub(super) const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
+    ("apps.v1.DeploymentSpec", &["paused", "minReadySeconds"]),
+    (
+        "apps.v1.DeploymentStatus",
+        &[
+            "availableReplicas",
+            "observedGeneration",
+            "readyReplicas",
+            "replicas",
+            "unavailableReplicas",
+            "updatedReplicas",
+        ],
+    ),
+    ("apps.v1.StatefulSetSpec", &["minReadySeconds"]),
+    ("core.v1.Container", &["stdin", "stdinOnce", "tty", "workingDir"]),
+    ("core.v1.ContainerPort", &["hostIP", "hostPort", "name"]),
+    ("core.v1.EnvVar", &["value"]),
+    (
+        "core.v1.PodSpec",
+        &[
+            "hostIPC",
+            "hostNetwork",
+            "hostPID",
+            "hostname",
+            "nodeName",
+            "serviceAccountName",
+            "subdomain",
+        ],
+    ),
+    ("core.v1.Secret", &["type"]),
+    ("core.v1.VolumeMount", &["readOnly", "subPath"]),
+];
+
 /// Defaults of fields: the type, the field, the value as JSON. A default that stands in a field's own object is filled in
 /// when that object is there.
 #[rustfmt::skip]
@@ -116,12 +150,10 @@ pub(super) fn apply(kind: &BuiltIn, object: &mut Value) {
 
 fn namespace(object: &mut Value) {
     let name = object.pointer("/metadata/name").cloned();
-    if let Some(spec) = ensure(object, &["spec"]) {
-        set_missing(spec, "finalizers", json!(["kubernetes"]));
-    }
     if let Some(status) = ensure(object, &["status"]) {
         set_missing(status, "phase", json!("Active"));
     }
+    ensure(object, &["spec"]);
     if let Some(name) = name
         && let Some(labels) = ensure(object, &["metadata", "labels"])
     {

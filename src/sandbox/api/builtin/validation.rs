@@ -23,8 +23,14 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
         .collect();
     match kind.plural {
         "deployments" | "statefulsets" | "daemonsets" | "replicasets" => workload(object, old, &mut errors),
-        "configmaps" | "secrets" => immutable_data(object, old, &mut errors),
+        "configmaps" | "secrets" => {
+            data_keys(object, &mut errors);
+            immutable_data(object, old, &mut errors);
+        }
         _ => {}
+    }
+    if kind.plural == "secrets" {
+        secret(object, old, &mut errors);
     }
     if kind.plural == "statefulsets" {
         stateful_set(object, old, &mut errors);
@@ -36,6 +42,43 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     const SELECTOR: &str = "/spec/selector";
     let selector = object.pointer(SELECTOR);
     let labels = object.pointer("/spec/template/metadata/labels");
+    // What isn't there at all is told by the schema below the lowest that is.
+    errors.retain(|error| {
+        !matches!(
+            error.field.as_str(),
+            "spec"
+                | "spec.template"
+                | "spec.template.spec"
+                | "spec.selector"
+                | "spec.template.spec.containers"
+        )
+    });
+    if selector.is_none_or(Value::is_null) {
+        errors.push(FieldError::required("spec.selector", ""));
+        let detail = "`selector` does not match template `labels`";
+        let labels = labels.cloned().unwrap_or_default();
+        errors.push(FieldError::invalid(
+            "spec.template.metadata.labels",
+            labels,
+            detail,
+        ));
+    }
+    let containers = object
+        .pointer("/spec/template/spec/containers")
+        .and_then(Value::as_array);
+    if containers.is_none_or(Vec::is_empty) {
+        errors.push(FieldError::required("spec.template.spec.containers", ""));
+    }
+    for list in ["initContainers", "containers"] {
+        let pod = object.pointer("/spec/template/spec");
+        let containers = pod.and_then(|pod| pod.get(list)).and_then(Value::as_array);
+        for (index, container) in containers.into_iter().flatten().enumerate() {
+            if container.get("image").is_none_or(|image| image == "") {
+                let path = format!("spec.template.spec.{list}[{index}].image");
+                errors.push(FieldError::required(path, ""));
+            }
+        }
+    }
     if let Some(selector) = selector.filter(|selector| !selector.is_null()) {
         if selector.as_object().is_some_and(Map::is_empty) {
             let detail = "empty selector is invalid for deployment";
@@ -43,7 +86,7 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         }
         let matches = Selector::from_label_selector(selector).is_ok_and(|selector| selector.matches(labels));
         if !matches {
-            let labels = labels.cloned().unwrap_or_else(|| Value::Object(Map::new()));
+            let labels = labels.cloned().unwrap_or_default();
             let detail = "`selector` does not match template `labels`";
             errors.push(FieldError::invalid(
                 "spec.template.metadata.labels",
@@ -51,6 +94,11 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
                 detail,
             ));
         }
+    }
+    let strategy = object.pointer("/spec/strategy").unwrap_or(&Value::Null);
+    if strategy["type"] == "Recreate" && !strategy["rollingUpdate"].is_null() {
+        let detail = "may not be specified when strategy `type` is 'Recreate'";
+        errors.push(FieldError::forbidden("spec.strategy.rollingUpdate", detail));
     }
     if let Some(replicas) = object
         .pointer("/spec/replicas")
@@ -98,6 +146,56 @@ fn stateful_set(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError
              'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
         ));
     }
+}
+
+const DATA_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+    'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+
+/// Checks that keys can be names of files.
+fn data_keys(object: &Value, errors: &mut Vec<FieldError>) {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let keys = |field: &str| {
+        object
+            .get(field)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(Map::keys)
+    };
+    for field in ["data", "binaryData"] {
+        for key in keys(field) {
+            let path = format!("{field}[{key}]");
+            if key.is_empty() || !key.bytes().all(plain) {
+                errors.push(FieldError::invalid(path.clone(), key.as_str(), DATA_KEY));
+            }
+            if field == "data" && keys("binaryData").any(|other| other == key) {
+                errors.push(FieldError::invalid(
+                    path,
+                    key.as_str(),
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+    }
+}
+
+/// Checks that a secret has what its type says.
+fn secret(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let kind = object.get("type").cloned().unwrap_or_default();
+    if old.is_some_and(|old| old.get("type") != object.get("type")) {
+        errors.push(FieldError::invalid("type", kind.clone(), "field is immutable"));
+    }
+    let data = object.get("data");
+    let has = |key: &str| data.and_then(|data| data.get(key)).is_some();
+    let required: &[&str] = match kind.as_str() {
+        Some("kubernetes.io/tls") => &["tls.crt", "tls.key"],
+        Some("kubernetes.io/dockerconfigjson") => &[".dockerconfigjson"],
+        Some("kubernetes.io/dockercfg") => &[".dockercfg"],
+        Some("kubernetes.io/ssh-auth") => &["ssh-privatekey"],
+        Some("kubernetes.io/basic-auth") if !has("username") && !has("password") => &["username", "password"],
+        _ => &[],
+    };
+    let missing = required.iter().filter(|key| !has(key));
+    errors.extend(missing.map(|key| FieldError::required(format!("data[{key}]"), "")));
 }
 
 fn immutable_data(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
@@ -170,7 +268,8 @@ mod tests {
             told("deployments", &bare, None),
             [
                 "spec.template.spec.containers[0].name: Required value",
-                "spec.selector: Required value"
+                "spec.selector: Required value",
+                "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
             ]
         );
     }

@@ -13,10 +13,9 @@ use tower::BoxError;
 
 use super::super::registry::{Kind, NAMESPACES, Version};
 use super::super::status::{Details, Status};
-use super::super::table::Include;
 use super::super::write::{Target, Written};
 use super::super::{ApiServer, Clock, Patch, Resource, Subresource, metadata, scale};
-use super::negotiate::{self, Accept};
+use super::negotiate::{self, Accept, Form};
 use super::query::Query;
 use super::respond::{self, Answer};
 use super::route::{self, Place, Route};
@@ -63,6 +62,7 @@ impl Call<'_> {
 
     pub(super) async fn answer(self, cut: BoxFuture<'static, ()>) -> Response<Body> {
         let route = route::parse(self.request.uri().path());
+        let yaml = Accept::parse(self.request.headers()).prefers_yaml();
         if let Route::Objects(place) = &route
             && let Some(handler) = self.aggregated(place)
         {
@@ -77,7 +77,7 @@ impl Call<'_> {
             }
             other => discovery::answer(self.server, &other, self.request.headers()),
         };
-        answered.unwrap_or_else(|status| respond::refusal(&status))
+        answered.unwrap_or_else(|status| respond::refusal_as(&status, yaml))
     }
 
     /// Returns the handler of a request that no served kind answers.
@@ -98,7 +98,7 @@ impl Call<'_> {
         let resource = place.resource();
         let kind = self.server.kind(&resource);
         let Some(kind) = kind.filter(|kind| kind.served(&place.version).is_some()) else {
-            let known_group = self.server.builds_in(&place.group, &place.version);
+            let known_group = place.group.is_empty() || self.server.builds_in(&place.group, &place.version);
             let nothing = || respond::text(StatusCode::NOT_FOUND, "404 page not found\n");
             return if known_group {
                 Err(Status::no_such_resource())
@@ -109,23 +109,35 @@ impl Call<'_> {
         let Some(version) = kind.served(&place.version) else {
             return Err(Status::no_such_resource());
         };
-        let query = Query::parse(self.request.uri())?;
+        let accept = Accept::parse(self.request.headers());
+        // A real server's router of built-in kinds looks at this before its handlers look at anything.
+        if !kind.custom {
+            let streams = *self.request.method() == Method::GET && place.name.is_none();
+            accept.check_router(streams)?;
+        }
         let on = On {
             subresource: subresource_of(&kind, version, place)?,
-            include: query.include_object()?,
             clock: &self.server.inner.clock,
-            query,
-            accept: Accept::parse(self.request.headers()),
+            query: Query::parse(self.request.uri())?,
+            accept,
             resource,
             kind: &kind,
             version,
             place,
         };
         if kind.namespaced && place.namespace.is_none() && place.name.is_some() {
-            return Err(Status::no_such_resource());
+            return if kind.custom {
+                Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"))
+            } else {
+                Err(Status::no_such_resource())
+            };
         }
         let collection = place.name.is_none();
         let whole = !kind.namespaced || place.namespace.is_some();
+        let reads = matches!(*self.request.method(), Method::GET | Method::HEAD);
+        if kind.custom && !whole && !reads {
+            return Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"));
+        }
         match *self.request.method() {
             Method::GET if collection && on.query.flag("watch") => self.watch(&on, cut),
             Method::GET => self.read(&on),
@@ -134,11 +146,25 @@ impl Call<'_> {
             Method::PATCH if !collection => self.patch(&on),
             Method::DELETE if !collection && on.subresource.is_none() => self.delete(&on),
             Method::DELETE if collection && whole && on.resource != NAMESPACES => self.delete_collection(&on),
+            Method::PUT | Method::PATCH if kind.custom => Err(Status::bad_request("name must be provided")),
+            _ if kind.custom => Err(Status::not_supported(&on.resource, self.action())),
             _ => Err(Status::method_not_allowed()),
         }
     }
 
+    /// Returns the verb that a method stands for; others stand for none.
+    fn action(&self) -> &'static str {
+        match *self.request.method() {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => "",
+        }
+    }
+
     fn read(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        on.check_accept()?;
         let Some(name) = &on.place.name else {
             let list = self
                 .server
@@ -155,26 +181,47 @@ impl Call<'_> {
     }
 
     fn create(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
-        let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
-        let options = on
+        on.check_accept()?;
+        let mut options = on
             .query
             .write_options("CreateOptions", self.manager(), &self.user)?;
+        let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
+        options.duplicates = body.duplicates;
+        let body = body.object;
         on.written(&self.server.create_at(on.target(), body, &options)?)
     }
 
     fn update(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
-        let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
-        let options = on
+        on.check_accept()?;
+        let mut options = on
             .query
             .write_options("UpdateOptions", self.manager(), &self.user)?;
+        let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
+        options.duplicates = body.duplicates;
+        let body = body.object;
         on.written(&self.server.update_at(on.target(), body, &options)?)
     }
 
     fn patch(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
-        let patch = negotiate::patch(self.request.headers(), self.request.body(), on.kind)?;
+        negotiate::check_patch_type(self.request.headers(), on.kind)?;
+        on.check_accept()?;
         let mut options = on
             .query
             .write_options("PatchOptions", self.manager(), &self.user)?;
+        let patch = match negotiate::patch(self.request.headers(), self.request.body(), on.kind) {
+            Ok((patch, duplicates)) => {
+                options.duplicates = duplicates;
+                patch
+            }
+            // A patch is read once there is something to patch.
+            Err(status) => {
+                let name = on.place.name.as_deref().unwrap_or_default();
+                if !negotiate::is_apply(self.request.headers()) {
+                    self.server.get(&on.resource, on.place.namespace(), name)?;
+                }
+                return Err(status);
+            }
+        };
         if matches!(patch, Patch::Apply(_)) && on.query.get("fieldManager").is_none() {
             options.manager.clear();
         }
@@ -182,6 +229,7 @@ impl Call<'_> {
     }
 
     fn delete(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
+        on.check_accept()?;
         let options = on.query.delete_options(self.request.body(), &self.user)?;
         let name = on.place.name.as_deref().unwrap_or_default();
         let deleted = self
@@ -250,17 +298,29 @@ struct On<'a> {
     subresource: Option<Subresource>,
     query: Query,
     accept: Accept,
-    include: Include,
     clock: &'a Clock,
 }
 
 impl On<'_> {
+    /// Refuses a client that takes no form in which this could be answered.
+    fn check_accept(&self) -> Result<(), Status> {
+        self.accept
+            .choose(&[
+                Form::Json,
+                Form::Yaml,
+                Form::Table,
+                Form::Partial,
+                Form::PartialList,
+            ])
+            .map(drop)
+    }
+
     fn answer(&self) -> Answer<'_> {
         Answer {
             kind: self.kind,
             version: self.version,
             accept: &self.accept,
-            include: self.include,
+            query: &self.query,
             clock: self.clock,
         }
     }
@@ -305,6 +365,10 @@ fn subresource_of(kind: &Kind, version: &Version, place: &Place) -> Result<Optio
         Some("status") if version.status => Ok(Some(Subresource::Status)),
         Some("scale") if version.scale.is_some() => Ok(Some(Subresource::Scale)),
         Some("finalize") if kind.resource == NAMESPACES => Ok(Some(Subresource::Finalize)),
+        Some(_) if kind.custom => {
+            let name = place.name.as_deref().unwrap_or_default();
+            Err(Status::not_found(&kind.resource, name))
+        }
         Some(_) => Err(Status::no_such_resource()),
     }
 }

@@ -4,8 +4,9 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 
 use super::super::registry::Kind;
-use super::super::status::{Reason, Status};
+use super::super::status::{Details, Reason, Status};
 use super::super::{Patch, metadata};
+use super::duplicates::duplicates;
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +27,27 @@ pub(super) enum Form {
 #[derive(Clone, Debug)]
 pub(super) struct Accept {
     forms: Vec<Form>,
+    /// The media types without their parameters, as a router sees them.
+    bare: Vec<String>,
 }
+
+/// What a real server can write.
+const WRITTEN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Accept {
     pub(super) fn parse(headers: &HeaderMap) -> Self {
-        let Some(accept) = headers
+        let accept = headers
             .get(header::ACCEPT)
-            .and_then(|accept| accept.to_str().ok())
-        else {
-            return Self {
-                forms: vec![Form::Json],
-            };
-        };
+            .and_then(|accept| accept.to_str().ok());
+        let accept = accept.filter(|accept| !accept.is_empty()).unwrap_or("*/*");
+        let mut clauses: Vec<Clause<'_>> = accept.split(',').filter_map(Clause::parse).collect();
+        sort(&mut clauses);
         Self {
-            forms: accept.split(',').filter_map(form).collect(),
+            forms: clauses.iter().filter_map(Clause::form).collect(),
+            bare: accept
+                .split(',')
+                .map(|range| before(range, ';').trim().to_owned())
+                .collect(),
         }
     }
 
@@ -47,66 +55,166 @@ impl Accept {
     pub(super) fn choose(&self, available: &[Form]) -> Result<Form, Status> {
         let found = self.forms.iter().find(|form| available.contains(form));
         found.copied().ok_or_else(|| {
-            let message =
-                "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml";
-            Status::new(406, Reason::NotAcceptable, message)
+            Status::not_acceptable(format!("only the following media types are accepted: {WRITTEN}"))
         })
+    }
+
+    /// Returns whether a refusal goes out as YAML.
+    pub(super) fn prefers_yaml(&self) -> bool {
+        self.forms.first() == Some(&Form::Yaml)
+    }
+
+    /// Refuses what the router of built-in kinds refuses: it knows neither parameters nor `application/*`.
+    pub(super) fn check_router(&self, streams: bool) -> Result<(), Status> {
+        let known =
+            |range: &String| matches!(range.as_str(), "*/*" | "application/json" | "application/yaml");
+        if self.bare.iter().any(known) {
+            return Ok(());
+        }
+        let streams = if streams {
+            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        } else {
+            ""
+        };
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {WRITTEN}{streams}");
+        Err(Status::not_acceptable(message).with_details(Details::default()))
     }
 }
 
-fn form(range: &str) -> Option<Form> {
-    let mut parts = range.split(';').map(str::trim);
-    let media_type = parts.next().unwrap_or_default();
-    let shape = parts.find_map(|parameter| parameter.strip_prefix("as="));
-    match (media_type, shape) {
-        ("application/json", Some("Table")) => Some(Form::Table),
-        ("application/json", Some("PartialObjectMetadata")) => Some(Form::Partial),
-        ("application/json", Some("PartialObjectMetadataList")) => Some(Form::PartialList),
-        ("application/json", Some("APIGroupDiscoveryList")) => Some(Form::Discovery),
-        ("application/json" | "*/*" | "application/*" | "", None) => Some(Form::Json),
-        ("application/yaml", None) => Some(Form::Yaml),
-        _ => None,
+/// One media range of an `Accept` header.
+struct Clause<'a> {
+    media: (&'a str, &'a str),
+    quality: f64,
+    parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Clause<'a> {
+    fn parse(range: &'a str) -> Option<Self> {
+        let mut parts = range.split(';').map(str::trim);
+        let media = match parts.next()?.split_once('/') {
+            Some(media) => media,
+            None if range.trim() == "*" => ("*", "*"),
+            None => return None,
+        };
+        let pairs = parts.filter_map(|part| part.split_once('='));
+        let (qualities, parameters): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| *name == "q");
+        let quality = qualities
+            .first()
+            .map_or(1.0, |(_, value)| value.parse().unwrap_or_default());
+        Some(Self {
+            media,
+            quality,
+            parameters,
+        })
     }
+
+    fn form(&self) -> Option<Form> {
+        let parameter = |wanted: &str| {
+            let found = self.parameters.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| *value).unwrap_or_default()
+        };
+        let shape = (parameter("as"), parameter("g"), parameter("v"));
+        match (self.media, shape) {
+            (("application", "json" | "*") | ("*", "*"), ("", "", "")) => Some(Form::Json),
+            (("application", "yaml"), ("", "", "")) => Some(Form::Yaml),
+            (("application", "json"), (shape, "meta.k8s.io", "v1" | "v1beta1")) => match shape {
+                "Table" => Some(Form::Table),
+                "PartialObjectMetadata" => Some(Form::Partial),
+                "PartialObjectMetadataList" => Some(Form::PartialList),
+                _ => None,
+            },
+            (("application", "json"), ("APIGroupDiscoveryList", ..)) => Some(Form::Discovery),
+            _ => None,
+        }
+    }
+
+    /// The order of a real server's parser, which is none: a lower quality may come first.
+    fn precedes(&self, other: &Self) -> bool {
+        self.quality > other.quality
+            || (self.media.0 != "*" && other.media.0 == "*")
+            || (self.media.1 != "*" && other.media.1 == "*")
+    }
+}
+
+/// Sorts by insertion, as a real server does with few clauses.
+fn sort(clauses: &mut [Clause<'_>]) {
+    for end in 1..clauses.len() {
+        for place in (1..=end).rev() {
+            if !clauses[place].precedes(&clauses[place - 1]) {
+                break;
+            }
+            clauses.swap(place, place - 1);
+        }
+    }
+}
+
+fn before(text: &str, end: char) -> &str {
+    text.split(end).next().unwrap_or_default()
+}
+
+/// What a client sent.
+pub(super) struct Sent {
+    pub object: Value,
+    /// The fields that stood there twice.
+    pub duplicates: Vec<String>,
 }
 
 /// Reads the object that a client sends.
-pub(super) fn body(headers: &HeaderMap, body: &[u8], kind: &Kind) -> Result<Value, Status> {
+pub(super) fn body(headers: &HeaderMap, body: &[u8], kind: &Kind) -> Result<Sent, Status> {
     let object = match media_type(headers) {
         "" | "application/json" => serde_json::from_slice(body).map_err(|error| unreadable(kind, &error))?,
-        "application/yaml" | "text/yaml" => yaml(body).map_err(|error| unreadable(kind, &error))?,
-        _ => {
-            return Err(Status::unsupported_media_type(&[
-                "application/json",
-                "application/yaml",
-            ]));
-        }
+        "application/yaml" => yaml(body).map_err(|error| unreadable(kind, &error))?,
+        _ => return Err(unsupported(WRITTEN)),
     };
-    object_only(object, kind)
+    Ok(Sent {
+        object: object_only(object, kind)?,
+        duplicates: duplicates(body),
+    })
 }
 
-/// Reads the patch that a client sends.
-pub(super) fn patch(headers: &HeaderMap, body: &[u8], kind: &Kind) -> Result<Patch, Status> {
+/// Refuses a patch in a language that the kind doesn't have.
+pub(super) fn check_patch_type(headers: &HeaderMap, kind: &Kind) -> Result<(), Status> {
+    match media_type(headers) {
+        "application/json-patch+json" | "application/merge-patch+json" | "application/apply-patch+yaml" => {
+            Ok(())
+        }
+        "application/strategic-merge-patch+json" if !kind.custom => Ok(()),
+        _ if kind.custom => Err(unsupported(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        )),
+        _ => Err(
+            Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
+                .with_details(Details::default()),
+        ),
+    }
+}
+
+/// Returns whether the patch is an apply, which may also create.
+pub(super) fn is_apply(headers: &HeaderMap) -> bool {
+    media_type(headers) == "application/apply-patch+yaml"
+}
+
+/// Reads the patch that a client sends, and tells which fields stand in it twice.
+pub(super) fn patch(headers: &HeaderMap, body: &[u8], kind: &Kind) -> Result<(Patch, Vec<String>), Status> {
+    check_patch_type(headers, kind)?;
     let undecodable =
         |error: &dyn std::fmt::Display| Status::bad_request(format!("error decoding patch: {error}"));
     let json = || serde_json::from_slice(body).map_err(|error| undecodable(&error));
-    match media_type(headers) {
-        "application/json-patch+json" => json().map(Patch::Json),
-        "application/merge-patch+json" => json().map(Patch::Merge),
-        "application/strategic-merge-patch+json" if !kind.custom => json().map(Patch::Strategic),
-        "application/apply-patch+yaml" => {
-            let configuration = yaml(body).map_err(|error| undecodable(&error))?;
-            object_only(configuration, kind).map(Patch::Apply)
+    let patch = match media_type(headers) {
+        "application/json-patch+json" => Patch::Json(json()?),
+        "application/merge-patch+json" => Patch::Merge(json()?),
+        "application/strategic-merge-patch+json" => Patch::Strategic(json()?),
+        _ => {
+            let configuration =
+                yaml(body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+            Patch::Apply(configuration)
         }
-        "application/strategic-merge-patch+json" => Err(Status::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/apply-patch+yaml",
-        ])),
-        _ => Err(
-            Status::new(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
-                .with_details(super::super::status::Details::default()),
-        ),
-    }
+    };
+    Ok((patch, duplicates(body)))
+}
+
+fn unsupported(accepted: &str) -> Status {
+    Status::unsupported_media_type(&accepted.split(", ").collect::<Vec<_>>())
 }
 
 fn yaml(body: &[u8]) -> Result<Value, serde_yaml::Error> {

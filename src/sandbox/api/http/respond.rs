@@ -11,10 +11,11 @@ use tower::BoxError;
 
 use super::super::registry::{self, Kind, Version};
 use super::super::status::Status;
-use super::super::table::{Include, partial, table};
+use super::super::table::{partial, table};
 use super::super::write::Written;
 use super::super::{Clock, Event, EventKind, List, Object};
 use super::negotiate::{Accept, Form};
+use super::query::Query;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
@@ -25,8 +26,7 @@ pub(super) struct Answer<'a> {
     pub kind: &'a Arc<Kind>,
     pub version: &'a Version,
     pub accept: &'a Accept,
-    /// How much of the objects a table carries.
-    pub include: Include,
+    pub query: &'a Query,
     pub clock: &'a Clock,
 }
 
@@ -44,14 +44,21 @@ pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -
 impl Answer<'_> {
     pub(super) fn object(&self, code: StatusCode, object: &Object) -> Result<Response<Body>, Status> {
         let object = registry::convert(self.kind, object, &self.version.name);
-        match self
-            .accept
-            .choose(&[Form::Json, Form::Yaml, Form::Table, Form::Partial])?
-        {
+        match self.accept.choose(&[
+            Form::Json,
+            Form::Yaml,
+            Form::Table,
+            Form::Partial,
+            Form::PartialList,
+        ])? {
             Form::Table => {
                 let revision = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-                encode(code, Form::Json, &self.table(&[&object], map(revision)))
+                encode(code, Form::Json, &self.table(&[&object], map(revision))?)
             }
+            Form::PartialList => Err(Status::not_acceptable(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                self.go_type("")
+            ))),
             Form::Partial => encode(code, Form::Json, &partial(&object)),
             form => encode(code, form, &*object),
         }
@@ -76,9 +83,19 @@ impl Answer<'_> {
     }
 
     pub(super) fn list(&self, list: &List) -> Result<Response<Body>, Status> {
-        let form = self
-            .accept
-            .choose(&[Form::Json, Form::Yaml, Form::Table, Form::PartialList])?;
+        let form = self.accept.choose(&[
+            Form::Json,
+            Form::Yaml,
+            Form::Table,
+            Form::Partial,
+            Form::PartialList,
+        ])?;
+        if form == Form::Partial {
+            return Err(Status::not_acceptable(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                self.go_type("List")
+            )));
+        }
         let items: Vec<Object> = list
             .items
             .iter()
@@ -86,7 +103,9 @@ impl Answer<'_> {
             .collect();
         let mut meta = Map::new();
         meta.insert("resourceVersion".to_owned(), json!(list.revision.to_string()));
-        if let Some(token) = &list.continue_token {
+        let typed = matches!(form, Form::Json | Form::Yaml) && self.kind.custom;
+        // Lists of custom resources show it always.
+        if let Some(token) = list.continue_token.as_deref().or(typed.then_some("")) {
             meta.insert("continue".to_owned(), json!(token));
         }
         if let Some(remaining) = list.remaining {
@@ -94,10 +113,16 @@ impl Answer<'_> {
         }
         if form == Form::Table {
             let items: Vec<&Value> = items.iter().map(|item| &**item).collect();
-            return encode(StatusCode::OK, Form::Json, &self.table(&items, meta));
+            return encode(StatusCode::OK, Form::Json, &self.table(&items, meta)?);
         }
         if form == Form::PartialList {
             let items: Vec<Value> = items.iter().map(|item| partial(item)).collect();
+            // As Go writes a list that was never made.
+            let items = if items.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(items)
+            };
             let list = json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1",
@@ -122,15 +147,30 @@ impl Answer<'_> {
         encode(StatusCode::OK, form, &document)
     }
 
-    fn table(&self, objects: &[&Value], meta: Map<String, Value>) -> Value {
-        table(
+    /// Returns the name of the Go type of an answer, as messages have it.
+    fn go_type(&self, list: &str) -> String {
+        let (group, kind) = (self.kind.group(), &self.kind.kind);
+        let room = if group.is_empty() {
+            "core"
+        } else {
+            group.split('.').next().unwrap_or_default()
+        };
+        match (self.kind.custom, list) {
+            (true, "") => "*unstructured.Unstructured".to_owned(),
+            (true, list) => format!("*unstructured.Unstructured{list}"),
+            (false, list) => format!("*{room}.{kind}{list}"),
+        }
+    }
+
+    fn table(&self, objects: &[&Value], meta: Map<String, Value>) -> Result<Value, Status> {
+        Ok(table(
             &self.version.rules.columns,
             true,
             objects,
             meta,
-            self.include,
+            self.query.include_object()?,
             (self.clock)(),
-        )
+        ))
     }
 
     /// Returns how to write the events of a watch.
@@ -140,7 +180,11 @@ impl Answer<'_> {
         let form = self
             .accept
             .choose(&[Form::Json, Form::Table, Form::Partial, Form::PartialList])?;
-        let (kind, version, include) = (Arc::clone(self.kind), self.version.name.clone(), self.include);
+        let (kind, version, include) = (
+            Arc::clone(self.kind),
+            self.version.name.clone(),
+            self.query.include_object()?,
+        );
         let columns = Arc::clone(&self.version.rules.columns);
         let clock = Arc::clone(self.clock);
         let mut headings = true;
@@ -174,9 +218,16 @@ impl Answer<'_> {
 }
 
 pub(super) fn refusal(status: &Status) -> Response<Body> {
+    refusal_as(status, false)
+}
+
+/// Answers with a refusal in JSON or in YAML.
+pub(super) fn refusal_as(status: &Status, yaml: bool) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = encode(code, Form::Json, &status.to_json())
+    let form = if yaml { Form::Yaml } else { Form::Json };
+    let response = encode(code, form, &status.to_json())
         .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "a status could not be written"));
+    let mut response = with_warnings(response, &status.warnings);
     let seconds = status
         .details
         .as_ref()

@@ -257,7 +257,12 @@ fn checks(source: &Map<String, Value>, path: &str, errors: &mut Errors) -> Check
         min_length: count(source, "minLength"),
         max_length: count(source, "maxLength"),
         pattern: pattern(source, path, errors),
-        format: source.get("format").and_then(Value::as_str).map(str::to_owned),
+        // A format that a real server doesn't know says nothing.
+        format: source
+            .get("format")
+            .and_then(Value::as_str)
+            .filter(|format| !matches!(*format, "uint8" | "uint16" | "uint32" | "uint64"))
+            .map(str::to_owned),
         min_items: count(source, "minItems"),
         max_items: count(source, "maxItems"),
         unique_items: flag(source, "uniqueItems"),
@@ -362,6 +367,7 @@ fn definition_node(source: &Value, resolve: &mut dyn FnMut(&str) -> Arc<Schema>)
     let mut schema = Schema {
         kind: json_type(source, "", &mut ignored),
         int_or_string: format == Some("int-or-string"),
+        omit_zero: flag(source, super::OMIT_ZERO),
         list: list_type(source),
         atomic_map: source.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
         patch: patch_strategy(source),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{JsonType, Schema};
+use super::{Child, JsonType, Schema};
 
 impl Schema {
     /// Returns why a Go decoder would refuse the object, if it would:
@@ -30,13 +30,24 @@ impl Schema {
         }
         let owner = self.type_name.as_deref().unwrap_or(owner);
         match value {
+            Value::String(text) if self.is_bytes() => {
+                let decodes = openssl::base64::decode_block(text).is_ok();
+                (!decodes).then(|| "illegal base64 data at input byte 0".to_owned())
+            }
             Value::Object(fields) => fields.iter().find_map(|(name, value)| {
                 let path = if path.is_empty() {
                     name.clone()
                 } else {
                     format!("{path}.{name}")
                 };
-                self.child(name).schema()?.decode_error_at(value, owner, &path)
+                match self.child(name) {
+                    Child::Declared(schema) => schema.decode_error_at(value, owner, &path),
+                    // A decoder doesn't tell the key of a map.
+                    Child::Element(schema) => {
+                        schema.decode_error_at(value, owner, &path[..path.len() - name.len() - 1])
+                    }
+                    Child::Untyped | Child::Undeclared => None,
+                }
             }),
             Value::Array(items) => {
                 let schema = self.items.as_deref()?;
@@ -64,6 +75,10 @@ impl Schema {
         }
     }
 
+    fn is_bytes(&self) -> bool {
+        self.checks.format.as_deref() == Some("byte")
+    }
+
     /// Whether this is a `resource.Quantity`, which may be written as a number.
     pub(in super::super) fn is_quantity(&self) -> bool {
         self.type_name.as_deref() == Some("Quantity")
@@ -83,6 +98,7 @@ impl Schema {
             (Some(JsonType::Integer), _) => format.unwrap_or("int").to_owned(),
             (Some(JsonType::Number), _) => "float64".to_owned(),
             (Some(JsonType::Boolean), _) => "bool".to_owned(),
+            (Some(JsonType::String), None) if self.is_bytes() => "[]uint8".to_owned(),
             (Some(JsonType::String), None) => "string".to_owned(),
             (None, _) => "intstr.IntOrString".to_owned(),
         }

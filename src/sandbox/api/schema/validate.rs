@@ -13,7 +13,80 @@ impl Schema {
         self.validate_at(object, old, "")
     }
 
+    /// Validates an object but for its rules.
+    pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = self.check_values(object, old, "");
+        self.embedded(object, "", &mut errors);
+        errors
+    }
+
+    /// Runs the rules of a schema on an object that is valid otherwise.
+    pub fn check_rules(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        self.run_rules(object, old, false, "", &mut errors);
+        errors
+    }
+
+    /// Returns whether there is a rule anywhere in the schema.
+    pub fn has_rules(&self) -> bool {
+        let element = match &self.additional {
+            Additional::Of(schema) => Some(schema),
+            _ => None,
+        };
+        !self.rules.is_empty()
+            || self
+                .properties
+                .values()
+                .chain(&self.items)
+                .chain(element)
+                .any(|schema| schema.has_rules())
+    }
+
+    /// Checks that embedded objects say what they are.
+    fn embedded(&self, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
+        match value {
+            Value::Object(fields) => {
+                if self.embedded {
+                    for name in ["apiVersion", "kind"] {
+                        if fields.get(name).is_none_or(|value| value == "") {
+                            errors.push(FieldError::required(join(path, name), ""));
+                        }
+                    }
+                }
+                let version = fields
+                    .get("apiVersion")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default();
+                if self.embedded && version.matches('/').count() > 1 {
+                    let detail = format!("unexpected GroupVersion string: {version}");
+                    errors.push(FieldError::invalid(join(path, "apiVersion"), version, detail));
+                }
+                for (name, value) in fields {
+                    if let Some(schema) = self.child(name).schema() {
+                        schema.embedded(value, &join(path, name), errors);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for (index, item) in items.iter().enumerate() {
+                    schema.embedded(item, &format!("{path}[{index}]"), errors);
+                }
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn validate_at(&self, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
+        let mut errors = self.check_values(value, old, path);
+        // Rules may rely on what the schema says: they run on values that are valid otherwise.
+        if errors.is_empty() {
+            self.run_rules(value, old, false, path, &mut errors);
+        }
+        errors
+    }
+
+    fn check_values(&self, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
         let mut errors = self.outcome(value, old, path).errors;
         let mut repeated = Vec::new();
         if let Some(old) = old {
@@ -21,10 +94,6 @@ impl Schema {
         }
         if repeated.is_empty() {
             self.unique_items(value, path, &mut errors);
-        }
-        // Rules may rely on what the schema says: they run on values that are valid otherwise.
-        if errors.is_empty() {
-            self.run_rules(value, old, false, path, &mut errors);
         }
         errors
     }
@@ -311,6 +380,10 @@ impl Schema {
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields {
+                    // Metadata has checks of its own.
+                    if name == "metadata" && (path.is_empty() || self.embedded) {
+                        continue;
+                    }
                     if let Some(property) = self.properties.get(name) {
                         property.unique_items(value, &join(path, name), errors);
                     } else if let Additional::Of(schema) = &self.additional {

@@ -1,8 +1,8 @@
 //! What a schema does to a value before it is validated: nulls, defaults, pruning.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{Child, Schema};
+use super::{Additional, Child, Schema};
 
 impl Schema {
     /// Fills in defaults, also where a null stands that the schema doesn't allow.
@@ -73,6 +73,44 @@ impl Schema {
         }
     }
 
+    /// Drops maps and lists that are empty, as the encoder of Go types does with all but required ones.
+    pub fn drop_empty(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, value| {
+                    let Some(schema) = self.properties.get(name) else {
+                        return true;
+                    };
+                    if schema.omit_zero
+                        && (value == &json!(0) || value == &json!("") || value == &json!(false))
+                    {
+                        return false;
+                    }
+                    let required = self.checks.required.contains(name);
+                    let is_map =
+                        schema.properties.is_empty() && matches!(schema.additional, Additional::Of(_));
+                    match value {
+                        Value::Object(fields) => !(is_map && fields.is_empty()),
+                        Value::Array(items) => required || !items.is_empty(),
+                        _ => true,
+                    }
+                });
+                for (name, value) in fields {
+                    if let Some(schema) = self.child(name).schema() {
+                        schema.drop_empty(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.drop_empty(item);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Drops the fields that the schema doesn't know and returns their paths, sorted: `spec.foo`, `spec.list[0].bar`.
     pub fn prune(&self, value: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
@@ -126,10 +164,31 @@ impl Schema {
     }
 }
 
+/// Writes whole numbers without a fraction, as Go does.
+pub fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            // Within this all whole numbers are exact.
+            const EXACT: f64 = 9_007_199_254_740_992.0;
+            let float = number
+                .as_f64()
+                .filter(|float| float.fract() == 0.0 && float.abs() < EXACT);
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "it is whole and within the bounds"
+            )]
+            if let Some(float) = float {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn schema() -> Schema {

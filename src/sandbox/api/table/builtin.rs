@@ -158,8 +158,8 @@ const TABLES: &[Table] = &[
     ]),
     (("apps", "deployments"), &[
         READY_OF_WANTED,
-        ("Up-to-date", Integer, 0, At("/status/updatedReplicas")),
-        ("Available", Integer, 0, At("/status/availableReplicas")),
+        ("Up-to-date", String, 0, By(|object, _| object["status"]["updatedReplicas"].as_i64().unwrap_or(0).into())),
+        ("Available", String, 0, By(|object, _| object["status"]["availableReplicas"].as_i64().unwrap_or(0).into())),
         AGE, CONTAINERS, IMAGES, SELECTOR,
     ]),
     (("apps", "statefulsets"), &[READY_OF_WANTED, AGE, CONTAINERS, IMAGES]),
