@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::discovery::ApiResource;
 
 use super::connect::Cluster;
+use super::object::segment;
 use super::{Error, Result};
 use crate::name::Gvk;
 
@@ -68,6 +69,33 @@ impl Discovery {
             _ => self.ask(cluster, &api_version).await?,
         };
         Ok(find(Some(&kinds), gvk).map_or(Lookup::NotServed, Lookup::Served))
+    }
+
+    /// Returns how a kind is served of which only the group is known: in the version that the server prefers.
+    pub async fn find(&self, cluster: &Cluster, group: &str, kind: &str) -> Result<Lookup> {
+        if group.is_empty() {
+            return self.lookup(cluster, &Gvk::new("v1", kind)).await;
+        }
+        let path = format!("/apis/{}", segment(group)?);
+        let request = Request::get(&path)
+            .body(Vec::new())
+            .map_err(|_invalid| Error::BadName(group.to_owned()))?;
+        let call = format!("cannot find out which versions {group} has");
+        let answer = match cluster.send(&call, request).await {
+            Ok(answer) => answer,
+            Err(error) if error.code() == 404 => return Ok(Lookup::NotServed),
+            Err(error) => return Err(error),
+        };
+        let preferred = answer["preferredVersion"]["groupVersion"].as_str();
+        let others = answer["versions"].as_array().into_iter().flatten();
+        let others = others.filter_map(|version| version["groupVersion"].as_str());
+        for api_version in preferred.into_iter().chain(others) {
+            let found = self.lookup(cluster, &Gvk::new(api_version, kind)).await?;
+            if matches!(found, Lookup::Served(_)) {
+                return Ok(found);
+            }
+        }
+        Ok(Lookup::NotServed)
     }
 
     /// Returns what is known of a kind, without asking.

@@ -5,8 +5,10 @@
 //! asked, and is the only thing a proof may be made of. What is wanted is decided elsewhere.
 
 mod apply;
+mod applyset;
 mod brake;
 mod connect;
+mod delete;
 mod discover;
 mod error;
 mod install;
@@ -17,7 +19,9 @@ mod read;
 mod write;
 
 pub use apply::{Failure, Outcome, Write, apply, create_namespace, rehearse};
+pub use applyset::{Parent, Unusable, delete_parent, read_parent, read_parents, write_parent};
 pub use connect::{Cluster, ConnectOptions, connect};
+pub use delete::{Deleted, delete};
 pub use discover::{Discovery, Lookup, Served};
 pub use error::Error;
 pub use install::install_crds;

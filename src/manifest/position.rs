@@ -49,7 +49,7 @@ pub(super) struct Field {
 }
 
 impl Positions {
-    pub(super) fn scalar(at: Mark) -> Self {
+    pub fn scalar(at: Mark) -> Self {
         Self::new(at, Inside::Nothing)
     }
 

@@ -18,6 +18,9 @@
 //! ```
 
 mod annotations;
+pub mod applyset;
+mod defaults;
+pub mod drift;
 mod fields;
 mod github;
 mod hash;
@@ -43,6 +46,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use annotations::{FORCE_ANNOTATION, Manner, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION};
+pub use defaults::without_defaults;
 pub use hash::{Expected, Hash, NotAHash};
 pub use health::{Health, binding_of, health};
 pub use json::{ActionName, Document, PlannedChange, PlannedField};
@@ -51,7 +55,7 @@ pub use normalise::normalise;
 pub use order::{Place, Rank};
 pub use overlay::overlay;
 pub use ownership::{Decision, owned_matches};
-pub use prune::{Guard, MassDeletion, Member, prune};
+pub use prune::{Doomed, KEEP_ANNOTATION, Pruning, Stop, Stray, protection, prune};
 pub use recreate::{is_fixed, never_recreated};
 pub use text::{Palette, TextOptions};
 pub use view::View;
@@ -123,7 +127,10 @@ impl Change {
         };
         let Some(live) = live else {
             return Self {
-                after: Some(normalise(preview.unwrap_or(&desired.value))),
+                after: Some(match preview {
+                    Some(preview) => without_defaults(&desired.gvk, preview, &desired.value),
+                    None => normalise(&desired.value),
+                }),
                 sent: Some(digest(&desired.value)),
                 ..change
             };

@@ -10,18 +10,7 @@ use super::ownership::{has_key, managers, sent, text};
 /// Lists whose items somebody owns by key are merged by it, as the schema says they are; other lists are replaced.
 /// Conflicts, defaults and pruning are the server's.
 pub fn overlay(desired: &Value, live: &Value, manager: &str) -> Value {
-    let ours =
-        |entry: &&Value| text(entry, "manager") == Some(manager) && text(entry, "operation") == Some("Apply");
-    let fields = |entry: &Value| entry.get("fieldsV1").cloned();
-    let owned: Vec<Value> = managers(live).filter(ours).filter_map(fields).collect();
-    let others: Vec<Value> = managers(live)
-        .filter(|entry| !ours(entry))
-        .filter_map(fields)
-        .collect();
-    let owners = Owners {
-        ours: owned.iter().collect(),
-        others: others.iter().collect(),
-    };
+    let owners = Owners::of(live, manager);
     let mut result = live.clone();
     if let Some(fields) = result.as_object_mut() {
         merge_fields(fields, &sent(desired), &owners);
@@ -31,13 +20,25 @@ pub fn overlay(desired: &Value, live: &Value, manager: &str) -> Value {
 
 /// Who owns what at one place of the object.
 #[derive(Default)]
-struct Owners<'a> {
-    ours: Vec<&'a Value>,
-    others: Vec<&'a Value>,
+pub(super) struct Owners<'a> {
+    pub(super) ours: Vec<&'a Value>,
+    pub(super) others: Vec<&'a Value>,
 }
 
 impl<'a> Owners<'a> {
-    fn under(&self, step: &str) -> Self {
+    /// Returns who owns what of a live object; ours is what `manager` applied.
+    pub(super) fn of(live: &'a Value, manager: &str) -> Self {
+        let (ours, others): (Vec<&Value>, Vec<&Value>) = managers(live).partition(|entry| {
+            text(entry, "manager") == Some(manager) && text(entry, "operation") == Some("Apply")
+        });
+        let fields = |entries: Vec<&'a Value>| entries.into_iter().filter_map(|entry| entry.get("fieldsV1"));
+        Self {
+            ours: fields(ours).collect(),
+            others: fields(others).collect(),
+        }
+    }
+
+    pub(super) fn under(&self, step: &str) -> Self {
         let go = |from: &[&'a Value]| from.iter().filter_map(|fields| fields.get(step)).collect();
         Self {
             ours: go(&self.ours),
@@ -46,11 +47,11 @@ impl<'a> Owners<'a> {
     }
 
     /// Returns the steps below that begin with a prefix and that we own.
-    fn our_steps(&self, prefix: &str) -> Vec<String> {
+    pub(super) fn our_steps(&self, prefix: &str) -> Vec<String> {
         steps(&self.ours, prefix)
     }
 
-    fn shared(&self, step: &str) -> bool {
+    pub(super) fn shared(&self, step: &str) -> bool {
         self.others.iter().any(|fields| fields.get(step).is_some())
     }
 
@@ -157,7 +158,7 @@ fn merge_items(live: &mut Vec<Value>, desired: &[Value], keys: &[String], owners
 }
 
 /// Returns the step that stands for an item of a list.
-fn owner_step(owners: &Owners<'_>, item: &Value) -> Option<String> {
+pub(super) fn owner_step(owners: &Owners<'_>, item: &Value) -> Option<String> {
     let all: Vec<&Value> = owners.ours.iter().chain(&owners.others).copied().collect();
     steps(&all, "k:")
         .into_iter()

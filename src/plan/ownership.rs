@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::defaults::{Dialect, quantity};
 use crate::redact::{base64, is_secret};
 
 /// Whether applying would change anything. The larger one of two parts is that of the whole.
@@ -39,9 +40,10 @@ pub fn owned_matches(desired: &Value, live: &Value, manager: &str) -> Decision {
     let Some(owned) = entry.get("fieldsV1").and_then(Value::as_object) else {
         return Undecided;
     };
+    let dialect = Dialect::of(desired);
     let (desired, owned) = (sent(desired), secret_fields(desired, owned));
     match live.as_object() {
-        Some(live) => mapping(&desired, live, &owned),
+        Some(live) => mapping(&desired, live, &owned, Place::root(&dialect)),
         None => Undecided,
     }
 }
@@ -121,7 +123,38 @@ fn secret_fields<'a>(desired: &Value, owned: &'a Map<String, Value>) -> Cow<'a, 
     }
 }
 
-fn mapping(desired: &Map<String, Value>, live: &Map<String, Value>, owned: &Map<String, Value>) -> Decision {
+/// Where in an object we are: what its kind does to values, and the nearest two fields around.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    dialect: &'a Dialect<'a>,
+    parent: &'a str,
+    field: &'a str,
+}
+
+impl<'a> Place<'a> {
+    const fn root(dialect: &'a Dialect<'a>) -> Self {
+        Self {
+            dialect,
+            parent: "",
+            field: "",
+        }
+    }
+
+    const fn under(self, field: &'a str) -> Self {
+        Self {
+            parent: self.field,
+            field,
+            ..self
+        }
+    }
+}
+
+fn mapping(
+    desired: &Map<String, Value>,
+    live: &Map<String, Value>,
+    owned: &Map<String, Value>,
+    place: Place<'_>,
+) -> Decision {
     let gone = owned
         .keys()
         .filter_map(|key| key.strip_prefix("f:"))
@@ -131,28 +164,39 @@ fn mapping(desired: &Map<String, Value>, live: &Map<String, Value>, owned: &Map<
     }
     desired
         .iter()
-        .map(|(field, value)| part(value, live.get(field), owned.get(&format!("f:{field}"))))
+        .map(|(field, value)| {
+            let owned = owned.get(&format!("f:{field}"));
+            part(value, live.get(field), owned, place.under(field))
+        })
         .max()
         .unwrap_or(InSync)
 }
 
-fn part(desired: &Value, live: Option<&Value>, owned: Option<&Value>) -> Decision {
+fn part(desired: &Value, live: Option<&Value>, owned: Option<&Value>, place: Place<'_>) -> Decision {
     let Some(owned) = owned.and_then(Value::as_object) else {
         // Not recorded as ours. Either we don't own it yet, or the server dropped it (an empty or an unknown field).
-        return if live.is_none() || is_vacuous(desired) {
+        return if place.dialect.drops(place.field, desired) && live.is_none_or(|live| live == desired) {
+            InSync
+        } else if live.is_none() || is_vacuous(desired) {
             Undecided
         } else {
             Differs
         };
     };
-    let Some(live) = live else { return Differs };
+    let Some(live) = live else {
+        // The API server owns up to what it doesn't store: `creationTimestamp: null` of a pod template.
+        let is_nothing = place.dialect.drops(place.field, desired);
+        return if is_nothing { InSync } else { Differs };
+    };
     let mut inside = owned.keys().filter(|key| *key != ".");
     let Some(first) = inside.next() else {
-        return whole(desired, live);
+        return whole(desired, live, place);
     };
     match (desired, live) {
-        (Value::Object(desired), Value::Object(live)) => mapping(desired, live, owned),
-        (Value::Array(desired), Value::Array(live)) if first.starts_with("k:") => keyed(desired, live, owned),
+        (Value::Object(desired), Value::Object(live)) => mapping(desired, live, owned, place),
+        (Value::Array(desired), Value::Array(live)) if first.starts_with("k:") => {
+            keyed(desired, live, owned, place)
+        }
         (Value::Array(desired), Value::Array(live)) if first.starts_with("v:") => set(desired, live, owned),
         (Value::Array(_), Value::Array(_)) => Undecided,
         _ => Differs,
@@ -160,8 +204,8 @@ fn part(desired: &Value, live: Option<&Value>, owned: Option<&Value>) -> Decisio
 }
 
 /// Something that is owned as a whole.
-fn whole(desired: &Value, live: &Value) -> Decision {
-    if same(desired, live) {
+fn whole(desired: &Value, live: &Value, place: Place<'_>) -> Decision {
+    if same(desired, live) || place.dialect.stores(desired, live, place.parent, place.field) {
         InSync
     } else if is_vacuous(desired) || only_adds(desired, live) {
         Undecided
@@ -171,7 +215,7 @@ fn whole(desired: &Value, live: &Value) -> Decision {
 }
 
 /// A list of mappings that are told apart by key fields.
-fn keyed(desired: &[Value], live: &[Value], owned: &Map<String, Value>) -> Decision {
+fn keyed(desired: &[Value], live: &[Value], owned: &Map<String, Value>, place: Place<'_>) -> Decision {
     let mut left: Vec<(Value, &Value)> = owned
         .iter()
         .filter_map(|(key, inside)| Some((serde_json::from_str(key.strip_prefix("k:")?).ok()?, inside)))
@@ -190,11 +234,11 @@ fn keyed(desired: &[Value], live: &[Value], owned: &Map<String, Value>) -> Decis
             _ => return Undecided,
         };
         let (key, inside) = left.swap_remove(at);
-        let Some(place) = live.iter().position(|item| has_key(item, &key, false)) else {
+        let Some(at) = live.iter().position(|item| has_key(item, &key, false)) else {
             return Differs;
         };
-        places.push(place);
-        decision = decision.max(part(item, live.get(place), Some(inside)));
+        places.push(at);
+        decision = decision.max(part(item, live.get(at), Some(inside), place));
     }
     if !left.is_empty() {
         return Differs;
@@ -259,8 +303,7 @@ fn only_adds(desired: &Value, live: &Value) -> bool {
             x.len() == y.len() && x.iter().zip(y).all(|(x, y)| only_adds(x, y))
         }
         _ => {
-            same(desired, live)
-                || matches!((quantity(desired), quantity(live)), (Some(x), Some(y)) if x.total_cmp(&y).is_eq())
+            same(desired, live) || matches!((quantity(desired), quantity(live)), (Some(x), Some(y)) if x == y)
         }
     }
 }
@@ -273,37 +316,4 @@ fn is_vacuous(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         _ => false,
     }
-}
-
-/// Reads a Kubernetes quantity: `1500m`, `1.5`, `2Gi`, `1e3`. Exact enough: who asks only wants to know whether to ask on.
-fn quantity(value: &Value) -> Option<f64> {
-    let text = match value {
-        Value::Number(number) => return number.as_f64(),
-        Value::String(text) => text.as_str(),
-        _ => return None,
-    };
-    if let Ok(number) = text.parse::<f64>() {
-        return Some(number);
-    }
-    let at = text.find(|c: char| c.is_ascii_alphabetic())?;
-    let (number, suffix) = text.split_at(at);
-    let scale = match suffix {
-        "n" => 1e-9,
-        "u" => 1e-6,
-        "m" => 1e-3,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "P" => 1e15,
-        "E" => 1e18,
-        "Ki" => 1024_f64,
-        "Mi" => 1024_f64.powi(2),
-        "Gi" => 1024_f64.powi(3),
-        "Ti" => 1024_f64.powi(4),
-        "Pi" => 1024_f64.powi(5),
-        "Ei" => 1024_f64.powi(6),
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * scale)
 }

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::annotations;
-use super::prune::{DELETION_PROTECTED, KEEP_ANNOTATION};
+use super::prune::KEEP_ANNOTATION;
 use crate::api::GROUP;
+use crate::karmada::meta::DELETION_PROTECTED;
 use crate::name::Gvk;
 
 /// How API servers word that a field stays as it was created. CRDs say what their authors wrote, mostly the first.

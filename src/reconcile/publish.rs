@@ -12,14 +12,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::records::parse;
-use super::sync::{ObjectReport, ObjectResult, SyncReport};
+use super::sync::{ObjectReport, ObjectResult, PruneReport, SyncReport};
 use crate::api::{self, Migration, MigrationStatus};
 use crate::cluster::{Change, Observer};
 use crate::error::Error;
 use crate::intent::record;
+use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
 use crate::report::{
-    self, CommitText, HeldObject, Overview, Problem, SyncOverview, TrailerKey, WaitOverview,
+    self, CommitText, HeldObject, ObjectNote, Overview, Problem, SyncOverview, TrailerKey, WaitOverview,
 };
 
 /// How long changes are gathered into one commit.
@@ -207,6 +208,13 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
     });
     let is_done = |object: &&ObjectReport| matches!(&object.result, ObjectResult::Applied(outcome) if outcome.is_in_sync());
     let undone = report.objects.values().filter(|object| !is_done(object)).count();
+    let staying = report.pruned.iter().flat_map(PruneReport::staying);
+    let no_prune = |key| (key, "this sync does not prune".to_owned());
+    let orphaned = report.orphaned.iter().map(no_prune);
+    let note = |(object, note): (&ObjectKey, String)| ObjectNote {
+        object: object.clone(),
+        note,
+    };
     let held_back = report
         .held_back()
         .map(|(object, by)| HeldObject {
@@ -220,6 +228,8 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
         in_sync: report.desired.saturating_sub(undone),
         held_back,
         waiting: waiting.collect(),
+        drifted: report.drifted().map(note).collect(),
+        kept: staying.chain(orphaned).map(note).collect(),
         problems: problems.collect(),
     }
 }

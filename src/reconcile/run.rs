@@ -230,6 +230,13 @@ impl Layout {
                 (sync.name.clone(), made)
             })
             .collect();
+        let feeds: Vec<_> = syncs
+            .iter()
+            .map(|(name, sync)| (name.clone(), sync.desired()))
+            .collect();
+        for (name, sync) in &mut syncs {
+            sync.beside(feeds.iter().filter(|(other, _)| other != name).cloned().collect());
+        }
         let reports: BTreeMap<String, _> = syncs
             .iter()
             .map(|(name, sync)| (name.clone(), sync.reports()))

@@ -147,13 +147,5 @@ async fn read(repo: &Repo) -> Result<Settings, Error> {
 }
 
 fn parse(bytes: Option<&[u8]>) -> Result<Config, Error> {
-    let config = bytes.map_or_else(|| Ok(Config::default()), Config::parse)?;
-    match config.syncs.iter().find(|sync| sync.prune) {
-        Some(sync) => Err(Error::user(format!(
-            "sync {} asks to prune, which this release cannot do",
-            sync.name
-        ))
-        .hint("take `prune: true` out of cutover.yaml; what Git no longer has is reported as orphaned")),
-        None => Ok(config),
-    }
+    Ok(bytes.map_or_else(|| Ok(Config::default()), Config::parse)?)
 }

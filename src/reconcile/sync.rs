@@ -12,6 +12,8 @@ mod namespaces;
 mod pass;
 mod placed;
 mod preview;
+mod prune;
+mod pruner;
 mod report;
 mod source;
 mod standing;
@@ -19,6 +21,7 @@ mod waves;
 
 pub use desired::{Desired, DesiredFeed, Selection};
 pub use preview::{Range, plan_revision};
+pub use prune::PruneReport;
 pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait, Waiting};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,12 +40,13 @@ use crate::config::{self, Interval};
 use crate::error::Error;
 use crate::name::{Gvk, ObjectKey, Revision};
 use crate::plan::Manner;
-use crate::repo::{Polling, Repo, Tick};
+use crate::repo::{self, Fetched, Polling, Repo, Tick};
 use decide::{HOLDING, Held, Settled};
 use depend::Dependency;
 use dirty::Dirty;
 use fights::Fights;
 use placed::{Kinds, Moved, Placed};
+use pruner::Pruner;
 use source::Source;
 use standing::Standing;
 use waves::Waves;
@@ -92,11 +96,14 @@ pub struct Sync {
     desired: watch::Sender<Option<Arc<Desired>>>,
     reports: watch::Sender<Option<Arc<SyncReport>>>,
     failures: u32,
+    /// What is known of this sync's set, when it prunes.
+    pruner: Option<Pruner>,
 }
 
 impl Sync {
     pub fn new(repo: Repo, cluster: Cluster, observer: Observer, selection: Selection) -> Self {
         let own = selection.own();
+        let pruner = own.and_then(|own| Pruner::of(own, repo.source()));
         Self {
             changes: observer.changes(),
             waves: Waves::new(own.and_then(|own| own.wait.as_ref()).map(Interval::duration)),
@@ -120,6 +127,7 @@ impl Sync {
             desired: watch::Sender::new(None),
             reports: watch::Sender::new(None),
             failures: 0,
+            pruner,
         }
     }
 
@@ -143,8 +151,9 @@ impl Sync {
 
     /// Fetches, and brings the API server to the newest revision. When nothing happened there and in Git, it sends nothing.
     pub async fn once(&mut self) -> Result<Arc<SyncReport>, Error> {
-        let fetched = self.source.repo.fetch().await?;
-        self.reach(fetched.revision).await
+        let fetched = self.source.repo.fetch().await;
+        self.note_fetch(&fetched);
+        self.reach(fetched?.revision).await
     }
 
     /// Brings the API server to a revision and goes on until nothing is left that comes by itself within its time.
@@ -166,6 +175,12 @@ impl Sync {
             report = self.look_again().await?;
         }
         Ok(report)
+    }
+
+    fn note_fetch(&mut self, fetched: &Result<Fetched, repo::Error>) {
+        if let Some(pruner) = &mut self.pruner {
+            pruner.unreachable = fetched.as_ref().err().map(ToString::to_string);
+        }
     }
 
     async fn reach(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
@@ -196,6 +211,7 @@ impl Sync {
                         () = cancel.cancelled() => return,
                         fetched = self.source.repo.fetch() => fetched,
                     };
+                    self.note_fetch(&fetched);
                     let outcome = match fetched {
                         Ok(fetched) => self.reach(fetched.revision).await,
                         Err(error) => Err(error.into()),
@@ -212,7 +228,14 @@ impl Sync {
                     self.look_again().await
                 }
                 () = depend::reported(&mut self.dependencies) => self.look_again().await,
-                () = due => self.look_again().await,
+                () = due => {
+                    if let Some(pruner) = &mut self.pruner
+                        && again.is_some_and(|at| at <= Instant::now())
+                    {
+                        pruner.try_again();
+                    }
+                    self.look_again().await
+                }
             };
             if let Ok(report) = &outcome {
                 told = tell(report, &told);
@@ -223,7 +246,7 @@ impl Sync {
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
     fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
-        if ok && self.held.is_known() {
+        if ok && self.held.is_known() && !self.prune_wants_again() {
             self.failures = 0;
             return None;
         }
@@ -265,12 +288,17 @@ impl Sync {
         }
         if self.placed.objects.contains_key(&key) {
             self.dirty.insert(key);
+        } else if let Some(pruner) = &mut self.pruner {
+            pruner.hear(&key, &self.observer);
         }
     }
 
     fn hear_all(&mut self) {
         self.intents_moved = true;
         self.standing.may_be_served(None, Instant::now());
+        if let Some(pruner) = &mut self.pruner {
+            pruner.hear_all();
+        }
         self.dirty.insert_all();
     }
 
@@ -297,7 +325,9 @@ impl Sync {
         self.listen();
         self.dirty.extend(self.standing.due(Instant::now()));
         let last = self.reports.borrow().clone();
-        let is_idle = self.dirty.is_empty() && self.held.is_known() && !self.standing.has_waiting();
+        let prunes = self.pruner.as_ref().is_some_and(Pruner::is_due);
+        let is_idle =
+            self.dirty.is_empty() && self.held.is_known() && !self.standing.has_waiting() && !prunes;
         match last.filter(|last| is_idle && last.revision == revision) {
             Some(last) => Ok(last),
             None => self.pass(revision).await,
@@ -307,6 +337,9 @@ impl Sync {
     async fn advance(&mut self, revision: &Revision) -> Result<(), Error> {
         let is_first = self.source.revision.is_none();
         let touched = self.source.advance(revision).await?;
+        if let Some(pruner) = &mut self.pruner {
+            pruner.advance();
+        }
         self.watch();
         self.find_out_kinds().await;
         if is_first {
@@ -345,6 +378,9 @@ impl Sync {
         }
         moved.changed.iter().for_each(|key| self.fights.forget(key));
         self.dirty.extend(moved.changed);
+        if let Some(pruner) = &mut self.pruner {
+            pruner.drop(moved.gone.iter().cloned());
+        }
         let (placed, source) = (&self.placed, &self.source);
         let gone = moved.gone.into_iter();
         for key in gone.filter(|key| !placed.may_want(key) && !source.mentions(key)) {
@@ -415,6 +451,9 @@ impl Sync {
             revision: revision.clone(),
             objects: self.placed.objects.clone(),
             frozen: Arc::clone(&self.placed.frozen),
+            doubt: self.git_doubt(),
+            dress: Arc::clone(&self.source.selection.dress),
+            observer: self.observer.clone(),
         })));
     }
 }

@@ -167,6 +167,12 @@ impl Repo {
         Self { tenure, ..self }
     }
 
+    /// Returns the name of what is synced: the place of the repository, and the branch.
+    pub fn source(&self) -> String {
+        let options = &self.mirror.options;
+        format!("{}@{}", options.url.place(), options.branch)
+    }
+
     /// Brings the mirror up to the remote. Costs one round trip if nothing is new.
     pub async fn fetch(&self) -> Result<Fetched, Error> {
         let mirror = Arc::clone(&self.mirror);

@@ -70,6 +70,23 @@ impl RemoteUrl {
         self.0.userinfo.as_ref()
     }
 
+    /// Returns the name of the place that this URL leads to, whatever the transport, the port and the login: `host/path`
+    /// without `.git`, or a path on this machine.
+    pub fn place(&self) -> String {
+        let address = self.0.address.as_str();
+        let name = match &self.0.transport {
+            Transport::Local(path) => return path.display().to_string(),
+            Transport::Ssh(server) | Transport::Http(server) | Transport::Git(server) => {
+                let path = match address.split_once("://") {
+                    Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+                    None => address.split_once(':').map_or("", |(_, path)| path),
+                };
+                format!("{}/{}", server.host.to_ascii_lowercase(), path.trim_matches('/'))
+            }
+        };
+        name.strip_suffix(".git").unwrap_or(&name).to_owned()
+    }
+
     /// Returns the directory of a repository on this machine.
     pub fn local_path(&self) -> Option<&Path> {
         match &self.0.transport {
@@ -331,6 +348,19 @@ mod tests {
 
     fn url(text: &str) -> RemoteUrl {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_place_has_one_name_however_one_gets_there() {
+        for text in [
+            "git@Example.com:team/fleet.git",
+            "ssh://git@example.com:2222/team/fleet",
+            "https://ci:token@example.com/team/fleet.git",
+            "git://example.com/team/fleet/",
+        ] {
+            assert_eq!(url(text).place(), "example.com/team/fleet", "{text}");
+        }
+        assert_eq!(url("/srv/fleet.git").place(), "/srv/fleet.git");
     }
 
     #[test]

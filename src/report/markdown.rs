@@ -3,13 +3,15 @@
 use std::fmt::Write;
 
 use super::{
-    Overview, Problem, SyncOverview, brief, by_urgency, duration, finding_text, gantt, instant, names,
-    record_path, route, since, status, symbol,
+    ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration, finding_text, gantt, instant,
+    names, record_path, route, since, status, symbol,
 };
 use crate::api::{Migration, Phase, StepRecord, WaitingFor};
 
 /// How many migrations that have ended are told in full.
 const TOLD: usize = 10;
+/// How many objects of a sort are named.
+const LISTED: usize = 20;
 
 pub(super) fn status_line(overview: &Overview) -> String {
     let all = overview.migrations.len();
@@ -96,12 +98,32 @@ fn syncs(page: &mut String, syncs: &[SyncOverview]) {
                 .map_or_else(String::new, |until| format!(", until {}", instant(until)));
             let _ = writeln!(page, "- ⏳ {}{until}.", escape(&wait.sentence()));
         }
+        notes(page, &sync.drifted, |object, note| {
+            format!("- ⚠️ {object} has drifted, which is not corrected: {note}.")
+        });
+        notes(page, &sync.kept, |object, note| {
+            format!("- {object} is not in Git any more and stays: {note}.")
+        });
         for problem in &sync.problems {
             page.push_str(&problem_item(problem));
         }
-        if !sync.held_back.is_empty() || !sync.waiting.is_empty() || !sync.problems.is_empty() {
+        let told = [&sync.drifted, &sync.kept].iter().any(|notes| !notes.is_empty());
+        if told || !sync.held_back.is_empty() || !sync.waiting.is_empty() || !sync.problems.is_empty() {
             page.push('\n');
         }
+    }
+}
+
+fn notes(page: &mut String, notes: &[ObjectNote], line: impl Fn(&str, &str) -> String) {
+    for note in notes.iter().take(LISTED) {
+        let _ = writeln!(
+            page,
+            "{}",
+            line(&escape(&note.object.to_string()), &escape(&note.note))
+        );
+    }
+    if let Some(more) = notes.len().checked_sub(LISTED + 1) {
+        let _ = writeln!(page, "- … and {} more like this.", more + 1);
     }
 }
 

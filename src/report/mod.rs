@@ -50,6 +50,10 @@ pub struct SyncOverview {
     pub held_back: Vec<HeldObject>,
     /// What waits for its turn.
     pub waiting: Vec<WaitOverview>,
+    /// What somebody has changed, which stays until it changes in Git: the fields, and who.
+    pub drifted: Vec<ObjectNote>,
+    /// What is not in Git any more and stays, and why.
+    pub kept: Vec<ObjectNote>,
     pub problems: Vec<Problem>,
 }
 
@@ -83,6 +87,13 @@ impl WaitOverview {
         };
         format!("{waits} since {} for {}", instant(self.since), self.what)
     }
+}
+
+/// Something about an object that is no problem.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectNote {
+    pub object: ObjectKey,
+    pub note: String,
 }
 
 /// Why a file or an object is not as Git wants it.

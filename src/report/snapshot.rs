@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Overview, Problem, SyncOverview, WaitOverview, names, record_path, route, since, status};
+use super::{
+    ObjectNote, Overview, Problem, SyncOverview, WaitOverview, names, record_path, route, since, status,
+};
 use crate::api::{Migration, Phase, WaitingFor, WorkloadRef};
 use crate::name::{Location, Revision};
 
@@ -32,7 +34,17 @@ struct SyncSnapshot {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     waiting: Vec<WaitSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    drifted: Vec<NoteSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<NoteSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     problems: Vec<ProblemSnapshot>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct NoteSnapshot {
+    object: String,
+    note: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +128,8 @@ impl SyncSnapshot {
                 })
                 .collect(),
             waiting: sync.waiting.iter().map(WaitSnapshot::of).collect(),
+            drifted: sync.drifted.iter().map(NoteSnapshot::of).collect(),
+            kept: sync.kept.iter().map(NoteSnapshot::of).collect(),
             problems: sync.problems.iter().map(ProblemSnapshot::of).collect(),
         }
     }
@@ -130,6 +144,15 @@ impl WaitSnapshot {
             overdue: wait.overdue,
             count: wait.objects.len(),
             objects: wait.objects.iter().take(NAMED).map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl NoteSnapshot {
+    fn of(note: &ObjectNote) -> Self {
+        Self {
+            object: note.object.to_string(),
+            note: note.note.clone(),
         }
     }
 }

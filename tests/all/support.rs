@@ -1,7 +1,10 @@
 //! What several test files share.
 
 pub mod git;
+
 pub mod kubectl;
+#[cfg(feature = "sandbox")]
+pub mod plane;
 
 #[cfg(feature = "sandbox")]
 pub mod fleet;

@@ -23,6 +23,7 @@ use crate::api::SYNC_MANAGER;
 use crate::manifest::{Entry, Manifest};
 use crate::name::{Gvk, ObjectKey};
 use crate::plan::Manner;
+use crate::plan::drift::Dress;
 use crate::redact::Secrets;
 use refusal::failure;
 
@@ -31,6 +32,8 @@ use refusal::failure;
 pub struct Write {
     /// With the namespace that it goes to. Unpacked when its turn comes.
     pub entry: Arc<Entry>,
+    /// What is added to what Git says, and left out.
+    pub dress: Arc<Dress>,
     /// The `resourceVersion` that was live when this was decided; `None`: there was no such object.
     pub live: Option<String>,
     /// For what the object doesn't say itself.
@@ -86,7 +89,9 @@ pub async fn create_namespace(cluster: &Cluster, observer: &Observer, name: &str
 }
 
 async fn one(cluster: &Cluster, observer: Option<&Observer>, write: &Write) -> (ObjectKey, Outcome) {
-    let manifest = &write.entry.manifest();
+    let written = write.entry.manifest();
+    let there = observer.and_then(|observer| observer.get(&written.key));
+    let manifest = &*write.dress.on(&written, there.as_deref(), SYNC_MANAGER);
     let outcome = match cluster.lookup(&manifest.gvk).await {
         Ok(Lookup::Served(served)) => write_one(cluster, observer, &served, write, manifest).await,
         Ok(Lookup::NotServed) => Outcome::NotServed,

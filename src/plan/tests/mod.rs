@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::manifest::{Limits, Set, Source, parse};
+use crate::manifest::{Limits, Source, parse};
 use crate::redact::Mask;
 
 const US: &str = "cutover";
@@ -359,67 +359,6 @@ fn a_secret_that_changes_changes_the_hash() {
             .unwrap()
     };
     assert_ne!(hash("b2xk"), hash("bmV3"));
-}
-
-#[test]
-fn pruning_spares_what_is_protected_unknown_or_too_much() {
-    let object = |name: &str, annotations: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations}});
-    let all: Vec<_> = (0..20)
-        .map(|n| {
-            object(
-                &format!("c{n}"),
-                if n == 3 {
-                    json!({"cutover.dev/keep": "true"})
-                } else {
-                    json!({})
-                },
-            )
-        })
-        .collect();
-    let members: Vec<_> = all
-        .iter()
-        .map(|live| {
-            let manifest = manifest("a.yaml", live);
-            Member {
-                key: manifest.key,
-                gvk: manifest.gvk,
-                live,
-            }
-        })
-        .collect();
-    let wanted = |from: usize| {
-        let text: String = all[from..]
-            .iter()
-            .map(|object| format!("---\n{object}\n"))
-            .collect();
-        let mut set = Set::new();
-        set.update(
-            "a.yaml",
-            parse(Source::new("a.yaml"), text.as_bytes(), &Limits::default()),
-        );
-        set
-    };
-    let changes = prune(&members, &wanted(4), Guard::default()).unwrap();
-    assert_eq!(changes.len(), 4);
-    assert_eq!(
-        changes[3].action,
-        Action::Blocked {
-            reason: "annotation cutover.dev/keep: true".into()
-        }
-    );
-    assert_eq!(
-        prune(&members, &wanted(10), Guard::default()),
-        Err(MassDeletion {
-            deletions: 10,
-            all: 20
-        })
-    );
-    let mut broken = wanted(4);
-    broken.update(
-        "b.yaml",
-        parse(Source::new("b.yaml"), b"a: [", &Limits::default()),
-    );
-    assert_eq!(prune(&members, &broken, Guard::default()), Ok(Vec::new()));
 }
 
 /// An object as custom resources have it: keys say of which type they are, so that two of them can be merged.

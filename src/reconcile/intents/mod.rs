@@ -45,7 +45,10 @@ pub trait Records: Send + Sync {
 /// A template as the desired state has it.
 #[derive(Clone, Debug)]
 pub struct Wanted {
+    /// As it is to be applied.
     pub manifest: Value,
+    /// The digest of what stands in Git.
+    pub hash: String,
     pub revision: Option<String>,
 }
 

@@ -10,7 +10,6 @@ use super::{Parts, served};
 use crate::api::{self, LeaseSeen, Migration, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
 use crate::cluster::{Answer, Applied, Mode, Read, Reader};
 use crate::intent::migration::canary_name;
-use crate::intent::record::digest;
 use crate::intent::world::{DesiredTemplate, Member, Overrides, Pod};
 use crate::intent::{self, Seen, World, pin};
 use crate::karmada::{self, ResourceBinding, Work, meta};
@@ -379,7 +378,7 @@ impl Look<'_> {
             Ok(Applied::Done(applied)) => {
                 let same = applied.get("spec") == live.get("spec");
                 let change = (!same).then(|| DesiredTemplate {
-                    hash: digest(&wanted.manifest),
+                    hash: wanted.hash.clone(),
                     revision: wanted.revision.clone(),
                     manifest: wanted.manifest.clone(),
                     applied,

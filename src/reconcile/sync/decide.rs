@@ -1,17 +1,23 @@
 //! Git's objects against the watch cache: what is to be written, what is left alone, and why. Sends nothing.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::dirty::Dirty;
 use super::placed::{Kinds, Placed};
+use super::pruner::Pruner;
 use crate::api::{self, SYNC_MANAGER};
 use crate::cluster::{KindState, Observer};
+use crate::config::DriftMode;
 use crate::intent::hold_back::{HeldBy, Live, held_back};
 use crate::intent::record::digest;
-use crate::manifest::{Entry, Manifest, Shelf};
+use crate::manifest::{Entry, Manifest, Mark, Positions, Shelf};
 use crate::name::{Gvk, ObjectKey};
+use crate::plan::applyset::GroupKind;
+use crate::plan::drift::{self, Dress, DriftedField};
 use crate::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 
 /// What is known when a pass decides.
@@ -22,6 +28,8 @@ pub(super) struct Decider<'a> {
     pub(super) kinds: &'a Kinds,
     pub(super) held: &'a Held,
     pub(super) settled: &'a Settled,
+    pub(super) dress: &'a Dress,
+    pub(super) pruner: Option<&'a Pruner>,
 }
 
 impl Decider<'_> {
@@ -58,12 +66,18 @@ impl Decider<'_> {
         if let Some(why) = self.unknown(manifest) {
             return Change::refused(manifest, why);
         }
+        let kind = GroupKind::from(&manifest.gvk);
+        if let Some(why) = self.pruner.and_then(|pruner| pruner.unrecorded(&kind)) {
+            return Change::refused(manifest, why);
+        }
         let live = self.observer.get(&manifest.key);
+        let manifest = &*self.dress.on(manifest, live.as_deref(), SYNC_MANAGER);
         let mut change = Change::apply(manifest, live.as_deref(), None, SYNC_MANAGER);
         if change.action == Action::Configure
-            && live
-                .as_deref()
-                .is_some_and(|live| self.settled.is_settled(&manifest.value, live, &manifest.key))
+            && live.as_deref().is_some_and(|live| {
+                drift::is_applied(&manifest.value, live)
+                    || self.settled.is_settled(&manifest.value, live, &manifest.key)
+            })
         {
             change.action = Action::Unchanged;
             (change.before, change.after) = (None, None);
@@ -78,6 +92,56 @@ impl Decider<'_> {
             }
             _ => change,
         }
+    }
+
+    /// Returns an object as it is to be applied now.
+    pub(super) fn dressed<'d>(&self, manifest: &'d Manifest) -> Cow<'d, Manifest> {
+        let live = self.observer.get(&manifest.key);
+        self.dress.on(manifest, live.as_deref(), SYNC_MANAGER)
+    }
+
+    /// Returns what somebody has changed of those objects whose drift stays and is told.
+    pub(super) fn told_drift(&self, objects: &Dirty) -> Vec<(Arc<Entry>, Vec<DriftedField>)> {
+        let mut told = Vec::new();
+        for entry in objects.of(&self.placed.objects) {
+            let written = entry.written();
+            let annotation = written
+                .get("metadata")
+                .and_then(|metadata| metadata.get("annotations")?.get(drift::MODE_ANNOTATION));
+            if annotation.is_none() && self.dress.drift.mode != DriftMode::Warn {
+                continue;
+            }
+            let fields = self.drift_that_stays(&entry.manifest());
+            if !fields.is_empty() {
+                told.push((Arc::clone(entry), fields));
+            }
+        }
+        told
+    }
+
+    fn drift_that_stays(&self, manifest: &Manifest) -> Vec<DriftedField> {
+        let Some(live) = self.observer.get(&manifest.key) else {
+            return Vec::new();
+        };
+        let dressed = self.dress.on(manifest, Some(&live), SYNC_MANAGER);
+        let is_drift = drift::mode_of(&manifest.value, self.dress.drift.mode) == DriftMode::Warn
+            && drift::is_applied(&dressed.value, &live)
+            && owned_matches(&dressed.value, &live, SYNC_MANAGER) == Decision::Differs
+            && !self.settled.is_settled(&dressed.value, &live, &manifest.key);
+        if is_drift {
+            drift::drifted(&dressed.value, &live, SYNC_MANAGER)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns what applying an object would change, and who changed it.
+    pub(super) fn drift(&self, key: &ObjectKey) -> Vec<DriftedField> {
+        let entry = self.placed.objects.get(key);
+        let Some((entry, live)) = entry.zip(self.observer.get(key)) else {
+            return Vec::new();
+        };
+        drift::drifted(&self.dressed(&entry.manifest()).value, &live, SYNC_MANAGER)
     }
 
     /// Says why the live object isn't known, if it isn't.
@@ -110,9 +174,45 @@ fn can_be_held(gvk: &Gvk) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     pub(super) by: BTreeMap<ObjectKey, HeldBy>,
-    unknown: Option<String>,
+    pub(super) unknown: Option<String>,
     /// Some intent goes on or is to begin: what it holds depends on templates and policies too.
     pub(super) something_moves: bool,
+}
+
+/// Returns what intents hold of objects that Git doesn't have any more.
+pub(super) fn held_strays(
+    observer: &Observer,
+    placed: &Placed,
+    strays: &BTreeMap<ObjectKey, Arc<Value>>,
+) -> BTreeMap<ObjectKey, HeldBy> {
+    let mut wanted = Shelf::default();
+    // What is live stands for what Git would want of it: intents hold it all the same.
+    for (key, live) in strays {
+        wanted.insert(Arc::new(Entry::from(&as_written(key, live))));
+    }
+    for entry in placed.objects.of_kind(api::GROUP, HOLDING[0]) {
+        wanted.replace(Arc::clone(entry));
+    }
+    let mut held = if strays.is_empty() {
+        BTreeMap::new()
+    } else {
+        Held::look(observer, &wanted).by
+    };
+    held.retain(|key, _| strays.contains_key(key));
+    held
+}
+
+fn as_written(key: &ObjectKey, live: &Value) -> Manifest {
+    let text = |field: &str| live[field].as_str().unwrap_or_default();
+    let nowhere = Mark { line: 1, column: 1 };
+    Manifest {
+        key: key.clone(),
+        gvk: Gvk::new(text("apiVersion"), text("kind")),
+        value: live.clone(),
+        positions: Positions::scalar(nowhere),
+        source: nowhere.of(""),
+        blob: None,
+    }
 }
 
 /// The kinds that say what is held back.

@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::api::SYNC_MANAGER;
+use crate::cluster::Observer;
 use crate::config::{self, Config};
 use crate::error::{Error, Kind};
+use crate::intent::record::digest;
 use crate::manifest::{self, Entry, Shelf};
 use crate::name::{ObjectKey, Revision};
+use crate::plan::applyset::set_id;
+use crate::plan::drift::Dress;
 use crate::reconcile::intents::{Templates, Wanted};
 
 /// Which files of a repository are read, and how.
@@ -22,6 +27,8 @@ pub struct Selection {
     /// The namespace of objects that don't say theirs; without it, those are refused.
     pub namespace: Option<String>,
     pub limits: manifest::Limits,
+    /// What is added to every object, and left out.
+    pub dress: Arc<Dress>,
 }
 
 impl Selection {
@@ -39,6 +46,10 @@ impl Selection {
             sync: Some(sync.name.clone()),
             namespace: sync.namespace.clone(),
             limits: manifest::Limits::default(),
+            dress: Arc::new(Dress {
+                part_of: sync.prune.then(|| set_id(&sync.name)),
+                drift: sync.drift.clone(),
+            }),
         }
     }
 
@@ -62,6 +73,10 @@ pub struct Desired {
     pub objects: Shelf<Entry>,
     /// Objects of files that could not be read in full: what Git wants of them is not known.
     pub frozen: Arc<BTreeSet<ObjectKey>>,
+    /// Why it may want more than that, if it may.
+    pub doubt: Option<String>,
+    pub(super) dress: Arc<Dress>,
+    pub(super) observer: Observer,
 }
 
 /// Gives the newest [`Desired`] to whoever needs it; `None` while no revision has been read.
@@ -91,9 +106,15 @@ impl Templates for DesiredFeed {
                 "what Git wants of {key} is not known: its file has errors"
             )));
         }
-        Ok(desired.objects.get(key).map(|entry| Wanted {
-            manifest: entry.value(),
-            revision: Some(desired.revision.to_string()),
+        Ok(desired.objects.get(key).map(|entry| {
+            let live = desired.observer.get(key);
+            let manifest = entry.manifest();
+            let dressed = desired.dress.on(&manifest, live.as_deref(), SYNC_MANAGER);
+            Wanted {
+                hash: digest(&manifest.value),
+                manifest: dressed.into_owned().value,
+                revision: Some(desired.revision.to_string()),
+            }
         }))
     }
 

@@ -17,10 +17,6 @@ const PEACE: Duration = Duration::from_secs(10);
 /// From how many objects on those are dropped that are at peace.
 const MANY: usize = 256;
 
-/// Said of an object while its correction waits.
-pub(super) const REASON: &str = "somebody changes it back as often as it is corrected: it is corrected ever more seldom; \
-    `kubectl get --show-managed-fields` shows who";
-
 #[derive(Clone, Copy, Debug)]
 struct Fight {
     corrections: u32,

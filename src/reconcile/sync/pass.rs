@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::decide::{Decider, Held};
 use super::dirty::Dirty;
 use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
+use crate::api::SYNC_MANAGER;
 use crate::cluster::{self, Failure, Outcome, Write};
 use crate::error::Error;
 use crate::intent::record::digest;
@@ -42,6 +43,7 @@ impl Sync {
             let released = self.released();
             self.dirty.extend(released);
             self.find_new_kinds(&revision).await;
+            self.record_members().await;
             self.look_at_intents();
             let keys = std::mem::take(&mut self.dirty);
             self.round(&revision, &keys, &mut results).await?;
@@ -49,6 +51,7 @@ impl Sync {
                 break;
             }
         }
+        let pruned = self.prune(&revision).await;
         let standing = self.standing.reports();
         results.extend(standing.map(|(key, report)| (key.clone(), report.clone())));
         let report = Arc::new(SyncReport {
@@ -60,6 +63,7 @@ impl Sync {
             ailing: self.waves.ailing(),
             problems: self.source.problems(),
             orphaned: self.orphaned(),
+            pruned,
         });
         self.reports.send_replace(Some(Arc::clone(&report)));
         Ok(report)
@@ -94,15 +98,14 @@ impl Sync {
 
     /// Looks at objects once.
     async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) -> Result<(), Error> {
-        let decider = Decider {
-            observer: &self.observer,
-            placed: &self.placed,
-            kinds: &self.kinds,
-            held: &self.held,
-            settled: &self.settled,
-        };
+        let decider = self.decider();
+        let drifted = decider.told_drift(keys);
         let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(keys));
         self.leave_unchanged(keys, &plan);
+        for (entry, fields) in drifted {
+            let (key, place, source) = (&entry.key, place_of(&entry), entry.source());
+            self.stands(key, place, Some(source), ObjectResult::Drifted { fields }, None);
+        }
         let mut stages: BTreeMap<Place, Vec<Write>> = BTreeMap::new();
         for change in &plan.changes {
             if let Some(write) = self.sort(change) {
@@ -146,8 +149,9 @@ impl Sync {
                 Some(wait) => ObjectResult::Waiting(wait),
                 None => match self.fights.rests(key, Instant::now()) {
                     Some(until) => {
+                        let fields = self.decider().drift(key);
                         self.standing
-                            .rest(key.clone(), place, change.source.clone(), until);
+                            .rest(key.clone(), place, change.source.clone(), fields, until);
                         return None;
                     }
                     None => return self.write(change, live.as_deref()),
@@ -163,6 +167,18 @@ impl Sync {
         None
     }
 
+    pub(super) fn decider(&self) -> Decider<'_> {
+        Decider {
+            observer: &self.observer,
+            placed: &self.placed,
+            kinds: &self.kinds,
+            held: &self.held,
+            settled: &self.settled,
+            dress: &self.source.selection.dress,
+            pruner: self.pruner.as_ref(),
+        }
+    }
+
     /// Returns the write of an object, unless exactly this was tried and refused a moment ago.
     fn write(&mut self, change: &Change, live: Option<&Value>) -> Option<Write> {
         let entry = self.placed.objects.get(&change.key)?;
@@ -176,6 +192,7 @@ impl Sync {
         let recreated = self.recreated.get(&change.key);
         Some(Write {
             entry: Arc::clone(entry),
+            dress: Arc::clone(&self.source.selection.dress),
             live: live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned())),
             manner: self.manner,
             recreated: recreated.is_some_and(|content| *content == digest(&entry.value())),
@@ -276,7 +293,9 @@ impl Sync {
         }
         if outcome.is_in_sync() {
             if let Some(live) = &live {
-                self.settled.remember(&entry.manifest(), live);
+                let (manifest, dress) = (entry.manifest(), &self.source.selection.dress);
+                let dressed = dress.on(&manifest, Some(live), SYNC_MANAGER);
+                self.settled.remember(&dressed, live);
             }
             if outcome != Outcome::Unchanged {
                 self.fights.corrected(&key, Instant::now());
@@ -335,7 +354,7 @@ impl Sync {
     }
 
     fn orphaned(&self) -> Vec<ObjectKey> {
-        if self.source.has_gaps() {
+        if self.pruner.is_some() || self.source.has_gaps() {
             return Vec::new();
         }
         self.dropped

@@ -39,6 +39,30 @@ pub(super) struct Moved {
 }
 
 impl Placed {
+    /// Returns the namespaces that objects go to, but for one.
+    pub(super) fn namespaces(&self, but: &str) -> BTreeSet<String> {
+        let mut namespaces = BTreeSet::new();
+        for namespace in self.objects.keys().filter_map(|key| key.namespace.as_deref()) {
+            if namespace != but && !namespaces.contains(namespace) {
+                namespaces.insert(namespace.to_owned());
+            }
+        }
+        namespaces
+    }
+
+    /// Returns an object that goes to a namespace.
+    pub(super) fn first_in(&self, namespace: &str) -> Option<&ObjectKey> {
+        self.objects
+            .keys()
+            .find(|key| key.namespace.as_deref() == Some(namespace))
+    }
+
+    /// Returns an object that can't be placed, and why.
+    pub(super) fn first_refused(&self) -> Option<(String, &str)> {
+        let (key, (entry, why)) = self.refused.first_key_value()?;
+        Some((format!("{}: {key}", entry.source()), why))
+    }
+
     /// Returns whether Git wants an object, or may want it for all that could be read.
     pub(super) fn may_want(&self, key: &ObjectKey) -> bool {
         self.objects.contains_key(key) || self.frozen.contains(key) || self.refused.contains_key(key)

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use super::decide::{Decider, Held};
+use super::decide::Held;
 use super::{LISTED_WITHIN, Selection, Sync, namespaces};
 use crate::api;
 use crate::cluster::{self, Cluster, Observer, Outcome};
@@ -40,14 +40,9 @@ pub async fn plan_revision(
     let touched = sync.read(range).await?;
     sync.observer.heard(LISTED_WITHIN).await;
     sync.held = Held::look(&sync.observer, &sync.placed.objects);
-    let decider = Decider {
-        observer: &sync.observer,
-        placed: &sync.placed,
-        kinds: &sync.kinds,
-        held: &sync.held,
-        settled: &sync.settled,
-    };
-    let (mut decided, others): (Vec<_>, Vec<_>) = decider.changes().into_iter().partition(|change| {
+    let deletions = sync.deletions(&range.revision).await;
+    let all = sync.decider().changes().into_iter().chain(deletions);
+    let (mut decided, others): (Vec<_>, Vec<_>) = all.partition(|change| {
         touched
             .as_ref()
             .is_none_or(|touched| touched.contains(&change.key))
@@ -145,15 +140,10 @@ impl<'a> Rehearsal<'a> {
 
     /// Returns a change as the server would make it, or why it wouldn't, or why it can't be asked.
     async fn of_change(&self, guess: Change) -> Change {
-        let Some(manifest) = self
-            .sync
-            .placed
-            .objects
-            .get(&guess.key)
-            .map(|entry| entry.manifest())
-        else {
+        let Some(entry) = self.sync.placed.objects.get(&guess.key) else {
             return guess;
         };
+        let manifest = self.sync.decider().dressed(&entry.manifest()).into_owned();
         let coming = guess
             .key
             .namespace

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::PruneReport;
 use crate::cluster::Outcome;
 use crate::name::{Location, ObjectKey, Revision};
 pub use crate::plan::Problem;
+use crate::plan::drift::DriftedField;
 
 /// One pass of sync.
 #[derive(Clone, Debug)]
@@ -24,8 +26,10 @@ pub struct SyncReport {
     pub ailing: BTreeMap<ObjectKey, String>,
     /// What could not be read in Git.
     pub problems: Vec<Problem>,
-    /// Objects that Git doesn't mention any more and that are still there. Nothing is deleted by itself.
+    /// Objects that Git doesn't mention any more and that are still there, when the sync doesn't prune.
     pub orphaned: Vec<ObjectKey>,
+    /// What became of objects that Git doesn't have any more, when it does.
+    pub pruned: Option<PruneReport>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +51,34 @@ pub enum ObjectResult {
     },
     /// Its turn has not come. It does by itself when that is so which it waits for.
     Waiting(Arc<Wait>),
+    /// Somebody has changed it, and that stays until the object changes in Git.
+    Drifted {
+        fields: Vec<DriftedField>,
+    },
+    /// Somebody changes it back again and again.
+    Contested {
+        fields: Vec<DriftedField>,
+    },
 }
 
 impl ObjectReport {
     /// Returns what stands between an object and what Git wants of it; what is held back or waits is told on its own.
     fn problem(&self, key: &ObjectKey) -> Option<Problem> {
         let (message, hint, at) = match &self.result {
-            ObjectResult::HeldBack { .. } | ObjectResult::Waiting(_) => return None,
+            ObjectResult::HeldBack { .. } | ObjectResult::Waiting(_) | ObjectResult::Drifted { .. } => {
+                return None;
+            }
+            ObjectResult::Contested { fields } => (
+                format!(
+                    "somebody changes it back whenever it is corrected: {}",
+                    listed(fields)
+                ),
+                Some(
+                    "stop who changes them, or leave these fields to them: drift.ignore in cutover.yaml"
+                        .to_owned(),
+                ),
+                None,
+            ),
             ObjectResult::Blocked { reason } => (reason.clone(), None, None),
             ObjectResult::Applied(outcome) => {
                 let (message, hint) = outcome.told(&key.kind)?;
@@ -127,6 +152,7 @@ impl SyncReport {
             .cloned()
             .chain(objects)
             .chain(overdue)
+            .chain(self.pruned.iter().flat_map(PruneReport::problems))
             .collect()
     }
 
@@ -145,7 +171,17 @@ impl SyncReport {
         waits.into_values().collect()
     }
 
-    /// Returns the objects that an intent holds back, and which.
+    /// Returns what somebody has changed and isn't corrected: the fields, and who.
+    pub fn drifted(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
+        self.objects
+            .iter()
+            .filter_map(|(key, report)| match &report.result {
+                ObjectResult::Drifted { fields } => Some((key, listed(fields))),
+                _ => None,
+            })
+    }
+
+    /// Returns the objects that an intent holds back, and which; those that are to be deleted, too.
     pub fn held_back(&self) -> impl Iterator<Item = (&ObjectKey, &str)> {
         self.objects
             .iter()
@@ -153,16 +189,26 @@ impl SyncReport {
                 ObjectResult::HeldBack { by } => Some((key, by.as_str())),
                 _ => None,
             })
+            .chain(
+                self.pruned
+                    .iter()
+                    .flat_map(|pruned| &pruned.held_back)
+                    .map(|(key, by)| (key, by.as_str())),
+            )
     }
 
-    /// Returns whether the API server has all that Git wants, but for what intents hold back.
+    /// Returns whether the API server has all that Git wants and nothing that is to go, but for what intents hold back.
     pub fn is_clean(&self) -> bool {
+        self.is_applied() && self.pruned.as_ref().is_none_or(PruneReport::is_clean)
+    }
+
+    fn is_applied(&self) -> bool {
         self.problems.is_empty() && self.objects.values().all(is_done)
     }
 
     /// Returns the first reason why a sync that depends on this one has to wait; `None` when it hasn't to.
     pub fn unready(&self) -> Option<String> {
-        if !self.is_clean() {
+        if !self.is_applied() {
             let waiting = |report: &&ObjectReport| matches!(report.result, ObjectResult::Waiting(_));
             let undone = self.objects.values().filter(|report| !is_done(report));
             let (waiting, failed): (Vec<_>, Vec<_>) = undone.partition(waiting);
@@ -179,10 +225,15 @@ impl SyncReport {
     }
 }
 
+fn listed(fields: &[DriftedField]) -> String {
+    let fields: Vec<String> = fields.iter().map(ToString::to_string).collect();
+    fields.join(", ")
+}
+
 fn is_done(report: &ObjectReport) -> bool {
     match &report.result {
         ObjectResult::Applied(outcome) => outcome.is_in_sync(),
-        ObjectResult::HeldBack { .. } => true,
-        ObjectResult::Blocked { .. } | ObjectResult::Waiting(_) => false,
+        ObjectResult::HeldBack { .. } | ObjectResult::Drifted { .. } => true,
+        ObjectResult::Blocked { .. } | ObjectResult::Waiting(_) | ObjectResult::Contested { .. } => false,
     }
 }

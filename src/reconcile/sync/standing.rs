@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fights;
 use super::report::{ObjectReport, ObjectResult, Wait};
 use crate::cluster::Outcome;
 use crate::name::{Location, ObjectKey};
 use crate::plan::Place;
+use crate::plan::drift::DriftedField;
 
 /// After a failure that passes: the first delay and the longest. They double in between.
 const PASSING: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
@@ -74,10 +74,15 @@ impl Standing {
     }
 
     /// Leaves an object as it is for a while.
-    pub(super) fn rest(&mut self, key: ObjectKey, place: Place, source: Option<Location>, until: Instant) {
-        let result = ObjectResult::Blocked {
-            reason: fights::REASON.to_owned(),
-        };
+    pub(super) fn rest(
+        &mut self,
+        key: ObjectKey,
+        place: Place,
+        source: Option<Location>,
+        fields: Vec<DriftedField>,
+        until: Instant,
+    ) {
+        let result = ObjectResult::Contested { fields };
         let stands = Stands {
             report: ObjectReport { source, result },
             place,
@@ -196,7 +201,12 @@ fn pace(report: &ObjectReport) -> Option<(Duration, Duration)> {
         ObjectResult::Applied(outcome) if outcome.is_passing() => Some(PASSING),
         ObjectResult::Applied(Outcome::Failed(_) | Outcome::Conflict(_)) => Some(FINAL),
         ObjectResult::Blocked { .. } => Some(PASSING),
-        ObjectResult::Applied(_) | ObjectResult::HeldBack { .. } | ObjectResult::Waiting(_) => None,
+        // Contested ones have a time of their own.
+        ObjectResult::Applied(_)
+        | ObjectResult::HeldBack { .. }
+        | ObjectResult::Waiting(_)
+        | ObjectResult::Drifted { .. }
+        | ObjectResult::Contested { .. } => None,
     }
 }
 

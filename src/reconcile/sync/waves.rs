@@ -222,5 +222,7 @@ fn stands(result: &ObjectResult) -> String {
         ObjectResult::HeldBack { by } => format!("it is held back by {by}"),
         ObjectResult::Blocked { .. } => "it is blocked".to_owned(),
         ObjectResult::Waiting(_) => "it waits itself".to_owned(),
+        ObjectResult::Drifted { .. } => "somebody has changed it".to_owned(),
+        ObjectResult::Contested { .. } => "somebody keeps changing it".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cutover::api::{self, Migration, Phase};
 use cutover::cluster::{Cluster, Limits, Observer};
 use cutover::error::Error;
-use cutover::intent::record::Record;
+use cutover::intent::record::{Record, digest};
 use cutover::name::ObjectKey;
 use cutover::reconcile::intents::{self, Parts, Records, Templates, Wanted, Witness};
 use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
@@ -348,6 +348,7 @@ impl Templates for GivenTemplates {
     fn template(&self, _: &ObjectKey) -> Result<Option<Wanted>, Error> {
         let manifest = self.0.lock().unwrap().clone();
         Ok(manifest.map(|manifest| Wanted {
+            hash: digest(&manifest),
             manifest,
             revision: None,
         }))

@@ -1,0 +1,276 @@
+//! Drift: what is put back, what is left to others, what is only told, and who doesn't give in.
+
+use std::time::Duration;
+
+use cutover::sandbox::{World, WorldOptions};
+use serde_json::{Value, json};
+
+use crate::support::plane::{NAMESPACE, Plane, config, config_with, settings, until};
+
+fn plane(drift: &str, object: &str) -> Plane {
+    let settings = settings(&format!("- {{name: apps, path: apps, drift: {drift}}}"));
+    Plane::with(&[("cutover.yaml", &settings), NAMESPACE, ("apps/a.yaml", object)])
+}
+
+fn key(plane: &Plane) -> Value {
+    plane.config("a").unwrap()["data"]["key"].clone()
+}
+
+fn by_hand(value: &str) -> Value {
+    json!({"data": {"key": value}})
+}
+
+fn with_data(value: &str, more: &str) -> String {
+    config("a").replace("{key: x}", &format!("{{key: {value}, more: '{more}'}}"))
+}
+
+fn status(plane: &Plane) -> String {
+    plane.origin.read("cutover-status", "STATUS.md").unwrap()
+}
+
+#[tokio::test]
+async fn a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others() {
+    let plane = plane(
+        "{ignore: [{kind: ConfigMap, pointers: [/data/key]}]}",
+        &with_data("x", "1"),
+    );
+    plane.run().await;
+    assert_eq!(key(&plane), "x");
+    plane.edit("a", by_hand("theirs"));
+    plane.writes();
+    plane.run().await;
+    plane.run().await;
+    assert_eq!((key(&plane), plane.writes().len()), (json!("theirs"), 0));
+    // A change of another field takes nothing from them, nor does a change of this one.
+    plane.push(&[("apps/a.yaml", &with_data("y", "2"))]);
+    assert!(plane.run().await.is_clean());
+    assert_eq!(
+        plane.config("a").unwrap()["data"],
+        json!({"key": "theirs", "more": "2"})
+    );
+    plane.edit("a", json!({"data": {"more": "by hand"}}));
+    plane.run().await;
+    assert_eq!(
+        plane.config("a").unwrap()["data"],
+        json!({"key": "theirs", "more": "2"})
+    );
+}
+
+#[tokio::test]
+async fn a_field_that_is_ignored_and_that_nobody_else_owns_is_not_removed() {
+    let plane = plane("{}", &with_data("x", "1"));
+    plane.run().await;
+    let ignoring = settings("- {name: apps, path: apps, drift: {ignore: [{pointers: [/data/key]}]}}");
+    plane.push(&[("cutover.yaml", &ignoring), ("apps/a.yaml", &with_data("y", "2"))]);
+    plane.run().await;
+    assert_eq!(
+        plane.config("a").unwrap()["data"],
+        json!({"key": "x", "more": "2"})
+    );
+}
+
+#[tokio::test]
+async fn what_a_named_manager_owns_is_its_own() {
+    let plane = plane("{ignore: [{managers: [scaler]}]}", &config("a"));
+    plane.run().await;
+    plane.edit_as("scaler", "a", by_hand("scaled"));
+    plane.run().await;
+    assert_eq!(key(&plane), "scaled");
+    plane.edit("a", by_hand("by hand"));
+    plane.run().await;
+    assert_eq!(key(&plane), "x", "it is the scaler's no more");
+}
+
+#[tokio::test]
+async fn with_warn_a_change_by_hand_is_told_and_stays_until_git_changes() {
+    let plane = plane("{mode: Warn}", &config("a"));
+    assert!(plane.run().await.is_clean());
+    plane.edit("a", by_hand("by hand"));
+    plane.writes();
+    for _ in 0..2 {
+        let report = plane.sync("apps").await;
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!((key(&plane), plane.writes().len()), (json!("by hand"), 0));
+        let told = status(&plane);
+        assert!(
+            told.contains("ConfigMap shop/a has drifted, which is not corrected: .data.key (kubectl-edit)"),
+            "{told}"
+        );
+    }
+    assert!(
+        plane
+            .plan()
+            .await
+            .iter()
+            .all(|change| change.action == cutover::plan::Action::Unchanged)
+    );
+    plane.push(&[("apps/a.yaml", &config("a").replace("key: x", "key: new"))]);
+    plane.run().await;
+    assert_eq!(key(&plane), "new");
+    assert!(!status(&plane).contains("drifted"), "{}", status(&plane));
+}
+
+#[tokio::test]
+async fn an_object_says_itself_what_is_done_about_it() {
+    let ignored = plane("{}", &config_with("a", "{cutover.dev/drift: ignore}"));
+    ignored.run().await;
+    ignored.edit("a", by_hand("by hand"));
+    ignored.run().await;
+    assert_eq!(key(&ignored), "by hand");
+    assert!(!status(&ignored).contains("drifted"));
+    // Without the annotation by which that is known, Git's state comes back.
+    ignored.edit(
+        "a",
+        json!({"metadata": {"annotations": {"cutover.dev/applied": null}}}),
+    );
+    ignored.run().await;
+    assert_eq!(key(&ignored), "x");
+
+    let corrected = plane("{mode: Warn}", &config_with("a", "{cutover.dev/drift: correct}"));
+    corrected.run().await;
+    corrected.edit("a", by_hand("by hand"));
+    corrected.run().await;
+    assert_eq!(key(&corrected), "x");
+}
+
+#[tokio::test]
+async fn somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly() {
+    let plane = plane("{}", &config("a"));
+    plane.run().await;
+    let running = plane.start();
+    let contested = || {
+        plane
+            .origin
+            .read("cutover-status", "STATUS.md")
+            .is_some_and(|text| {
+                text.contains("changes it back whenever it is corrected: .data.key (kubectl-edit)")
+            })
+    };
+    let begun = std::time::Instant::now();
+    let mut edits = 0;
+    plane.writes();
+    while !contested() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{}", status(&plane));
+        if key(&plane) == "x" {
+            plane.edit("a", by_hand(&format!("by hand {edits}")));
+            edits += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let corrections = plane
+        .writes()
+        .iter()
+        .filter(|line| line.contains("configmaps/a"))
+        .count();
+    let seconds = begun.elapsed().as_secs();
+    assert!(
+        corrections >= 5,
+        "the first ones are corrected at once: {corrections}"
+    );
+    assert!(corrections <= 12, "{corrections} corrections in {seconds} s");
+    // When they stop, it comes right by itself.
+    until("it is as Git has it", || key(&plane) == "x").await;
+    drop(running);
+}
+
+/// Objects as people write them: with what servers fill in left out, and quantities in their own way.
+const TYPICAL: &str = "
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {}, annotations: {}}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {namespace: shop, name: web, labels: null}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: shop, name: web, annotations: {}}
+data: {cpu: 1000m}
+binaryData: {}
+---
+apiVersion: v1
+kind: Secret
+metadata: {namespace: shop, name: web}
+stringData: {password: hunter2}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {namespace: shop, name: web, labels: {app: web}}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}, creationTimestamp: null}
+    spec:
+      nodeSelector: {}
+      tolerations: []
+      imagePullSecrets: []
+      serviceAccountName: web
+      containers:
+      - name: web
+        image: web:1
+        args: []
+        ports: [{containerPort: 8080}, {name: metrics, containerPort: 9090}]
+        env:
+        - {name: A, value: x}
+        - {name: POD, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        envFrom: [{configMapRef: {name: web}}]
+        resources: {requests: {cpu: 1000m, memory: 1024Mi}, limits: {cpu: 1.5, memory: '1073741824'}}
+        readinessProbe: {httpGet: {path: /, port: 8080}}
+        volumeMounts: [{name: tmp, mountPath: /tmp}]
+      volumes:
+      - {name: tmp, emptyDir: {}}
+      - {name: cache, emptyDir: {sizeLimit: 1024Mi}}
+      - {name: config, configMap: {name: web}}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web}
+spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}, {name: metrics, port: 9090}]}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {namespace: shop, name: web}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}, {apiVersion: v1, kind: Service}]
+  placement:
+    clusterAffinity: {clusterNames: [east, west]}
+    spreadConstraints: [{maxGroups: 1}]
+    replicaScheduling: {replicaSchedulingType: Divided}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: OverridePolicy
+metadata: {namespace: shop, name: web}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
+  overrideRules:
+  - targetCluster: {clusterNames: [west]}
+    overriders: {plaintext: [{path: /spec/replicas, operator: add, value: 2}]}
+---
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {namespace: shop, name: orders}
+spec:
+  image: orders:1
+  flinkVersion: v1_20
+  serviceAccount: flink
+  flinkConfiguration: {taskmanager.numberOfTaskSlots: '1'}
+  jobManager: {resource: {memory: 1024m, cpu: 1}}
+  taskManager: {resource: {memory: 1024m, cpu: 0.5}}
+  job: {jarURI: 'local:///opt/orders.jar', parallelism: 1, upgradeMode: savepoint, state: running}
+";
+
+#[tokio::test]
+async fn a_restart_finds_typical_objects_in_sync_without_asking() {
+    let world = World::start(WorldOptions::fast());
+    let settings = settings("- {name: apps, path: apps, prune: true}");
+    let plane = Plane::on(
+        world.control_plane().clone(),
+        &[("cutover.yaml", &settings), ("apps/all.yaml", TYPICAL)],
+    );
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    plane.writes();
+    plane.run().await;
+    assert_eq!(plane.writes(), [""; 0], "the cache decides");
+}

@@ -1,0 +1,273 @@
+//! A repository with `cutover.yaml`, a control plane without controllers, and reconcilers that run to the end and are
+//! gone: whatever the next one knows, it has from Git and from the API server.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body as Answer;
+use cutover::api;
+use cutover::cluster::{Cluster, Limits};
+use cutover::error::Error;
+use cutover::plan::Change;
+use cutover::reconcile::sync::{PruneReport, SyncReport};
+use cutover::reconcile::{self, Options, Summary};
+use cutover::repo::{self, Polling};
+use cutover::sandbox::api::{ApiServer, Patch, Resource, WriteOptions};
+use http::{Method, Request};
+use kube::client::Body;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tower::ServiceExt;
+
+use super::git::{Origin, options};
+
+pub const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
+pub const NAMESPACES: Resource = Resource::new("", "namespaces");
+
+/// Which requests are refused: those whose method and path hold this text.
+type Refusals = Arc<Mutex<Vec<&'static str>>>;
+
+pub struct Plane {
+    pub origin: Origin,
+    pub server: ApiServer,
+    state: TempDir,
+    /// Method and path of every write so far.
+    writes: Arc<Mutex<Vec<String>>>,
+    refused: Refusals,
+}
+
+impl Plane {
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        Self::on(
+            ApiServer::new(cutover::sandbox::api::Options::new("karmada", 1)),
+            files,
+        )
+    }
+
+    /// On a control plane of its own.
+    pub fn on(server: ApiServer, files: &[(&str, &str)]) -> Self {
+        for crd in api::crds().iter().chain(&cutover::karmada::crds()) {
+            server.install(&serde_json::to_value(crd).unwrap()).unwrap();
+        }
+        Self {
+            origin: Origin::with(files),
+            server,
+            state: tempfile::tempdir().unwrap(),
+            writes: Arc::default(),
+            refused: Arc::default(),
+        }
+    }
+
+    pub fn push(&self, files: &[(&str, &str)]) {
+        self.origin.commit("main", files);
+    }
+
+    /// A new reconciler does all there is to do.
+    pub async fn run(&self) -> Summary {
+        self.run_with(self.client(usize::MAX, Arc::default()))
+            .await
+            .unwrap()
+    }
+
+    /// A new reconciler runs until it is dropped.
+    pub fn start(&self) -> Running {
+        let client = self.client(usize::MAX, Arc::default());
+        let options = Options {
+            polling: Some(Polling {
+                interval: Duration::from_millis(50),
+                ..Polling::default()
+            }),
+            ..Options::new(self.repo(), Cluster::from_client(client, Limits::default()))
+        };
+        let cancel = CancellationToken::new();
+        let stop = cancel.clone();
+        Running {
+            _task: tokio::spawn(async move { reconcile::run(options, stop).await.unwrap() }),
+            _stop: cancel.drop_guard(),
+        }
+    }
+
+    /// A new reconciler runs until a write that it never gets to send, or whose answer it never gets. Returns whether
+    /// it came so far.
+    pub async fn run_until(&self, write: usize, answered: bool) -> bool {
+        let stopped = Arc::new(Notify::new());
+        let client = self.stopping_client(write, answered, Arc::clone(&stopped));
+        tokio::select! {
+            done = self.run_with(client) => {
+                done.unwrap();
+                false
+            }
+            () = stopped.notified() => true,
+        }
+    }
+
+    /// Runs and returns what became of the sync.
+    pub async fn sync(&self, name: &str) -> Arc<SyncReport> {
+        let summary = self.run().await;
+        let found = summary.syncs.into_iter().find(|(sync, _)| sync == name);
+        found.unwrap().1
+    }
+
+    pub async fn pruned(&self, name: &str) -> PruneReport {
+        self.sync(name).await.pruned.clone().unwrap()
+    }
+
+    pub async fn plan(&self) -> Vec<Change> {
+        let client = self.client(usize::MAX, Arc::default());
+        let cluster = Cluster::from_client(client, Limits::default());
+        let repo = self.repo();
+        reconcile::plan(
+            &repo,
+            &cluster,
+            reconcile::Target::Newest,
+            &CancellationToken::new(),
+        )
+        .await
+        .unwrap()
+        .changes
+        .changes
+    }
+
+    pub fn repo(&self) -> repo::Options {
+        options(self.origin.url(), self.state.path())
+    }
+
+    async fn run_with(&self, client: kube::Client) -> Result<Summary, Error> {
+        let options = Options::new(self.repo(), Cluster::from_client(client, Limits::default()));
+        let run = reconcile::once(options, CancellationToken::new());
+        tokio::time::timeout(Duration::from_mins(1), run).await.unwrap()
+    }
+
+    fn client(&self, stop: usize, stopped: Arc<Notify>) -> kube::Client {
+        self.stopping_client(stop, false, stopped)
+    }
+
+    fn stopping_client(&self, stop: usize, answered: bool, stopped: Arc<Notify>) -> kube::Client {
+        let (service, writes) = (self.server.service("cutover"), Arc::clone(&self.writes));
+        let (count, refused) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&self.refused));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let line = format!("{} {}", request.method(), request.uri());
+            let refuse = refused.lock().unwrap().iter().any(|text| line.contains(text));
+            let is_tried = request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("dryRun"));
+            let is_write = *request.method() != Method::GET && !is_tried;
+            let number = if is_write {
+                count.fetch_add(1, Ordering::SeqCst)
+            } else {
+                0
+            };
+            let stops = is_write && number >= stop;
+            if is_write && (!stops || answered) {
+                writes
+                    .lock()
+                    .unwrap()
+                    .push(format!("{} {}", request.method(), request.uri().path()));
+            }
+            let (service, stopped) = (service.clone(), Arc::clone(&stopped));
+            async move {
+                if refuse {
+                    let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"it is forbidden","reason":"Forbidden","code":403}"#;
+                    return Ok(http::Response::builder()
+                        .status(403)
+                        .body(Answer::from(status))
+                        .unwrap());
+                }
+                let is_sent = !stops || answered && number == stop;
+                let answer = if is_sent {
+                    Some(service.oneshot(request).await)
+                } else {
+                    None
+                };
+                if stops {
+                    stopped.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                answer.unwrap()
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// Refuses requests from now on; none when empty.
+    pub fn refuse(&self, texts: &[&'static str]) {
+        *self.refused.lock().unwrap() = texts.to_vec();
+    }
+
+    /// What was written since the last time.
+    pub fn writes(&self) -> Vec<String> {
+        std::mem::take(&mut self.writes.lock().unwrap())
+    }
+
+    pub fn get(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let found = self.server.get(resource, namespace, name).ok();
+        found.map(|object| (*object).clone())
+    }
+
+    /// Returns a ConfigMap of namespace `shop`.
+    pub fn config(&self, name: &str) -> Option<Value> {
+        self.get(&CONFIG_MAPS, Some("shop"), name)
+    }
+
+    pub fn uid(&self, name: &str) -> String {
+        self.config(name).unwrap()["metadata"]["uid"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+
+    /// Merges something into a ConfigMap of namespace `shop`, as somebody.
+    pub fn edit(&self, name: &str, patch: Value) {
+        self.edit_as("kubectl-edit", name, patch);
+    }
+
+    pub fn edit_as(&self, manager: &str, name: &str, patch: Value) {
+        let (patch, options) = (Patch::Merge(patch), WriteOptions::manager(manager));
+        self.server
+            .patch(&CONFIG_MAPS, Some("shop"), name, None, &patch, &options)
+            .unwrap();
+    }
+}
+
+/// Waits until something is so.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let done = tokio::time::timeout(Duration::from_mins(2), waiting).await;
+    assert!(done.is_ok(), "never: {what}");
+}
+
+/// A reconciler at work; it ends when this is dropped.
+pub struct Running {
+    _task: JoinHandle<()>,
+    _stop: DropGuard,
+}
+
+pub const NAMESPACE: (&str, &str) = (
+    "apps/shop.yaml",
+    "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+);
+
+pub fn config(name: &str) -> String {
+    config_with(name, "{}")
+}
+
+/// A ConfigMap with more metadata.
+pub fn config_with(name: &str, annotations: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{namespace: shop, name: {name}, annotations: {annotations}}}\ndata: {{key: x}}\n"
+    )
+}
+
+/// `cutover.yaml` with these syncs.
+pub fn settings(syncs: &str) -> String {
+    format!("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n{syncs}\n")
+}
