@@ -167,7 +167,7 @@ struct Reign {
     who: usize,
     from: Duration,
     until: Duration,
-    /// It gave the Lease back, and knew that it did not lead any more before it said so.
+    /// It gave the Lease back, at its end or later, and knew that it did not lead any more before it said so.
     given_back: bool,
 }
 
@@ -228,7 +228,11 @@ impl Candidate {
         if random.u8(0..12) == 0
             && let Some(reign) = self.reign.take()
         {
-            (reigns[reign].until, reigns[reign].given_back) = (now, true);
+            let who = reigns[reign].who;
+            reigns[reign].until = now;
+            for own in reigns.iter_mut().filter(|own| own.who == who) {
+                own.given_back = true;
+            }
             let lease = self.election.release(wall(0)).unwrap();
             return Mail::Release { lease };
         }
@@ -326,6 +330,11 @@ proptest! {
     fn two_never_lead_at_once(seed: u64, candidates in 2_usize..5) {
         assert_one_at_a_time(&history(seed, candidates));
     }
+}
+
+#[test]
+fn one_that_lost_its_lease_and_won_it_again_can_give_it_back() {
+    assert_one_at_a_time(&history(4_357_546_238_528_355_425, 3));
 }
 
 #[test]
