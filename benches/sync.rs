@@ -1,7 +1,8 @@
 //! What sync costs: time, requests and memory, on a real API server and in processes of their own.
 //!
 //! `just bench` runs all rows; `cargo bench --bench sync -- ROW [SIZE…]` one of them: `changed` (the changed set of one
-//! file among many), `scale` (restart, memory and idling at each size), `push` (from a push to its first write).
+//! file among many), `scale` (restart, memory and idling at each size), `push` (from a push to its first write), `apply`
+//! (first apply, beside a bare loop and kubectl), `plan` (cold, with and without dry-runs).
 //! Needs `git`, and the programs of `just kube-tools` for all rows but the first.
 #![allow(
     clippy::unwrap_used,
@@ -12,10 +13,14 @@
     reason = "a program that measures"
 )]
 
+#[path = "sync/apply.rs"]
+mod apply;
 #[path = "sync/child.rs"]
 mod child;
 #[path = "sync/fleet.rs"]
 mod fleet;
+#[path = "sync/preview.rs"]
+mod preview;
 #[path = "../tests/all/support/real.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod real;
@@ -29,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 const SIZES: [usize; 5] = [100, 1_000, 4_000, 10_000, 50_000];
 const PUSHES: usize = 60;
+/// How often the ways are measured in turn.
+const ROUNDS: usize = 3;
 /// How long a reconciler is watched while nothing changes; it polls every second.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -41,10 +48,14 @@ fn main() {
         ["changed", sizes @ ..] => runtime.block_on(changed(&sizes_of(sizes, &[1_000, 10_000, 100_000]))),
         ["scale", sizes @ ..] => runtime.block_on(scale(&sizes_of(sizes, &SIZES))),
         ["push", sizes @ ..] => runtime.block_on(push(&sizes_of(sizes, &[1_000, 10_000]))),
+        ["apply", sizes @ ..] => runtime.block_on(applied(&sizes_of(sizes, &[400, 4_000]))),
+        ["plan", sizes @ ..] => runtime.block_on(planned(&sizes_of(sizes, &[1_000, 10_000]))),
         _ => {
             runtime.block_on(changed(&[1_000, 10_000, 100_000]));
             runtime.block_on(scale(&SIZES));
             runtime.block_on(push(&[1_000, 10_000]));
+            runtime.block_on(applied(&[400, 4_000]));
+            runtime.block_on(planned(&[1_000, 10_000]));
         }
     }
 }
@@ -156,6 +167,60 @@ async fn push(sizes: &[usize]) {
             ms(at(&mut waits, 99))
         );
     }
+}
+
+/// The same objects applied for the first time in three ways, in turn.
+async fn applied(sizes: &[usize]) {
+    let Some(server) = real::shared("bench").await else {
+        return;
+    };
+    println!(
+        "\n| objects | bare loop | cutover | of it Git and lists | × bare | kubectl apply --server-side |\n|---|---|---|---|---|---|"
+    );
+    for &size in sizes {
+        for round in 0..ROUNDS {
+            let times = apply::first(server, size, round).await;
+            let kubectl = times.kubectl.map_or("none here".to_owned(), seconds);
+            println!(
+                "| {size} | {} | {} | {} | {:.2} | {kubectl} |",
+                seconds(times.bare),
+                seconds(times.cutover),
+                seconds(times.before),
+                times.cutover.as_secs_f64() / times.bare.as_secs_f64(),
+            );
+        }
+    }
+}
+
+/// Plans of the same objects, new and in sync, beside a loop of dry-runs.
+async fn planned(sizes: &[usize]) {
+    let Some(server) = real::shared("bench").await else {
+        return;
+    };
+    println!(
+        "\n| objects | loop of dry-runs | plan, all new | × raw throughput | plan, in sync | × faster | kubectl diff |\n\
+         |---|---|---|---|---|---|---|"
+    );
+    for &size in sizes {
+        for round in 0..ROUNDS {
+            let times = preview::cold(server, size, round).await;
+            let kubectl = times.kubectl.map_or("none here".to_owned(), |(count, taken)| {
+                format!("{} for {count}", seconds(taken))
+            });
+            println!(
+                "| {size} | {} | {} | {:.2} | {} | {:.1} | {kubectl} |",
+                seconds(times.raw),
+                seconds(times.new),
+                times.raw.as_secs_f64() / times.new.as_secs_f64(),
+                seconds(times.in_sync),
+                times.new.as_secs_f64() / times.in_sync.as_secs_f64(),
+            );
+        }
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
 }
 
 fn at(times: &mut [Duration], percent: usize) -> Duration {

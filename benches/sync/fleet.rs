@@ -1,6 +1,7 @@
 //! A repository of many workloads: of each a Deployment, its configuration, its policy and an override, a file each.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cutover::repo::RemoteUrl;
@@ -11,18 +12,28 @@ const FOLDER: usize = 50;
 
 pub struct Fleet {
     root: tempfile::TempDir,
+    namespace: String,
     size: usize,
 }
 
 impl Fleet {
     /// Makes a repository with so many files.
     pub fn of(size: usize) -> Self {
+        Self::within("fleet", size)
+    }
+
+    /// Makes one whose objects are in a namespace of their own.
+    pub fn within(namespace: &str, size: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
         Repository::init_bare(root.path())
             .unwrap()
             .set_head("refs/heads/main")
             .unwrap();
-        let mut fleet = Self { root, size: 0 };
+        let mut fleet = Self {
+            root,
+            namespace: namespace.to_owned(),
+            size: 0,
+        };
         fleet.import(size);
         fleet
     }
@@ -58,15 +69,36 @@ impl Fleet {
         )
         .unwrap();
         if self.size == 0 {
-            let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: fleet}\n";
-            file(&mut input, "namespace.yaml", namespace);
+            file(&mut input, "namespace.yaml", &self.content(0));
         }
         for number in self.size.max(1)..size {
-            file(&mut input, &path(number), &object(number, 0));
+            file(&mut input, &path(number), &self.content(number));
         }
         drop(input);
         assert!(git.wait().unwrap().success());
         self.size = size;
+    }
+
+    /// Returns the files as they were first, the namespace before everything else.
+    pub fn contents(&self) -> impl Iterator<Item = String> {
+        (0..self.size).map(|number| self.content(number))
+    }
+
+    /// Writes the files into a folder.
+    pub fn check_out(&self, folder: &Path) {
+        for (number, content) in self.contents().enumerate() {
+            std::fs::write(folder.join(format!("{number:06}.yaml")), content).unwrap();
+        }
+    }
+
+    fn content(&self, number: usize) -> String {
+        match number {
+            0 => format!(
+                "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {}}}\n",
+                self.namespace
+            ),
+            _ => object(&self.namespace, number, 0),
+        }
     }
 
     /// Commits a change of one configuration.
@@ -79,7 +111,9 @@ impl Fleet {
             .unwrap()
             .peel_to_commit()
             .unwrap();
-        let blob = repo.blob(object(number, round + 1).as_bytes()).unwrap();
+        let blob = repo
+            .blob(object(&self.namespace, number, round + 1).as_bytes())
+            .unwrap();
         let mut update = git2::build::TreeUpdateBuilder::new();
         update.upsert(path(number), blob, git2::FileMode::Blob);
         let tree = update.create_updated(&repo, &parent.tree().unwrap()).unwrap();
@@ -105,7 +139,7 @@ fn path(number: usize) -> String {
     format!("apps/team-{:04}/app-{workload:06}/{file}.yaml", workload / FOLDER)
 }
 
-fn object(number: usize, round: usize) -> String {
+fn object(namespace: &str, number: usize, round: usize) -> String {
     let name = format!("app-{:06}", number / 4);
     match number % 4 {
         0 => format!(
@@ -113,7 +147,7 @@ fn object(number: usize, round: usize) -> String {
 kind: ConfigMap
 metadata:
   name: {name}
-  namespace: fleet
+  namespace: {namespace}
   labels: {{app.kubernetes.io/name: {name}, app.kubernetes.io/part-of: fleet}}
 data:
   log-level: info
@@ -126,7 +160,7 @@ data:
 kind: Deployment
 metadata:
   name: {name}
-  namespace: fleet
+  namespace: {namespace}
   labels: {{app.kubernetes.io/name: {name}, app.kubernetes.io/part-of: fleet}}
 spec:
   replicas: 2
@@ -151,7 +185,7 @@ spec:
         2 => format!(
             "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
-metadata: {{name: {name}, namespace: fleet}}
+metadata: {{name: {name}, namespace: {namespace}}}
 spec:
   propagateDeps: true
   resourceSelectors:
@@ -164,7 +198,7 @@ spec:
         _ => format!(
             "apiVersion: policy.karmada.io/v1alpha1
 kind: OverridePolicy
-metadata: {{name: {name}, namespace: fleet}}
+metadata: {{name: {name}, namespace: {namespace}}}
 spec:
   resourceSelectors:
     - {{apiVersion: apps/v1, kind: Deployment, name: {name}}}
