@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use words::Use;
+use words::{Use, WORDS, Words};
 
 /// A JSON document in few bytes. A clone shares them.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ pub struct Packed(Arc<[u8]>);
 
 impl Packed {
     pub fn of(value: &Value) -> Self {
-        let mut packer = Packer::new();
+        let mut packer = Packer::new(&WORDS);
         packer.value(value);
         packer.done()
     }
@@ -40,7 +40,7 @@ impl Packed {
     /// list have the name `*`.
     #[must_use]
     pub fn sifted(&self, choose: impl Fn(&[&str], View<'_>) -> Part) -> Self {
-        let mut packer = Packer::new();
+        let mut packer = Packer::new(&WORDS);
         packer.sift(self.view(), &mut Vec::new(), &choose);
         packer.done()
     }
@@ -67,7 +67,7 @@ impl fmt::Debug for Packed {
 impl<'de> serde::Deserialize<'de> for Packed {
     /// Packs as it reads: the tree of the document never exists.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut packer = Packer::new();
+        let mut packer = Packer::new(&WORDS);
         Reading(&mut packer).deserialize(deserializer)?;
         Ok(packer.done())
     }
@@ -109,29 +109,36 @@ const LAST: u64 = 0;
 /// In the place of a name: it is spelled out. Anything above is a word, counted from here.
 const SPELLED: u64 = 1;
 
-struct Packer(Vec<u8>);
+/// Writes a document.
+struct Packer {
+    bytes: Vec<u8>,
+    words: &'static Words,
+}
 
 impl Packer {
-    const fn new() -> Self {
-        Self(Vec::new())
+    fn new(words: &'static Words) -> Self {
+        Self {
+            bytes: Vec::new(),
+            words,
+        }
     }
 
     fn done(self) -> Packed {
-        Packed(self.0.into())
+        Packed(self.bytes.into())
     }
 
     fn value(&mut self, value: &Value) {
         match value {
-            Value::Null => self.0.push(NULL),
+            Value::Null => self.bytes.push(NULL),
             Value::Bool(value) => self.bool(*value),
             Value::Number(number) => self.number(number),
             Value::String(text) => self.text(text),
             Value::Array(items) => {
-                self.0.push(LIST);
+                self.bytes.push(LIST);
                 for item in items {
                     self.value(item);
                 }
-                self.0.push(END);
+                self.bytes.push(END);
             }
             Value::Object(fields) => {
                 let start = self.begin_fields();
@@ -145,7 +152,7 @@ impl Packer {
     }
 
     fn bool(&mut self, value: bool) {
-        self.0.push(if value { TRUE } else { FALSE });
+        self.bytes.push(if value { TRUE } else { FALSE });
     }
 
     fn number(&mut self, number: &Number) {
@@ -157,24 +164,24 @@ impl Packer {
     }
 
     fn whole(&mut self, number: u64) {
-        self.0.push(WHOLE);
+        self.bytes.push(WHOLE);
         self.varint(number);
     }
 
     fn negative(&mut self, number: i64) {
-        self.0.push(NEGATIVE);
+        self.bytes.push(NEGATIVE);
         // `!n` is `-1 - n`: not negative, as `n` is.
         self.varint((!number).unsigned_abs());
     }
 
     fn float(&mut self, number: f64) {
-        self.0.push(FLOAT);
-        self.0.extend(number.to_le_bytes());
+        self.bytes.push(FLOAT);
+        self.bytes.extend(number.to_le_bytes());
     }
 
     fn text(&mut self, text: &str) {
-        if let Some(number) = words::number(text, Use::Text) {
-            self.0.push(WORD);
+        if let Some(number) = self.words.number(text, Use::Text) {
+            self.bytes.push(WORD);
             self.varint(number.into());
             return;
         }
@@ -182,45 +189,45 @@ impl Packer {
             .ok()
             .and_then(|length| length.checked_add(SHORT))
         {
-            Some(tag) => self.0.push(tag),
+            Some(tag) => self.bytes.push(tag),
             None => {
-                self.0.push(TEXT);
+                self.bytes.push(TEXT);
                 self.varint(text.len() as u64);
             }
         }
-        self.0.extend(text.as_bytes());
+        self.bytes.extend(text.as_bytes());
     }
 
     fn begin_fields(&mut self) -> usize {
-        self.0.push(FIELDS);
-        self.0.len()
+        self.bytes.push(FIELDS);
+        self.bytes.len()
     }
 
     fn end_fields(&mut self, start: usize) {
-        if self.0.len() == start {
-            self.0[start - 1] = NO_FIELDS;
+        if self.bytes.len() == start {
+            self.bytes[start - 1] = NO_FIELDS;
         } else {
             self.varint(LAST);
         }
     }
 
     fn name(&mut self, name: &str) {
-        match words::number(name, Use::Name) {
+        match self.words.number(name, Use::Name) {
             Some(number) => self.varint(SPELLED + 1 + u64::from(number)),
             None => {
                 self.varint(SPELLED);
                 self.varint(name.len() as u64);
-                self.0.extend(name.as_bytes());
+                self.bytes.extend(name.as_bytes());
             }
         }
     }
 
     fn varint(&mut self, mut number: u64) {
         while number > 0x7f {
-            self.0.push(number.to_le_bytes()[0] | 0x80);
+            self.bytes.push(number.to_le_bytes()[0] | 0x80);
             number >>= 7;
         }
-        self.0.push(number.to_le_bytes()[0]);
+        self.bytes.push(number.to_le_bytes()[0]);
     }
 
     fn part<'a>(
@@ -232,7 +239,7 @@ impl Packer {
     ) {
         match choice {
             Part::Sift => self.sift(part, path, choose),
-            Part::Keep | Part::Drop => self.0.extend(part.bytes()),
+            Part::Keep | Part::Drop => self.bytes.extend(part.bytes()),
         }
     }
 
@@ -257,7 +264,7 @@ impl Packer {
                 self.end_fields(start);
             }
             LIST => {
-                self.0.push(LIST);
+                self.bytes.push(LIST);
                 path.push("*");
                 for part in view.items() {
                     let choice = choose(path, part);
@@ -266,9 +273,9 @@ impl Packer {
                     }
                 }
                 path.pop();
-                self.0.push(END);
+                self.bytes.push(END);
             }
-            _ => self.0.extend(view.bytes()),
+            _ => self.bytes.extend(view.bytes()),
         }
     }
 }
@@ -292,7 +299,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
-        self.0.0.push(NULL);
+        self.0.bytes.push(NULL);
         Ok(())
     }
 
@@ -322,7 +329,7 @@ impl<'de> Visitor<'de> for Reading<'_> {
     fn visit_f64<E>(self, number: f64) -> Result<(), E> {
         match Number::from_f64(number) {
             Some(number) => self.0.number(&number),
-            None => self.0.0.push(NULL),
+            None => self.0.bytes.push(NULL),
         }
         Ok(())
     }
@@ -333,9 +340,9 @@ impl<'de> Visitor<'de> for Reading<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        self.0.0.push(LIST);
+        self.0.bytes.push(LIST);
         while items.next_element_seed(Reading(self.0))?.is_some() {}
-        self.0.0.push(END);
+        self.0.bytes.push(END);
         Ok(())
     }
 
@@ -481,7 +488,7 @@ impl<'a> Reader<'a> {
                 let length = self.varint();
                 Some(self.spelled(length))
             }
-            number => Some(words::word(number - SPELLED - 1)),
+            number => Some(WORDS.word(number - SPELLED - 1)),
         }
     }
 
@@ -501,7 +508,7 @@ impl<'a> Reader<'a> {
                 let length = self.varint();
                 self.spelled(length)
             }
-            WORD => words::word(self.varint()),
+            WORD => WORDS.word(self.varint()),
             short if short >= SHORT => self.spelled((short - SHORT).into()),
             _ => return None,
         })
