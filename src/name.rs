@@ -141,6 +141,63 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+/// A kind, whatever its version: `Deployment.apps`, or `ConfigMap` in the core group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKind {
+    /// Empty for the core group.
+    pub group: String,
+    pub kind: String,
+}
+
+impl GroupKind {
+    pub fn new(group: &str, kind: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+        }
+    }
+
+    /// Returns the key of the object of this kind with this name.
+    pub fn key(&self, namespace: Option<&str>, name: &str) -> ObjectKey {
+        ObjectKey {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl From<&Gvk> for GroupKind {
+    fn from(gvk: &Gvk) -> Self {
+        Self::new(&gvk.group, &gvk.kind)
+    }
+}
+
+impl From<&ObjectKey> for GroupKind {
+    fn from(key: &ObjectKey) -> Self {
+        Self::new(&key.group, &key.kind)
+    }
+}
+
+impl fmt::Display for GroupKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.group.as_str() {
+            "" => f.write_str(&self.kind),
+            group => write!(f, "{}.{group}", self.kind),
+        }
+    }
+}
+
+impl FromStr for GroupKind {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
+        Ok(Self::new(group, kind))
+    }
+}
+
 /// A place in a file of a repository; lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
@@ -153,5 +210,23 @@ pub struct Location {
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.path, self.line, self.column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_read_as_it_is_written() {
+        for (text, group, kind) in [
+            ("ConfigMap", "", "ConfigMap"),
+            ("Deployment.apps", "apps", "Deployment"),
+            ("Widget.example.dev", "example.dev", "Widget"),
+        ] {
+            let written = GroupKind::new(group, kind);
+            assert_eq!(text.parse(), Ok(written.clone()));
+            assert_eq!(written.to_string(), text);
+        }
     }
 }

@@ -17,9 +17,9 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
-use self::cache::{Cache, GroupKind};
+use self::cache::Cache;
 use super::connect::Cluster;
-use crate::name::ObjectKey;
+use crate::name::{GroupKind, ObjectKey};
 
 /// A live view of some kinds. Clones share it; the watches end with the last one.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Observer {
 
     /// Watches a kind from now on. One that is watched already, but for less, is listed again.
     pub fn watch(&self, wanted: Watched) {
-        let kind = GroupKind::of(&wanted.gvk);
+        let kind = GroupKind::from(&wanted.gvk);
         let mut tasks = self.watches.0.lock().unwrap_or_else(PoisonError::into_inner);
         let widened = match tasks.get(&kind) {
             Some((watched, task)) => {
@@ -90,6 +90,11 @@ impl Observer {
     /// Returns all objects of a kind, by namespace and name.
     pub fn list(&self, group: &str, kind: &str) -> Vec<Arc<Value>> {
         self.cache.list(&GroupKind::new(group, kind))
+    }
+
+    /// Returns which objects of a kind there are, by namespace and name, without unpacking any.
+    pub fn keys(&self, group: &str, kind: &str) -> Vec<ObjectKey> {
+        self.cache.keys(&GroupKind::new(group, kind))
     }
 
     /// Returns the objects of a kind that have a label, without unpacking any.

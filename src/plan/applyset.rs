@@ -4,14 +4,12 @@
 //! namespaces may hold members. Reading and writing it is left to the shell.
 
 use std::collections::BTreeSet;
-use std::fmt;
-use std::str::FromStr;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::api::OWN_NAMESPACE;
-use crate::name::{Gvk, ObjectKey};
+use crate::name::GroupKind;
 use crate::redact::base64;
 
 /// On a member: the id of its set.
@@ -27,52 +25,6 @@ pub const SOURCE_ANNOTATION: &str = "cutover.dev/source";
 const SYNC_ANNOTATION: &str = "cutover.dev/sync";
 /// Other tools keep their hands off sets with another tool's name.
 const TOOL: &str = "cutover";
-
-/// A kind, whatever its version.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupKind {
-    pub group: String,
-    pub kind: String,
-}
-
-impl From<&Gvk> for GroupKind {
-    fn from(gvk: &Gvk) -> Self {
-        Self {
-            group: gvk.group.clone(),
-            kind: gvk.kind.clone(),
-        }
-    }
-}
-
-impl From<&ObjectKey> for GroupKind {
-    fn from(key: &ObjectKey) -> Self {
-        Self {
-            group: key.group.clone(),
-            kind: key.kind.clone(),
-        }
-    }
-}
-
-impl fmt::Display for GroupKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.group.as_str() {
-            "" => f.write_str(&self.kind),
-            group => write!(f, "{}.{group}", self.kind),
-        }
-    }
-}
-
-impl FromStr for GroupKind {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (kind, group) = text.split_once('.').unwrap_or((text, ""));
-        Ok(Self {
-            group: group.to_owned(),
-            kind: kind.to_owned(),
-        })
-    }
-}
 
 /// Returns the name of the ConfigMap that is the parent of a sync's set.
 pub fn parent_name(sync: &str) -> String {

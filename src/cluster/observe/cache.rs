@@ -9,7 +9,7 @@ use tokio::sync::{broadcast, watch};
 
 use super::raw::{Form, Keep};
 use crate::cluster::object::with_type;
-use crate::name::{Gvk, ObjectKey};
+use crate::name::{GroupKind, Gvk, ObjectKey};
 use crate::packed::{Packed, View};
 
 /// What to watch of a kind.
@@ -77,36 +77,12 @@ impl KindState {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct GroupKind {
-    group: String,
-    kind: String,
-}
-
-impl GroupKind {
-    pub(super) fn new(group: &str, kind: &str) -> Self {
-        Self {
-            group: group.to_owned(),
-            kind: kind.to_owned(),
-        }
-    }
-
-    pub(super) fn of(gvk: &Gvk) -> Self {
-        Self::new(&gvk.group, &gvk.kind)
-    }
-
-    fn key(&self, id: &Id) -> ObjectKey {
-        ObjectKey {
-            group: self.group.clone(),
-            kind: self.kind.clone(),
-            namespace: id.0.clone(),
-            name: id.1.clone(),
-        }
-    }
-}
-
 /// Namespace and name.
 type Id = (Option<String>, String);
+
+fn key_of(kind: &GroupKind, (namespace, name): &Id) -> ObjectKey {
+    kind.key(namespace.as_deref(), name)
+}
 
 /// An object as a watch, a list or a write told of it.
 #[derive(Debug)]
@@ -220,7 +196,7 @@ impl Cache {
     /// Begins, or begins anew with more to keep: what is cached stays, but isn't complete any more.
     pub(super) fn begin(&self, watched: &Watched) {
         let mut kinds = self.write();
-        let kind = GroupKind::of(&watched.gvk);
+        let kind = GroupKind::from(&watched.gvk);
         let objects = kinds.entry(kind).or_insert_with(|| Objects {
             state: KindState::Waiting,
             gvk: watched.gvk.clone(),
@@ -247,7 +223,7 @@ impl Cache {
     fn look<T>(&self, key: &ObjectKey, look: impl FnOnce(&Objects, &Kept) -> T) -> Option<T> {
         let id = (key.namespace.clone(), key.name.clone());
         let kinds = self.read();
-        let objects = kinds.get(&GroupKind::new(&key.group, &key.kind))?;
+        let objects = kinds.get(&GroupKind::from(key))?;
         objects.by_id.get(&id).map(|kept| look(objects, kept))
     }
 
@@ -256,6 +232,14 @@ impl Cache {
         let objects = kinds.get(kind).into_iter();
         objects
             .flat_map(|objects| objects.by_id.values().filter_map(|kept| objects.value(kept)))
+            .collect()
+    }
+
+    pub(super) fn keys(&self, kind: &GroupKind) -> Vec<ObjectKey> {
+        let kinds = self.read();
+        let objects = kinds.get(kind).into_iter();
+        objects
+            .flat_map(|objects| objects.by_id.keys().map(|id| key_of(kind, id)))
             .collect()
     }
 
@@ -275,7 +259,7 @@ impl Cache {
         let objects = kinds.get(kind).into_iter().flat_map(|objects| &objects.by_id);
         objects
             .filter(|(_, kept)| has(kept))
-            .map(|(id, _)| kind.key(id))
+            .map(|(id, _)| key_of(kind, id))
             .collect()
     }
 
@@ -315,7 +299,7 @@ impl Cache {
             if seen.version != 0 && seen.version <= known {
                 return Vec::new();
             }
-            let key = kind.key(&seen.id);
+            let key = key_of(kind, &seen.id);
             objects.put(seen, objects.list);
             vec![Change { key, gone: false }]
         });
@@ -326,7 +310,7 @@ impl Cache {
         self.update(kind, |objects| {
             objects.newest = objects.newest.max(seen.version);
             let gone = objects.by_id.remove(&seen.id).map(|_| Change {
-                key: kind.key(&seen.id),
+                key: key_of(kind, &seen.id),
                 gone: true,
             });
             gone.into_iter().collect()
@@ -347,7 +331,7 @@ impl Cache {
             let mut changes = Vec::new();
             for seen in part {
                 objects.newest = objects.newest.max(seen.version);
-                let key = kind.key(&seen.id);
+                let key = key_of(kind, &seen.id);
                 if objects.put(seen, objects.list) {
                     changes.push(Change { key, gone: false });
                 }
@@ -362,7 +346,7 @@ impl Cache {
             let list = objects.list;
             let gone = objects.by_id.extract_if(.., |_, kept| kept.list != list);
             let changes = gone.map(|(id, _)| Change {
-                key: kind.key(&id),
+                key: key_of(kind, &id),
                 gone: true,
             });
             let changes = changes.collect();
@@ -373,7 +357,7 @@ impl Cache {
 
     /// Takes in the answer of a write of our own, unless the watch is ahead of it.
     pub(super) fn note(&self, key: &ObjectKey, object: &Value) {
-        let kind = GroupKind::new(&key.group, &key.kind);
+        let kind = GroupKind::from(key);
         let seen = Seen {
             id: (key.namespace.clone(), key.name.clone()),
             ..Seen::new(Packed::of(object))
@@ -399,7 +383,7 @@ impl Cache {
             let gone = std::mem::take(&mut objects.by_id);
             gone.keys()
                 .map(|id| Change {
-                    key: kind.key(id),
+                    key: key_of(kind, id),
                     gone: true,
                 })
                 .collect()
@@ -481,7 +465,7 @@ mod tests {
     }
 
     fn key(name: &str) -> ObjectKey {
-        kind().key(&(Some("shop".into()), name.into()))
+        kind().key(Some("shop"), name)
     }
 
     fn list<const N: usize>(cache: &Cache, objects: [(&str, u64); N]) {
@@ -589,6 +573,7 @@ mod tests {
             cache.put(&kind(), Seen::new(Packed::of(&object)));
             assert_eq!(cache.get(&key("a")).as_deref(), expected, "{form:?}");
             assert_eq!(cache.version(&key("a")), Some(7));
+            assert_eq!(cache.keys(&kind()), [key("a")], "{form:?}");
             let labelled = cache.labelled(&kind(), "of", "fleet");
             assert_eq!(labelled.len(), usize::from(expected.is_some()), "{form:?}");
             assert_eq!(cache.labelled(&kind(), "of", "others"), []);

@@ -11,12 +11,13 @@ use kube::Api;
 use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
 
-use super::cache::{Cache, GroupKind, Seen, Watched};
+use super::cache::{Cache, Seen, Watched};
 use super::raw::{Form, Raw};
 use crate::cluster::connect::Cluster;
 use crate::cluster::discover::{Lookup, Served};
 use crate::cluster::limits::{Jitter, Limits, is_watch};
 use crate::cluster::{Error, error};
+use crate::name::GroupKind;
 
 /// How often a kind that isn't served is looked for, when nobody says that it was installed.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
@@ -39,7 +40,7 @@ pub(super) async fn run(cluster: Cluster, cache: Arc<Cache>, watched: Watched) {
             seed.wrapping_mul(31).wrapping_add(byte.into())
         });
     Watch {
-        kind: GroupKind::of(&watched.gvk),
+        kind: GroupKind::from(&watched.gvk),
         jitter: Jitter::new(&Limits {
             slowest: Duration::from_secs(30),
             seed,

@@ -15,8 +15,7 @@ use crate::config::DriftMode;
 use crate::intent::hold_back::{HeldBy, Live, held_back};
 use crate::intent::record::digest;
 use crate::manifest::{Entry, Manifest, Mark, Positions, Shelf};
-use crate::name::{Gvk, ObjectKey};
-use crate::plan::applyset::GroupKind;
+use crate::name::{GroupKind, Gvk, ObjectKey};
 use crate::plan::drift::{self, Dress, DriftedField};
 use crate::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 

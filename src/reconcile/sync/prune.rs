@@ -1,29 +1,24 @@
-//! Prune: finds the members of this sync's set that Git doesn't want any more, and deletes them, last things first.
+//! Prune: deletes the members of this sync's set that Git doesn't want any more, last things first.
 //!
-//! What is a member says the label in the API server, and where to look says the set's parent there: nothing that a
-//! restart would forget. Whatever is in doubt keeps everything; see [`Stop`].
+//! Which those are says `members`, what would go along with them `occupied`; whatever is in doubt (`doubt`) keeps
+//! everything.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::decide::{HOLDING, held_strays};
-use super::pruner::Pruner;
-use super::{DesiredFeed, LISTED_WITHIN, Problem, Selection, Sync};
-use crate::api::{self, OWN_NAMESPACE};
-use crate::cluster::{self, Deleted, KindState, Observer, Watched};
-use crate::name::{Gvk, ObjectKey, Revision};
-use crate::plan::applyset::{Approved, GroupKind, PART_OF_LABEL, Record, part_of};
+use super::decide::held_strays;
+use super::{DEFINITION, LISTED_WITHIN, Problem, Sync};
+use crate::cluster::{self, Deleted, Observer};
+use crate::name::{ObjectKey, Revision};
+use crate::plan::applyset::{Record, part_of};
 use crate::plan::{self, Change, Doomed, Pruning, Stop, Stray};
-use crate::reconcile::settings;
 
 /// How long deleted objects may take to be seen to be gone, before the next ones are left to the next pass.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How many ranks and waves one pass goes through at most.
 const WAVES: usize = 32;
-const DEFINITION: &str = "CustomResourceDefinition";
 
 /// What pruning came to in a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,46 +85,6 @@ impl PruneReport {
 }
 
 impl Sync {
-    /// Tells this sync what the other ones of the run want.
-    pub fn beside(&mut self, siblings: Vec<(String, DesiredFeed)>) {
-        if let Some(pruner) = &mut self.pruner {
-            pruner.siblings = siblings;
-        }
-    }
-
-    /// Records where members may be, before the first of them is applied.
-    pub(super) async fn record_members(&mut self) {
-        let kinds = self.source.kinds().iter().map(GroupKind::from).collect();
-        let Some(pruner) = self.pruner.as_mut().filter(|pruner| pruner.stale) else {
-            return;
-        };
-        let namespaces = self.placed.namespaces(OWN_NAMESPACE);
-        match pruner.cover(&self.cluster, &kinds, &namespaces).await {
-            Ok(()) => {
-                pruner.stale = false;
-                pruner.trouble = None;
-                pruner.watch(&self.cluster, &self.observer).await;
-                self.observer.heard(LISTED_WITHIN).await;
-            }
-            Err(trouble) => {
-                tracing::warn!(sync = pruner.sync, %trouble, "nothing is pruned");
-                pruner.trouble = Some(trouble);
-            }
-        }
-    }
-
-    /// Reads what there is to know for a plan, and writes nothing.
-    pub(super) async fn look_for_members(&mut self) {
-        let Some(pruner) = &mut self.pruner else { return };
-        match cluster::read_parent(&self.cluster, &pruner.sync).await {
-            Ok(parent) => {
-                pruner.parent = parent.into();
-                pruner.watch(&self.cluster, &self.observer).await;
-            }
-            Err(error) => pruner.trouble = Some(error.into()),
-        }
-    }
-
     /// Deletes what is to go, rank after rank, as far as that goes now.
     pub(super) async fn prune(&mut self, revision: &Revision) -> Option<PruneReport> {
         let mut report = PruneReport::default();
@@ -207,26 +162,6 @@ impl Sync {
             .unwrap_or_default()
     }
 
-    /// Reads what the other syncs want, when there is something that they may want.
-    async fn look_beside(&mut self, revision: &Revision) {
-        let Some(pruner) = self.pruner.as_ref().filter(|pruner| !pruner.strays.is_empty()) else {
-            return;
-        };
-        let config = self.source.selection.config.clone();
-        let mut siblings = Vec::new();
-        for other in config.syncs.iter().filter(|other| other.name != pruner.sync) {
-            let selection = Selection::of(&config, other);
-            let repo = self.source.repo.clone();
-            let mut sync = Self::new(repo, self.cluster.clone(), self.observer.clone(), selection);
-            let feed = sync.desired();
-            if let Err(error) = sync.advance(revision).await {
-                tracing::debug!(sync = other.name, %error, "cannot be read");
-            }
-            siblings.push((other.name.clone(), feed));
-        }
-        self.beside(siblings);
-    }
-
     /// Lists the objects of definitions that are to go.
     async fn look_into_definitions(&mut self, revision: &Revision) {
         let mut strays = self.pruner.iter().flat_map(|pruner| &pruner.strays);
@@ -252,109 +187,6 @@ impl Sync {
                         _ => false,
                     }
             })
-    }
-
-    /// Looks through the kinds that nobody has looked through yet.
-    pub(super) fn scan(&mut self) {
-        let Some(pruner) = &mut self.pruner else { return };
-        let kinds = pruner
-            .record()
-            .map(|record| record.kinds.clone())
-            .unwrap_or_default();
-        for kind in kinds {
-            let known = self.observer.state(&kind.group, &kind.kind);
-            if pruner.scanned.contains(&kind) || !matches!(known, Some(KindState::Synced { .. })) {
-                continue;
-            }
-            let members = self
-                .observer
-                .labelled(&kind.group, &kind.kind, PART_OF_LABEL, &pruner.id);
-            let unwanted = members.into_iter().filter(|key| !self.placed.may_want(key));
-            pruner.strays.extend(unwanted);
-            pruner.scanned.insert(kind);
-        }
-        let placed = &self.placed;
-        pruner.strays.retain(|key| !placed.objects.contains_key(key));
-        let observer = &self.observer;
-        let is_there = |key: &ObjectKey, uid: &str| {
-            observer
-                .get(key)
-                .is_some_and(|live| live["metadata"]["uid"].as_str() == Some(uid))
-        };
-        pruner.gone.retain(|key, uid| is_there(key, uid));
-    }
-
-    /// Returns the live members that nobody wants.
-    fn strays(&self, pruner: &Pruner) -> BTreeMap<ObjectKey, Arc<Value>> {
-        let mut strays = BTreeMap::new();
-        for key in &pruner.strays {
-            if self.placed.may_want(key) || self.source.mentions(key) || pruner.is_wanted_elsewhere(key) {
-                continue;
-            }
-            let Some(live) = self.observer.get(key) else {
-                continue;
-            };
-            let uid = live["metadata"]["uid"].as_str();
-            if part_of(&live) == Some(&pruner.id) && pruner.gone.get(key).map(String::as_str) != uid {
-                strays.insert(key.clone(), live);
-            }
-        }
-        strays
-    }
-
-    /// Says why it isn't known what may go.
-    fn doubt(&self, pruner: &Pruner, revision: &Revision) -> Option<String> {
-        let unreachable = || {
-            let why = pruner.unreachable.as_ref()?;
-            Some(format!("Git could not be read: {why}"))
-        };
-        let settings = || {
-            let (read, doubt) = pruner.settings.as_ref()?;
-            doubt.clone().filter(|_| read == revision)
-        };
-        let holding = || {
-            let why = self.held.unknown.as_ref()?;
-            Some(format!("it is not known what intents hold: {why}"))
-        };
-        let trouble = || Some(pruner.trouble.as_ref()?.to_string());
-        unreachable()
-            .or_else(trouble)
-            .or_else(|| self.git_doubt())
-            .or_else(settings)
-            .or_else(|| pruner.unknown_kind(&self.observer))
-            .or_else(|| pruner.undecided_sibling(revision))
-            .or_else(holding)
-    }
-
-    /// Says why it isn't known all that Git wants.
-    pub(super) fn git_doubt(&self) -> Option<String> {
-        let problem = self.source.problems().into_iter().next();
-        let refused = || {
-            let (what, why) = self.placed.first_refused()?;
-            Some(format!("{what}: {why}"))
-        };
-        let unknown = || {
-            let (gvk, why) = self.kinds.unknown.iter().next()?;
-            Some(format!("{gvk} cannot be found out about: {why}"))
-        };
-        problem
-            .map(|problem| problem.to_string())
-            .or_else(refused)
-            .or_else(unknown)
-    }
-
-    /// Settings that were changed together with the objects are for the next layout of the run.
-    async fn check_settings(&mut self, revision: &Revision) {
-        let Some(pruner) = &mut self.pruner else { return };
-        if pruner.strays.is_empty() || pruner.settings.as_ref().is_some_and(|(read, _)| read == revision) {
-            return;
-        }
-        let doubt = match settings::of(&self.source.repo, revision.clone()).await {
-            Ok(config) if config == self.source.selection.config => None,
-            Ok(_) => Some("cutover.yaml has changed".to_owned()),
-            Err(error) => Some(format!("cutover.yaml: {error}")),
-        };
-        pruner.settings = Some((revision.clone(), doubt));
     }
 
     /// What somebody approved is written down before the first object goes: a crash must not ask again for the rest.
@@ -436,146 +268,5 @@ impl Sync {
         // What failed is told, and what was spared is looked at anew.
         pruner.due |= !all;
         (all || failed) && seen
-    }
-
-    /// Takes out of the parent what there is nothing of any more.
-    async fn tidy_parent(&mut self) {
-        let in_doubt = |sync: &Self| {
-            let revision = sync.source.revision.clone();
-            let pruner = sync.pruner.as_ref();
-            pruner
-                .zip(revision)
-                .is_none_or(|(pruner, revision)| sync.doubt(pruner, &revision).is_some())
-        };
-        if !self.pruner.as_ref().is_some_and(|pruner| pruner.untidy) || in_doubt(self) {
-            return;
-        }
-        let kinds: BTreeSet<GroupKind> = self.source.kinds().iter().map(GroupKind::from).collect();
-        let namespaces = self.placed.namespaces(OWN_NAMESPACE);
-        let Some(pruner) = &mut self.pruner else { return };
-        let Some(said) = pruner.record().cloned() else {
-            return;
-        };
-        pruner.untidy = false;
-        let mut record = Record {
-            approved: Approved::default(),
-            ..said.clone()
-        };
-        let mut taken = namespaces;
-        record.kinds.retain(|kind| {
-            if kinds.contains(kind) {
-                return true;
-            }
-            let members = self
-                .observer
-                .labelled(&kind.group, &kind.kind, PART_OF_LABEL, &pruner.id);
-            let any = !members.is_empty();
-            taken.extend(members.into_iter().filter_map(|key| key.namespace));
-            any
-        });
-        let strays = pruner
-            .strays
-            .iter()
-            .filter(|key| self.observer.get(key).is_some());
-        taken.extend(strays.filter_map(|key| key.namespace.clone()));
-        record.namespaces.retain(|namespace| taken.contains(namespace));
-        if record != said
-            && let Err(error) = pruner.write(&self.cluster, &record).await
-        {
-            tracing::debug!(%error, "the record of a set cannot be tidied up");
-            (pruner.stale, pruner.untidy) = (true, true);
-        }
-    }
-
-    /// Says what would go along with an object that holds others.
-    fn occupied(&self, key: &ObjectKey, live: &Value, strays: &BTreeSet<&ObjectKey>) -> Option<String> {
-        match (key.group.as_str(), key.kind.as_str()) {
-            ("", "Namespace") if key.name == OWN_NAMESPACE => {
-                Some("it is where cutover keeps its own".to_owned())
-            }
-            ("", "Namespace") => self.tenant(&key.name, strays),
-            ("apiextensions.k8s.io", DEFINITION) => self.instance(live, strays),
-            _ => None,
-        }
-    }
-
-    /// Returns something in a namespace that doesn't go with it, as far as kinds are watched.
-    fn tenant(&self, namespace: &str, strays: &BTreeSet<&ObjectKey>) -> Option<String> {
-        let pruner = self.pruner.as_ref()?;
-        if let Some(key) = self.placed.first_in(namespace) {
-            return Some(format!("Git wants {key} in it"));
-        }
-        let recorded = pruner
-            .record()
-            .into_iter()
-            .flat_map(|record| record.kinds.iter().cloned());
-        let holding = HOLDING.map(|kind| GroupKind {
-            group: api::GROUP.to_owned(),
-            kind: kind.to_owned(),
-        });
-        let kinds: BTreeSet<GroupKind> = recorded.chain(holding).collect();
-        kinds.iter().find_map(|kind| {
-            let objects = self.observer.list(&kind.group, &kind.kind);
-            let inside = objects
-                .iter()
-                .filter(|live| live["metadata"]["namespace"].as_str() == Some(namespace));
-            let stays = inside
-                .map(|live| key_of(kind, live))
-                .find(|key| !strays.contains(key) && !is_of_every_namespace(key))?;
-            Some(format!("{stays} is in it, which is not pruned"))
-        })
-    }
-
-    /// Returns an object of a defined kind that doesn't go with the definition.
-    fn instance(&self, definition: &Value, strays: &BTreeSet<&ObjectKey>) -> Option<String> {
-        let text = |pointer| {
-            definition
-                .pointer(pointer)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
-        let kind = GroupKind {
-            group: text("/spec/group").to_owned(),
-            kind: text("/spec/names/kind").to_owned(),
-        };
-        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-        let served = versions
-            .into_iter()
-            .flatten()
-            .find(|version| version["served"] == true);
-        let Some(version) = served.and_then(|version| version["name"].as_str()) else {
-            return Some("it is not known which objects there are of it: no version is served".to_owned());
-        };
-        let gvk = Gvk::new(&format!("{}/{version}", kind.group), &kind.kind);
-        // All of them: somebody else's are not in our set.
-        self.observer.watch(Watched::all(gvk));
-        match self.observer.state(&kind.group, &kind.kind) {
-            Some(state) if state.is_settled() => {}
-            _ => return Some(format!("the list of {kind} has not come yet")),
-        }
-        let objects = self.observer.list(&kind.group, &kind.kind);
-        let stays = objects
-            .iter()
-            .map(|live| key_of(&kind, live))
-            .find(|key| !strays.contains(key))?;
-        Some(format!("{stays} is there, which is not pruned"))
-    }
-}
-
-/// What the API server puts into every namespace.
-fn is_of_every_namespace(key: &ObjectKey) -> bool {
-    matches!(
-        (key.kind.as_str(), key.name.as_str()),
-        ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default")
-    )
-}
-
-fn key_of(kind: &GroupKind, live: &Value) -> ObjectKey {
-    let text = |field: &str| live["metadata"][field].as_str().map(str::to_owned);
-    ObjectKey {
-        group: kind.group.clone(),
-        kind: kind.kind.clone(),
-        namespace: text("namespace"),
-        name: text("name").unwrap_or_default(),
     }
 }

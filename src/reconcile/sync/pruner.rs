@@ -6,8 +6,8 @@ use super::DesiredFeed;
 use crate::api::OWN_NAMESPACE;
 use crate::cluster::{self, Cluster, KindState, Lookup, Observer, Parent, Unusable, Watched};
 use crate::config::{self, PruneLimit};
-use crate::name::{ObjectKey, Revision};
-use crate::plan::applyset::{GroupKind, PART_OF_LABEL, Record, parent_name, part_of, set_id};
+use crate::name::{GroupKind, ObjectKey, Revision};
+use crate::plan::applyset::{PART_OF_LABEL, Record, parent_name, part_of, set_id};
 
 /// What a sync that prunes knows of its set.
 #[derive(Debug)]
