@@ -110,7 +110,7 @@ fn objects_of_one_kind_take_little_once_their_words_are_known() {
         packer.value(&object(number));
         packer.done().size()
     };
-    let last = (0..50).map(size).last().expect("there are fifty");
+    let last = (0..50).map(size).next_back().expect("there are fifty");
     let text = object(49).to_string().len();
     assert!(last * 4 < text, "{last} bytes for {text}");
 }
