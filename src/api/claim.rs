@@ -36,6 +36,9 @@ pub struct ClaimSpec {
     /// The one cluster that may run the workload; absent: nobody may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
+    /// The workload has no state: every cluster may run it, and `writer` says nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// The clusters that the binding may list.
     pub clusters: Vec<ClusterName>,
 }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::common::{any_object, anything};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, Condition, Finding, PatchOp, StepRecord, WaitingFor, WorkloadRef,
+    Approval, ApprovalGate, Assumption, Condition, Finding, PatchOp, StepRecord, WaitingFor, Window,
+    WorkloadRef,
 };
 use crate::name::ClusterName;
 
@@ -69,6 +70,9 @@ pub struct MigrationSpec {
     /// After this time a migration that is not committed rolls back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// When the migration may begin; one that has begun goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +80,8 @@ pub enum Strategy {
     /// Stops the source with its state before the target may run. For stateful workloads.
     #[default]
     StopFirst,
+    /// Starts the target beside the source, and removes the source when the target is good. For stateless workloads.
+    StartFirst,
 }
 
 /// What changes together with the move.
@@ -84,11 +90,17 @@ pub struct Changes {
     /// Whether a template change in Git is taken along: the target runs the new template, the source the old one.
     #[serde(default = "yes")]
     pub template: bool,
+    /// JSON patches of the template that go along; for a template that is not in Git. Only `add`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<PatchOp>,
 }
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { template: true }
+        Self {
+            template: true,
+            patches: Vec::new(),
+        }
     }
 }
 
@@ -108,6 +120,16 @@ pub struct Verify {
     #[serde(default = "default_timeout")]
     #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
     pub timeout: String,
+    /// What else must hold without a break, beside the profile's health.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+/// Something that must be true of the target's copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// CEL over `object`, the copy in the target as its API server has it.
+    pub cel: String,
 }
 
 impl Default for Verify {
@@ -115,6 +137,7 @@ impl Default for Verify {
         Self {
             healthy_for: default_healthy_for(),
             timeout: default_timeout(),
+            checks: Vec::new(),
         }
     }
 }
@@ -284,6 +307,47 @@ pub struct Journal {
     pub planned: Vec<String>,
 }
 
+impl Journal {
+    /// Returns the journal of an attempt of which nothing is known yet but what it is about.
+    pub fn begin(
+        spec: &MigrationSpec,
+        profile: WorkloadProfileSpec,
+        source: ClusterName,
+        binding: BindingId,
+    ) -> Self {
+        Self {
+            spec: Box::new(spec.clone()),
+            profile: Box::new(profile),
+            target: spec.to.clone(),
+            template_uid: String::new(),
+            binding,
+            seq: 1,
+            pinned: false,
+            repairing: false,
+            writer: (spec.strategy == Strategy::StopFirst).then(|| source.clone()),
+            clusters: vec![source.clone()],
+            suspended: Vec::new(),
+            fence: Fence::default(),
+            handle_before: BTreeMap::new(),
+            captured: None,
+            nodes: BTreeMap::new(),
+            template_change: None,
+            target_ran: false,
+            phase_since: None,
+            paused_since: None,
+            healthy_since: None,
+            down_since: None,
+            up_since: None,
+            committed: false,
+            roll_back: None,
+            unpinning: false,
+            run_id: None,
+            planned: Vec::new(),
+            source,
+        }
+    }
+}
+
 /// Which binding, and what it was before the first effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -294,6 +358,9 @@ pub struct BindingId {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
+    /// The group of the policy's `clusterAffinities` that keeps the target, where it has groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_affinity: Option<String>,
 }
 
 /// What was taken off a binding to keep others from moving it, to be put back exactly.
@@ -354,9 +421,10 @@ pub struct TemplateChange {
     pub hash: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// What Git wants, as it will be applied in Cleanup.
+    /// What Git wants, as it will be applied in Cleanup; absent: the intent itself says what changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
-    pub manifest: serde_json::Value,
+    pub manifest: Option<serde_json::Value>,
     /// What makes the old template's spec the new one's; only `add`, so that it holds on either.
     pub overlay: Vec<PatchOp>,
 }

@@ -5,6 +5,7 @@ mod common;
 mod migration;
 mod profile;
 pub mod schema;
+mod window;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{
@@ -12,10 +13,12 @@ pub use common::{
     WaitingFor, WorkloadRef,
 };
 pub use migration::{
-    Barrier, BindingId, Capture, Changes, Fence, HeldBack, Journal, LeaseSeen, Migration, MigrationSpec,
-    MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy, TemplateChange, Verify,
+    Barrier, BindingId, Capture, Changes, Check, Fence, HeldBack, Journal, LeaseSeen, Migration,
+    MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy, TemplateChange,
+    Verify,
 };
-pub use profile::{AppliesTo, CaptureRule, Pods, WorkloadProfile, WorkloadProfileSpec};
+pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+pub use window::{Daily, Opening, Weekday, Window};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;

@@ -19,6 +19,9 @@ use super::PatchOp;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkloadProfileSpec {
     pub applies_to: AppliesTo,
+    /// What must be true of a template for this profile to move it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Requirement>,
     /// Whether a second copy would lose or fork state.
     pub stateful: bool,
     /// Whether a copy created under `hold` waits without starting; else it is created only after the capture.
@@ -68,10 +71,27 @@ pub struct AppliesTo {
     pub kinds: Vec<String>,
 }
 
+/// What a profile can't move is found before anything is touched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+pub struct Requirement {
+    /// CEL over `object`, the template.
+    pub cel: String,
+    /// What is wrong where it doesn't hold.
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Which pods are the workload's: by one of the two.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pods {
-    pub label_selector: String,
+    /// A label selector, in which `${object.PATH}` may be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// The JSON pointer of a `LabelSelector` in the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector_at: Option<String>,
 }
 
 /// One part of a state handle.

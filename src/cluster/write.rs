@@ -147,7 +147,32 @@ impl Writer {
         operations: &[Value],
         mode: Mode,
     ) -> Result<Written> {
-        let path = item(served, object.namespace.as_deref(), &object.name)?;
+        self.patch_at(served, object, "", operations, mode).await
+    }
+
+    /// The same on the status of an object.
+    pub async fn patch_status(
+        &self,
+        served: &Served,
+        object: &Exactly,
+        operations: &[Value],
+    ) -> Result<Written> {
+        self.patch_at(served, object, "/status", operations, Mode::Write)
+            .await
+    }
+
+    async fn patch_at(
+        &self,
+        served: &Served,
+        object: &Exactly,
+        sub: &str,
+        operations: &[Value],
+        mode: Mode,
+    ) -> Result<Written> {
+        let path = format!(
+            "{}{sub}",
+            item(served, object.namespace.as_deref(), &object.name)?
+        );
         let tests = [
             ("uid", &object.uid),
             ("resourceVersion", &object.resource_version),

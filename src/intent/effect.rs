@@ -49,6 +49,12 @@ pub enum Effect {
         patch: Vec<Value>,
         rehearse: bool,
     },
+    /// The same on the status of a binding.
+    PatchBindingStatus {
+        why: &'static str,
+        binding: Exactly,
+        patch: Vec<Value>,
+    },
     /// A brand-new ConfigMap with a policy of its own, which is never dispatched to a member.
     CreateCanary {
         name: String,
@@ -63,6 +69,11 @@ pub enum Effect {
         manifest: Box<Value>,
         uid: String,
     },
+    /// A change that the intent itself asks for, of a template that is not in Git.
+    PatchTemplate {
+        template: Exactly,
+        patch: Vec<Value>,
+    },
     /// Pushed to the status branch; the pass waits for it.
     PushRecord(Box<Record>),
 }
@@ -74,20 +85,23 @@ impl fmt::Display for Effect {
             Self::RemoveFinalizer => f.write_str("remove the finalizer"),
             Self::CreateClaim { spec, .. } => write!(f, "claim {}", spec.workload),
             Self::ReplaceClaim { spec, .. } => {
-                write!(
-                    f,
-                    "claim: sequence {}, writer {}",
-                    spec.seq,
-                    writer(spec.writer.as_ref())
-                )
+                let writer = if spec.shared {
+                    "shared".to_owned()
+                } else {
+                    format!("writer {}", writer(spec.writer.as_ref()))
+                };
+                write!(f, "claim: sequence {}, {writer}", spec.seq)
             }
             Self::DeleteClaim { .. } => f.write_str("give up the claim"),
             Self::WritePin(pin) => write!(f, "{pin}"),
             Self::DeletePin { .. } => f.write_str("remove the pin"),
-            Self::PatchBinding { why, .. } => write!(f, "binding: {why}"),
+            Self::PatchBinding { why, .. } | Self::PatchBindingStatus { why, .. } => {
+                write!(f, "binding: {why}")
+            }
             Self::CreateCanary { name, .. } => write!(f, "create canary {name}"),
             Self::DeleteCanary { name } => write!(f, "delete canary {name}"),
             Self::ApplyTemplate { .. } => f.write_str("apply the held-back template"),
+            Self::PatchTemplate { .. } => f.write_str("patch the template"),
             Self::PushRecord(record) => write!(f, "push the record: {}", record.status.phase),
         }
     }

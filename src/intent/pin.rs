@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::json;
 
 use super::effect::Exactly;
-use super::proof::{Release, Sole};
+use super::proof::{Release, Sole, Stateless};
 use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp};
 use crate::karmada::{
     ClusterAffinity, MapOverrider, Operator, OverridePolicy, OverrideRule, OverrideSpec, Overriders,
@@ -18,6 +18,46 @@ use crate::name::{ClusterName, ObjectKey};
 
 /// Label of every object that an intent made for itself.
 pub const OWNER_LABEL: &str = "cutover.dev/intent-uid";
+
+/// Who may run a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tenure {
+    Nobody,
+    /// One cluster; every other one is held.
+    Only(ClusterName),
+    /// Every cluster, for it has no state; what is carried goes to one of them.
+    Shared {
+        carrier: ClusterName,
+    },
+}
+
+impl Tenure {
+    /// Returns the one cluster that may write.
+    pub fn writer(&self) -> Option<&ClusterName> {
+        match self {
+            Self::Only(writer) => Some(writer),
+            Self::Nobody | Self::Shared { .. } => None,
+        }
+    }
+
+    fn carrier(&self) -> Option<&ClusterName> {
+        match self {
+            Self::Only(carrier) | Self::Shared { carrier } => Some(carrier),
+            Self::Nobody => None,
+        }
+    }
+}
+
+impl fmt::Display for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared { .. } => f.write_str("shared"),
+            Self::Nobody | Self::Only(_) => {
+                write!(f, "writer {}", super::effect::writer(self.writer()))
+            }
+        }
+    }
+}
 
 /// What a pin shall say. A value anybody may make, compare and show; writing one that names a writer takes a proof.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +69,7 @@ pub struct Pin {
     pub kind: String,
     pub workload: String,
     pub marker: String,
-    /// The one cluster that may run the workload; `None`: nobody.
-    pub writer: Option<ClusterName>,
+    pub tenure: Tenure,
     pub hold: Vec<PatchOp>,
     /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
     pub suspended: Vec<ClusterName>,
@@ -52,17 +91,18 @@ pub fn marker(owner_uid: &str, attempt: u32, seq: u64) -> String {
 impl Pin {
     /// Compiles the rules: everybody else held, the suspended ones suspended, the writer's own, the marker everywhere.
     pub fn spec(&self) -> OverrideSpec {
-        let mut rules = vec![OverrideRule {
-            target_cluster: self
-                .writer
-                .clone()
-                .map(|writer| ClusterAffinity::all_but([writer])),
-            overriders: plaintext(&self.hold),
-        }];
+        let writer = self.tenure.writer();
+        let mut rules = Vec::new();
+        if !matches!(self.tenure, Tenure::Shared { .. }) {
+            rules.push(OverrideRule {
+                target_cluster: writer.cloned().map(|writer| ClusterAffinity::all_but([writer])),
+                overriders: plaintext(&self.hold),
+            });
+        }
         let suspended: Vec<_> = self
             .suspended
             .iter()
-            .filter(|cluster| self.writer.as_ref() != Some(cluster))
+            .filter(|cluster| writer != Some(cluster))
             .cloned()
             .collect();
         if !suspended.is_empty() {
@@ -71,11 +111,11 @@ impl Pin {
                 overriders: plaintext(&self.suspend),
             });
         }
-        if let Some(writer) = &self.writer
+        if let Some(carrier) = self.tenure.carrier()
             && !self.carry.is_empty()
         {
             rules.push(OverrideRule {
-                target_cluster: Some(ClusterAffinity::only([writer.clone()])),
+                target_cluster: Some(ClusterAffinity::only([carrier.clone()])),
                 overriders: plaintext(&self.carry),
             });
         }
@@ -179,18 +219,20 @@ pub enum Authority<'a> {
     Sole(&'a Sole),
     /// It names a cluster after every other one has been proved inert.
     Release(&'a Release),
+    /// It names nobody and holds nobody: the workload has no state.
+    Stateless(&'a Stateless),
 }
 
 /// A pin on its way to the API server. Made only by [`PinWrite::new`], which asks for the authority.
 #[derive(Clone, Debug)]
 pub struct PinWrite {
     policy: OverridePolicy,
-    writer: Option<ClusterName>,
+    tenure: Tenure,
     creates: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a pin that names {0} needs a proof about every other cluster")]
+#[error("a pin with {0} needs a proof about every other cluster")]
 pub struct Unauthorized(pub String);
 
 impl PinWrite {
@@ -209,17 +251,16 @@ impl PinWrite {
             }
             .is_written_as(live)
         });
-        let allowed = match (authority, &pin.writer) {
-            (_, None) => true,
-            (_, Some(_)) if renewed => true,
-            (Authority::Sole(sole), Some(writer)) => sole.cluster() == writer,
-            (Authority::Release(release), Some(writer)) => release.to() == writer,
-            (Authority::Nobody, Some(_)) => false,
+        let allowed = match (authority, &pin.tenure) {
+            (_, Tenure::Nobody) => true,
+            (_, _) if renewed => true,
+            (Authority::Sole(sole), Tenure::Only(writer)) => sole.cluster() == writer,
+            (Authority::Release(release), Tenure::Only(writer)) => release.to() == writer,
+            (Authority::Stateless(_), Tenure::Shared { .. }) => true,
+            (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
         };
         if !allowed {
-            return Err(Unauthorized(
-                super::effect::writer(pin.writer.as_ref()).to_owned(),
-            ));
+            return Err(Unauthorized(pin.tenure.to_string()));
         }
         let mut policy = pin.policy();
         if let Some(live) = live {
@@ -231,7 +272,7 @@ impl PinWrite {
         }
         Ok(Self {
             policy,
-            writer: pin.writer.clone(),
+            tenure: pin.tenure.clone(),
             creates: live.is_none(),
         })
     }
@@ -250,7 +291,7 @@ impl PinWrite {
         policy.metadata.managed_fields = None;
         Self {
             policy,
-            writer: None,
+            tenure: Tenure::Nobody,
             creates: false,
         }
     }
@@ -288,11 +329,7 @@ impl fmt::Display for PinWrite {
         }
         let marker = marker_of(&self.policy).unwrap_or_default();
         let seq = marker.rsplit('.').next().unwrap_or_default();
-        write!(
-            f,
-            "pin: sequence {seq}, writer {}",
-            super::effect::writer(self.writer.as_ref())
-        )
+        write!(f, "pin: sequence {seq}, {}", self.tenure)
     }
 }
 

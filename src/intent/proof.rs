@@ -458,5 +458,18 @@ impl Sole {
     }
 }
 
+/// The right to hold nobody: the workload's profile says that a second copy neither loses nor forks state.
+#[derive(Clone, Debug)]
+pub struct Stateless(());
+
+impl Stateless {
+    pub fn new(profile: &Profile) -> Result<Self, NotProved> {
+        if profile.spec().stateful {
+            return Err(NotProved::No("the workload has state".to_owned()));
+        }
+        Ok(Self(()))
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -82,6 +82,7 @@ fn without_controls(spec: &MigrationSpec) -> MigrationSpec {
         paused: false,
         abort: false,
         deadline: None,
+        window: None,
         ..spec.clone()
     }
 }

@@ -29,8 +29,8 @@ pub struct World {
     pub profiles: Seen<Vec<WorkloadProfile>>,
     /// Source, target, and every cluster that has a Work of the binding.
     pub members: BTreeMap<ClusterName, Member>,
-    /// The template as Git wants it, when it differs from the live one and is held back.
-    pub desired: Seen<Option<DesiredTemplate>>,
+    /// The template as Git wants it.
+    pub desired: Seen<Desired>,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
 }
@@ -57,6 +57,14 @@ pub struct Member {
 pub struct Pod {
     pub name: String,
     pub node: Option<String>,
+}
+
+/// What Git has of a template.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    pub is_in_git: bool,
+    /// When it differs from the live one and is held back.
+    pub change: Option<DesiredTemplate>,
 }
 
 /// A template in Git that is not applied yet.

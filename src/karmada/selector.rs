@@ -1,6 +1,7 @@
 //! Which objects a policy means: resource selectors and label selectors, with Karmada's order of how well they match.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,30 @@ impl LabelSelector {
                 .match_expressions
                 .iter()
                 .all(|requirement| requirement.matches(labels.get(&requirement.key)))
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    /// As a list request takes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self
+            .match_labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"));
+        let expressions = self.match_expressions.iter().map(ToString::to_string);
+        f.write_str(&labels.chain(expressions).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl fmt::Display for LabelRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator.as_str() {
+            "Exists" => f.write_str(key),
+            "DoesNotExist" => write!(f, "!{key}"),
+            "NotIn" => write!(f, "{key} notin ({values})"),
+            _ => write!(f, "{key} in ({values})"),
+        }
     }
 }
 

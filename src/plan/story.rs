@@ -25,12 +25,22 @@ pub(super) fn of_intent(object: &Value) -> Option<String> {
     )];
     match spec.strategy {
         Strategy::StopFirst => parts.push("stops it with its state first".to_owned()),
+        Strategy::StartFirst => parts.push("starts it there before it is taken away here".to_owned()),
     }
     parts.push(if spec.changes.template {
         "takes a change of its template along".to_owned()
     } else {
         "leaves its template as it is".to_owned()
     });
+    if !spec.changes.patches.is_empty() {
+        parts.push(format!(
+            "patches its template in {} places",
+            spec.changes.patches.len()
+        ));
+    }
+    if let Some(window) = &spec.window {
+        parts.push(format!("begins {window}"));
+    }
     if let Some(gate) = &spec.approval
         && !gate.before.is_empty()
     {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, MapExpr, StructExpr};
 use cel::{Context, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
@@ -43,8 +44,6 @@ impl Expression {
     }
 }
 
-// The signature is the one that CEL's function registry asks for.
-#[allow(clippy::needless_pass_by_value)]
 /// How many programs are kept: a profile has about ten.
 const KEPT: usize = 512;
 
@@ -57,13 +56,7 @@ fn compiled(source: &str) -> Result<Arc<Program>, String> {
         return Ok(Arc::clone(program));
     }
     let program = Program::compile(source).map_err(|error| error.to_string())?;
-    let unknown = program
-        .references()
-        .variables()
-        .into_iter()
-        .find(|name| *name != "object")
-        .map(str::to_owned);
-    if let Some(unknown) = unknown {
+    if let Some(unknown) = unknown_variable(program.expression(), &mut vec!["object"]) {
         return Err(format!("unknown variable {unknown}: only object is known"));
     }
     if kept.len() >= KEPT {
@@ -74,6 +67,43 @@ fn compiled(source: &str) -> Result<Arc<Program>, String> {
     Ok(program)
 }
 
+/// Returns a variable that nothing gives a value to; macros give values to their own.
+fn unknown_variable<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {
+    let parts: Vec<&IdedExpr> = match &expression.expr {
+        Expr::Literal(_) | Expr::Unspecified => return None,
+        Expr::Ident(name) => return (!known.contains(&name.as_str())).then_some(name),
+        Expr::Comprehension(all) => return unknown_in_macro(all, known),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(MapExpr { entries }) | Expr::Struct(StructExpr { entries, .. }) => {
+            let of = |entry: &'e IdedEntryExpr| match &entry.expr {
+                EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+                EntryExpr::StructField(field) => vec![&field.value],
+            };
+            entries.iter().flat_map(of).collect()
+        }
+    };
+    parts.into_iter().find_map(|part| unknown_variable(part, known))
+}
+
+fn unknown_in_macro<'e>(all: &'e ComprehensionExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {
+    for outside in [&all.iter_range, &all.accu_init] {
+        if let Some(unknown) = unknown_variable(outside, known) {
+            return Some(unknown);
+        }
+    }
+    let before = known.len();
+    let own = [Some(&all.iter_var), all.iter_var2.as_ref(), Some(&all.accu_var)];
+    known.extend(own.into_iter().flatten().map(String::as_str));
+    let inside = [&all.loop_cond, &all.loop_step, &all.result];
+    let unknown = inside.into_iter().find_map(|part| unknown_variable(part, known));
+    known.truncate(before);
+    unknown
+}
+
+// The signature is the one that CEL's function registry asks for.
+#[allow(clippy::needless_pass_by_value)]
 fn parse_json(text: Arc<String>) -> Result<CelValue, ExecutionError> {
     let value: Value =
         serde_json::from_str(&text).map_err(|error| ExecutionError::function_error("json", error))?;

@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use jsonpath_rust::JsonPath;
 use serde_json::Value;
 
-use crate::api::{PatchOp, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::karmada::LabelSelector;
 use crate::name::Gvk;
 use expression::Expression;
 pub use template::Variables;
@@ -30,6 +31,8 @@ pub enum Error {
     Path { path: String, message: String },
     #[error("${{{0}}} is not known here")]
     Variable(String),
+    #[error("the object has no label selector at {0}")]
+    NoSelector(String),
 }
 
 /// Why a stopped copy gives no state handle.
@@ -63,6 +66,7 @@ pub struct Profile {
     failed: Option<Expression>,
     ran: Option<Expression>,
     valid: Vec<Option<Expression>>,
+    requires: Vec<Expression>,
 }
 
 impl Profile {
@@ -89,8 +93,24 @@ impl Profile {
                 .iter()
                 .map(|rule| optional("capture.validWhen", &rule.valid_when))
                 .collect::<Result<_, _>>()?,
+            requires: spec
+                .requires
+                .iter()
+                .map(|requirement| compile("requires.cel", &requirement.cel))
+                .collect::<Result<_, _>>()?,
             spec: spec.clone(),
         })
+    }
+
+    /// Returns what a template lacks for this profile to move it.
+    pub fn unmet(&self, template: &Value) -> Result<Vec<&Requirement>, Error> {
+        let mut unmet = Vec::new();
+        for (requirement, expression) in self.spec.requires.iter().zip(&self.requires) {
+            if !expression.holds(template)? {
+                unmet.push(requirement);
+            }
+        }
+        Ok(unmet)
     }
 
     pub fn spec(&self) -> &WorkloadProfileSpec {
@@ -159,14 +179,27 @@ impl Profile {
 
     /// Returns the label selector of the pods that must be gone, where the profile asks for that.
     pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
+        let Some(pods) = &self.spec.no_pods else {
+            return Ok(None);
+        };
+        if let Some(pointer) = &pods.selector_at {
+            let found = object.pointer(pointer).cloned().unwrap_or_default();
+            let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
+            let selector = selector.to_string();
+            // An empty one would mean the pods of everybody.
+            return if selector.is_empty() {
+                Err(Error::NoSelector(pointer.clone()))
+            } else {
+                Ok(Some(selector))
+            };
+        }
         let variables = Variables {
             object: Some(object),
             ..Variables::default()
         };
-        self.spec
-            .no_pods
-            .as_ref()
-            .map(|pods| variables.fill_text(&pods.label_selector))
+        pods.label_selector
+            .as_deref()
+            .map(|selector| variables.fill_text(selector))
             .transpose()
     }
 
@@ -239,7 +272,26 @@ fn text_at(object: &Value, path: &str) -> Result<Option<String>, Error> {
     }))
 }
 
-const BUILT_IN: &[&str] = &[include_str!("builtin/flink.yaml")];
+/// Returns whether a copy is as somebody asks, in CEL over `object`.
+pub fn check(source: &str, object: &Value) -> Result<bool, Error> {
+    compile_check(source)?.holds(object)
+}
+
+/// Returns why a check can't be evaluated on any object, if so.
+pub fn valid_check(source: &str) -> Result<(), Error> {
+    compile_check(source).map(drop)
+}
+
+fn compile_check(source: &str) -> Result<Expression, Error> {
+    let field = "verify.checks.cel";
+    Expression::compile(field, source).map_err(|message| Error::Evaluation { field, message })
+}
+
+const BUILT_IN: &[&str] = &[
+    include_str!("builtin/flink.yaml"),
+    include_str!("builtin/deployment.yaml"),
+    include_str!("builtin/statefulset.yaml"),
+];
 
 /// Returns the profiles that come with the tool.
 pub fn built_in() -> Result<Vec<WorkloadProfile>, Error> {

@@ -97,6 +97,17 @@ fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
 }
 
 #[test]
+fn a_variable_of_a_macro_is_known_within_it_and_nowhere_else() {
+    let valid = |source: &str| valid_check(source).is_ok();
+    assert!(valid(
+        "object.items.exists(item, item.ready && object.name == item.name)"
+    ));
+    assert!(!valid("object.items.exists(item, other.ready)"));
+    assert!(!valid("object.items.all(item, item.ready) && item.ready"));
+    assert!(!valid("item.parts.exists(item, item.ready)"));
+}
+
+#[test]
 fn an_expression_over_an_unknown_variable_is_refused_before_it_is_used() {
     let mut spec = built_in().unwrap()[0].spec.clone();
     spec.healthy_when = "obj.status.ready".into();

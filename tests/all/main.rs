@@ -13,6 +13,7 @@ mod differential;
 mod drift;
 mod faults;
 mod generated;
+mod kinds;
 mod kubectl;
 mod lease;
 mod member;

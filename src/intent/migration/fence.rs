@@ -180,6 +180,27 @@ impl Machine<'_> {
         }
     }
 
+    /// Of several groups of affinities the scheduler begins with the one that it used last: it is told which that is.
+    pub(super) fn name_affinity(&self, keep: &ClusterName) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let Some(group) = &journal.binding.target_affinity else {
+            return Ok(());
+        };
+        let binding = self.binding()?;
+        let in_use = affinity_in_use(binding);
+        // Once the scheduler may act, what it says is its own.
+        if *keep != journal.target || in_use == group || !binding.spec.scheduling_suspended() {
+            return Ok(());
+        }
+        let path = "/status/schedulerObservingAffinityName";
+        let patch = vec![test(path, json!(in_use)), add(path, json!(group))];
+        Err(Stop::Act(vec![Effect::PatchBindingStatus {
+            why: "name the group of affinities to begin with",
+            binding: exactly(binding),
+            patch,
+        }]))
+    }
+
     /// Lets the scheduler go on, with the pin still on.
     pub(super) fn resume_scheduling(&mut self) -> Result<(), Stop> {
         let binding = self.binding()?;
@@ -212,6 +233,12 @@ pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
         uid: binding.metadata.uid.clone().unwrap_or_default(),
         resource_version: None,
     }
+}
+
+/// Returns the name of the group of affinities in use; empty where there are no groups.
+pub(super) fn affinity_in_use(binding: &ResourceBinding) -> &str {
+    let status = binding.status.as_ref();
+    status.map_or("", |status| status.scheduler_observed_affinity_name.as_str())
 }
 
 fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {

@@ -2,7 +2,7 @@
 
 use super::{Machine, Next, Stop};
 use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
-use crate::intent::effect::{Effect, Exactly};
+use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::pin::PinWrite;
 use crate::intent::proof::{Gone, Healthy};
 use crate::intent::record::digest;
@@ -50,10 +50,26 @@ impl Machine<'_> {
             return Ok(());
         }
         let uid = self.journal()?.template_uid.clone();
-        Err(Stop::Act(vec![Effect::ApplyTemplate {
-            manifest: Box::new(change.manifest.clone()),
-            uid,
-        }]))
+        let effect = match &change.manifest {
+            Some(manifest) => Effect::ApplyTemplate {
+                manifest: Box::new(manifest.clone()),
+                uid,
+            },
+            None => Effect::PatchTemplate {
+                template: Exactly {
+                    namespace: Some(self.input.namespace.to_owned()),
+                    name: self.workload().name,
+                    uid,
+                    resource_version: None,
+                },
+                patch: change
+                    .overlay
+                    .iter()
+                    .map(|patch| add(&patch.path, patch.value.clone().unwrap_or_default()))
+                    .collect(),
+            },
+        };
+        Err(Stop::Act(vec![effect]))
     }
 
     fn template(&self) -> Result<&serde_json::Value, Stop> {
@@ -65,6 +81,7 @@ impl Machine<'_> {
     pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
         if !self.journal()?.unpinning {
             self.lower()?;
+            self.name_affinity(keep)?;
             self.resume_scheduling()?;
             self.settled_on(keep)?;
             self.removal_changes_nothing(keep)?;

@@ -3,6 +3,7 @@
 use super::{Machine, Next, Phase, Stop, duration};
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::name::ClusterName;
+use crate::profile;
 
 impl Machine<'_> {
     /// The fence stands, and the pin names the source, which runs alone.
@@ -32,7 +33,7 @@ impl Machine<'_> {
             format!("scheduling suspended, scheduler past {canary}"),
             format!("Work of {source} carries {}", self.marker()?),
         ];
-        let next = if self.journal()?.profile.born_held {
+        let next = if self.is_shared() || self.journal()?.profile.born_held {
             Phase::Expand
         } else {
             Phase::Capture
@@ -46,7 +47,14 @@ impl Machine<'_> {
         self.renew_barrier()?;
         self.fence()?;
         self.expanded()?;
-        let (_, target) = self.ends()?;
+        let (source, target) = self.ends()?;
+        if self.is_shared() {
+            let evidence = format!(
+                "{source} and {target} are listed, both Works carry {}",
+                self.marker()?
+            );
+            return Ok(Next::Enter(Phase::Handoff, vec![evidence]));
+        }
         let held = self.prove(&target, Held::prove)??;
         Ok(Next::Enter(Phase::Capture, vec![held.evidence().to_owned()]))
     }
@@ -147,6 +155,7 @@ impl Machine<'_> {
         let now = self.input.now;
         match self.healthy(&target)? {
             Ok(healthy) => {
+                self.checks(&target)?;
                 let soak = duration(&self.journal()?.spec.verify.healthy_for);
                 let Some(since) = self.journal()?.healthy_since else {
                     self.journal_mut()?.healthy_since = Some(now);
@@ -169,6 +178,24 @@ impl Machine<'_> {
         }
     }
 
+    /// What else the spec asks of the target; what doesn't hold breaks the soak.
+    fn checks(&mut self, target: &ClusterName) -> Result<(), Stop> {
+        let object = self
+            .world()
+            .member(target)?
+            .object
+            .get()?
+            .clone()
+            .unwrap_or_default();
+        for check in self.journal()?.spec.verify.checks.clone() {
+            if !profile::check(&check.cel, &object).unwrap_or(false) {
+                self.journal_mut()?.healthy_since = None;
+                return Err(Stop::Wait(format!("{target}: {} to hold", check.cel)));
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
         let journal = self.journal()?;
         Ok((journal.source.clone(), journal.target.clone()))
@@ -188,6 +215,9 @@ impl Machine<'_> {
 
     /// The stopped side is looked at in every pass: a proof ages. Seen running, everything is called off.
     pub(super) fn no_lapse(&self, source: &ClusterName) -> Result<(), Stop> {
+        if self.is_shared() {
+            return Ok(());
+        }
         match self.inert(source)? {
             Ok(_) => Ok(()),
             // The marker follows a moment after the pin, and an unreachable member says nothing: neither is a lapse.

@@ -105,6 +105,12 @@ enum Stop {
     /// Something is sent; its effect is seen in a later pass.
     Act(Vec<Effect>),
     Wait(String),
+    /// Nothing happens before that time.
+    WaitUntil {
+        reason: String,
+        until: Timestamp,
+        then: &'static str,
+    },
     /// The journal has changed: write it, then look again.
     Again,
     RollBack(String),
@@ -194,6 +200,14 @@ impl Machine<'_> {
                 return effects;
             }
             Err(Stop::Wait(reason)) => self.wait(reason),
+            Err(Stop::WaitUntil { reason, until, then }) => {
+                self.wait(reason);
+                if let Some(wait) = &mut self.status.waiting_for {
+                    (wait.until, wait.then) = (Some(until), Some(then.to_owned()));
+                }
+                let left = Duration::try_from(until.duration_since(self.input.now));
+                self.recheck = Some(left.unwrap_or(SOON).max(SOON));
+            }
             Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
             Err(Stop::Fail(findings)) => {
                 let touched = self

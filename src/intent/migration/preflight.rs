@@ -1,15 +1,24 @@
 //! Before the first effect: gates, and every reason why the move could fail. Nothing is written but the journal.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod findings;
+mod placement;
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Machine, Next, Phase, Stop};
-use crate::api::{
-    BindingId, Finding, Journal, StepRecord, TemplateChange, WorkloadProfile, WorkloadProfileSpec,
+use findings::{
+    asked_findings, binding_findings, patch_findings, requirement_findings, target_findings,
+    template_findings,
 };
+use placement::keeps_target;
+
+use super::fence::affinity_in_use;
+use super::{Machine, Next, Phase, Stop};
+use crate::api::{BindingId, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile};
 use crate::intent::effect::{Effect, overlay};
-use crate::karmada::{Cluster, Placement, ResourceBinding, ResourceBindingSpec, meta};
+use crate::intent::record::digest;
+use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
 use crate::profile::{self, Profile};
 
@@ -45,10 +54,31 @@ impl Machine<'_> {
                 owner.kind, owner.namespace, owner.name
             )));
         }
+        self.in_window()?;
         if !self.input.has_finalizer {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
         }
         Ok(Next::Enter(Phase::Preflight, Vec::new()))
+    }
+
+    /// Waits for the window to open; it doesn't close on what has begun.
+    fn in_window(&mut self) -> Result<(), Stop> {
+        let Some(window) = &self.input.spec.window else {
+            return Ok(());
+        };
+        match window.at(self.input.now) {
+            Opening::Open => Ok(()),
+            Opening::At(opens) => Err(Stop::WaitUntil {
+                reason: format!("its window opens {opens}: it begins {window}"),
+                until: opens,
+                then: "begin",
+            }),
+            Opening::Never => Err(fail(
+                "WindowOver",
+                format!("its window doesn't open again: it begins {window}"),
+                "mend spec.window",
+            )),
+        }
     }
 
     /// Leaves when every finding is clear; else fails with nothing touched.
@@ -81,11 +111,19 @@ impl Machine<'_> {
         let clusters = world.clusters.get()?;
         let mut findings = binding_findings(&binding.spec);
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
-        if let Some(placement) = &binding.spec.placement {
-            findings.extend(placement_findings(placement, &spec.to, clusters));
-        }
+        let placement = binding.spec.placement.as_ref();
+        let observed = affinity_in_use(binding);
+        let placed = placement.map_or(Ok(None), |placement| {
+            keeps_target(placement, &spec.to, clusters, observed)
+        });
+        let target_affinity = placed.unwrap_or_else(|finding| {
+            findings.push(finding);
+            None
+        });
         findings.extend(template_findings(template));
         findings.extend(patch_findings(template, &profile.spec));
+        findings.extend(asked_findings(spec, &profile.spec));
+        findings.extend(requirement_findings(template, &compiled)?);
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));
         }
@@ -99,36 +137,16 @@ impl Machine<'_> {
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
+        let binding = BindingId {
+            target_affinity: target_affinity.filter(|name| *name != observed),
+            ..binding_id(binding)?
+        };
         self.status.source = Some(source.clone());
         self.status.journal = Some(Journal {
-            spec: Box::new(spec.clone()),
-            profile: Box::new(profile.spec),
-            target: spec.to.clone(),
-            template_uid: text(template, "/metadata/uid"),
-            binding: binding_id(binding)?,
-            seq: 1,
-            pinned: false,
-            repairing: false,
-            writer: Some(source.clone()),
-            clusters: vec![source.clone()],
-            suspended: Vec::new(),
-            fence: crate::api::Fence::default(),
             handle_before,
-            captured: None,
-            nodes: BTreeMap::new(),
             template_change,
-            target_ran: false,
-            phase_since: None,
-            paused_since: None,
-            healthy_since: None,
-            down_since: None,
-            up_since: None,
-            committed: false,
-            roll_back: None,
-            unpinning: false,
-            run_id: None,
-            planned: Vec::new(),
-            source,
+            template_uid: text(template, "/metadata/uid"),
+            ..Journal::begin(spec, profile.spec, source, binding)
         });
         self.note_nodes();
         Ok(Next::Enter(Phase::Hold, evidence))
@@ -206,19 +224,34 @@ impl Machine<'_> {
         Ok(profile.handles(object)?)
     }
 
-    /// A template change in Git that is held back goes along, unless the spec says no.
+    /// A template change in Git that is held back goes along, unless the spec says no; or the one that the intent has.
     fn template_change(&self, live: &Value) -> Result<Option<TemplateChange>, Stop> {
-        if !self.input.spec.changes.template {
-            return Ok(None);
+        let changes = &self.input.spec.changes;
+        let desired = self.world().desired.get()?;
+        if !changes.patches.is_empty() {
+            if desired.is_in_git {
+                return Err(fail(
+                    "TemplateInGit",
+                    "spec.changes.patches would be undone: the template is kept in Git".to_owned(),
+                    "change the template in Git in the same push: it goes along as well",
+                ));
+            }
+            let operations = serde_json::to_value(&changes.patches).unwrap_or_default();
+            return Ok(Some(TemplateChange {
+                hash: digest(&operations),
+                revision: self.input.revision.map(str::to_owned),
+                manifest: None,
+                overlay: changes.patches.clone(),
+            }));
         }
-        let Some(desired) = self.world().desired.get()? else {
+        let Some(change) = desired.change.as_ref().filter(|_| changes.template) else {
             return Ok(None);
         };
         Ok(Some(TemplateChange {
-            hash: desired.hash.clone(),
-            revision: desired.revision.clone(),
-            manifest: desired.manifest.clone(),
-            overlay: overlay(&content(live), &content(&desired.applied)),
+            hash: change.hash.clone(),
+            revision: change.revision.clone(),
+            manifest: Some(change.manifest.clone()),
+            overlay: overlay(&content(live), &content(&change.applied)),
         }))
     }
 }
@@ -258,167 +291,6 @@ fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
             .first()
             .map(|cluster| i64::from(cluster.replicas))
             .filter(|n| *n > 0),
+        target_affinity: None,
     })
 }
-
-fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if !binding.graceful_eviction_tasks.is_empty() {
-        findings.push(Finding::new(
-            "EvictionRunning",
-            "Karmada is evicting the workload from a cluster",
-            "wait until the eviction has ended",
-        ));
-    }
-    if !binding.required_by.is_empty() {
-        findings.push(Finding::new(
-            "Required",
-            "another workload keeps this one in its clusters as a dependency",
-            "move the workload that depends on it",
-        ));
-    }
-    if binding.scheduling_suspended() {
-        findings.push(Finding::new(
-            "SchedulingSuspended",
-            "somebody has suspended the scheduling of this workload",
-            "end that suspension first: it would be lifted at the end of the migration",
-        ));
-    }
-    let dispatch = binding.suspension.as_ref().map(|suspension| &suspension.dispatch);
-    if dispatch.is_some_and(|dispatch| {
-        dispatch.dispatching == Some(true) || dispatch.dispatching_on_clusters.is_some()
-    }) {
-        findings.push(Finding::new(
-            "DispatchingSuspended",
-            "somebody has suspended the dispatching of this workload",
-            "end that suspension first: no pin would reach the members",
-        ));
-    }
-    if binding.preserve_resources_on_deletion == Some(true) {
-        findings.push(Finding::new(
-            "PreserveResources",
-            "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
-            "take preserveResourcesOnDeletion out of the policy for the time of the move",
-        ));
-    }
-    findings
-}
-
-fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<&Cluster>) -> Vec<Finding> {
-    let to = &spec.to;
-    let Some(cluster) = cluster else {
-        return vec![Finding::new(
-            "NoCluster",
-            format!("no cluster {to} is joined"),
-            "mend spec.to",
-        )];
-    };
-    let mut findings = Vec::new();
-    if !cluster.is_ready() {
-        findings.push(Finding::new(
-            "TargetNotReady",
-            format!("{to} is not Ready"),
-            "wait until Karmada says that it is, or choose another target",
-        ));
-    }
-    if !cluster.serves(&spec.workload.api_version, &spec.workload.kind) {
-        findings.push(Finding::new(
-            "NoApiInTarget",
-            format!("{to} does not serve {}", spec.workload.gvk()),
-            "install the CRD and its operator there",
-        ));
-    }
-    findings
-}
-
-/// Whether the placement keeps the workload in the target, and only there, once the scheduler may act again.
-pub(super) fn placement_findings(
-    placement: &Placement,
-    to: &ClusterName,
-    clusters: &BTreeMap<ClusterName, Cluster>,
-) -> Vec<Finding> {
-    if !placement.cluster_affinities.is_empty() {
-        return vec![Finding::new(
-            "AffinityGroups",
-            "the policy has clusterAffinities: the scheduler would go back to the first group that fits",
-            "use one clusterAffinity that holds both clusters",
-        )];
-    }
-    let fits = |cluster: &&Cluster| {
-        placement
-            .cluster_affinity
-            .as_ref()
-            .is_none_or(|affinity| affinity.matches(cluster))
-    };
-    if !clusters.get(to).iter().any(fits) {
-        return vec![Finding::new(
-            "PlacementExcludesTarget",
-            format!("the policy's placement does not hold {to}: the scheduler would move the workload back"),
-            format!("add {to} to the policy's clusterAffinity, in a push before this one"),
-        )];
-    }
-    if placement.divides_by_static_weights() {
-        return vec![Finding::new(
-            "StaticWeights",
-            "the policy divides replicas by static weights: the next scale would spread the workload over all of them",
-            "use replicaDivisionPreference: Aggregated",
-        )];
-    }
-    let one_group = placement
-        .cluster_constraint()
-        .is_some_and(|constraint| constraint.max_groups == 1);
-    let candidates = clusters.values().filter(fits).count();
-    if !placement.aggregates() && !one_group && candidates > 1 {
-        return vec![Finding::new(
-            "Spreads",
-            "the policy spreads the workload over every cluster that fits: both would run it",
-            "add spreadConstraints: [{spreadByField: cluster, maxGroups: 1}] to the policy",
-        )];
-    }
-    Vec::new()
-}
-
-/// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
-fn patch_findings(template: &Value, profile: &WorkloadProfileSpec) -> Vec<Finding> {
-    let patches = [
-        &profile.hold,
-        &profile.suspend,
-        &profile.start,
-        &profile.restart,
-        &profile.restart_from,
-    ];
-    let parents: BTreeSet<&str> = patches
-        .into_iter()
-        .flatten()
-        .filter_map(|patch| Some(patch.path.rsplit_once('/')?.0))
-        .collect();
-    parents
-        .into_iter()
-        .filter(|parent| template.pointer(parent).is_none())
-        .map(|parent| {
-            Finding::new(
-                "NoPlaceForPatch",
-                format!("the template has no {parent}, which the profile patches"),
-                "add it to the template, empty if need be",
-            )
-        })
-        .collect()
-}
-
-fn template_findings(template: &Value) -> Vec<Finding> {
-    let retains = template
-        .pointer("/metadata/labels")
-        .and_then(|labels| labels.get(meta::RETAIN_REPLICAS))
-        .is_some_and(|value| value == "true");
-    if retains {
-        return vec![Finding::new(
-            "RetainReplicas",
-            "the template has retain-replicas: its members keep their own replicas whatever a pin says",
-            "take the label (and the HPA that sets it) off for the time of the move",
-        )];
-    }
-    Vec::new()
-}
-
-#[cfg(test)]
-mod tests;

@@ -43,7 +43,7 @@ impl Machine<'_> {
     fn decide(&mut self, source: &ClusterName) -> Result<Next, Stop> {
         let lapse = self.back()?.reason.starts_with("SingleWriterLapse");
         let journal = self.journal()?;
-        if journal.writer.as_ref() == Some(source) && !lapse {
+        if self.is_shared() || journal.writer.as_ref() == Some(source) && !lapse {
             return self.enter_stage(RollBackStage::Returned);
         }
         self.source_can_resume(source)?;
@@ -80,7 +80,8 @@ impl Machine<'_> {
         self.fence()?;
         self.token()?;
         let proof = self.inert(target)?;
-        let ran = self.journal()?.target_ran;
+        // A workload without state leaves nothing that could be lost.
+        let ran = self.journal()?.target_ran && self.journal()?.profile.stateful;
         match proof {
             Ok(Inert::Stopped(_)) if ran => {
                 self.capture_from_target(target)?;
@@ -104,6 +105,9 @@ impl Machine<'_> {
     fn capture_from_target(&mut self, target: &ClusterName) -> Result<(), Stop> {
         let stopped = self.prove(target, Stopped::prove)??;
         let profile = self.profile()?;
+        if profile.spec().capture.is_empty() {
+            return Ok(());
+        }
         let given = self
             .journal()?
             .captured

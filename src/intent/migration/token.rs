@@ -1,10 +1,10 @@
 //! The claim, the pin that projects it, and the markers that show the pin to be in force.
 
 use super::{Machine, Stop};
-use crate::api::{ClaimOwner, ClaimSpec, PatchOp, RollBackStage, claim_name};
+use crate::api::{ClaimOwner, ClaimSpec, PatchOp, RollBackStage, Strategy, claim_name};
 use crate::intent::effect::{Effect, Exactly};
-use crate::intent::pin::{self, Authority, Pin, PinWrite};
-use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole};
+use crate::intent::pin::{self, Authority, Pin, PinWrite, Tenure};
+use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole, Stateless};
 use crate::karmada::OverridePolicy;
 use crate::name::ClusterName;
 use crate::profile::{Action, Variables};
@@ -62,13 +62,14 @@ impl Machine<'_> {
             seq: journal.seq,
             marker: self.marker()?,
             writer: journal.writer.clone(),
+            shared: self.is_shared(),
             clusters: journal.clusters.clone(),
         })
     }
 
     /// Gives the token to a cluster: from nobody, under a new sequence, when every other cluster is proved inert.
     pub(super) fn give_token(&mut self, to: &ClusterName) -> Result<(), Stop> {
-        if self.journal()?.writer.as_ref() != Some(to) {
+        if !self.is_shared() && self.journal()?.writer.as_ref() != Some(to) {
             self.token()?;
             for cluster in self.involved()?.iter().filter(|cluster| *cluster != to) {
                 self.inert(cluster)??;
@@ -106,6 +107,7 @@ impl Machine<'_> {
             Granted::Nobody => Authority::Nobody,
             Granted::Sole(sole) => Authority::Sole(sole),
             Granted::Release(release) => Authority::Release(release),
+            Granted::Stateless(stateless) => Authority::Stateless(stateless),
         };
         match PinWrite::new(&pin, live, authority) {
             Ok(write) => Err(Stop::Act(vec![Effect::WritePin(Box::new(write))])),
@@ -117,8 +119,8 @@ impl Machine<'_> {
     fn repair(&mut self, pin: &Pin) -> Result<Stop, Stop> {
         let involved = self.involved()?;
         let safe = pin
-            .writer
-            .as_ref()
+            .tenure
+            .writer()
             .is_none_or(|writer| Sole::new(writer, &involved).is_ok());
         if !safe {
             return Ok(Stop::RollBack(
@@ -144,8 +146,10 @@ impl Machine<'_> {
     }
 
     fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {
-        let Some(writer) = &pin.writer else {
-            return Ok(Granted::Nobody);
+        let writer = match &pin.tenure {
+            Tenure::Nobody => return Ok(Granted::Nobody),
+            Tenure::Shared { .. } => return Ok(Granted::Stateless(Stateless::new(&self.profile()?)?)),
+            Tenure::Only(writer) => writer,
         };
         let involved = self.involved()?;
         if let Ok(sole) = Sole::new(writer, &involved) {
@@ -166,7 +170,7 @@ impl Machine<'_> {
         }
         self.same_controllers()?;
         let nobody = Pin {
-            writer: None,
+            tenure: Tenure::Nobody,
             carry: Vec::new(),
             marker: marker.to_owned(),
             ..pin.clone()
@@ -247,7 +251,7 @@ impl Machine<'_> {
             kind: workload.kind,
             workload: workload.name,
             marker: self.marker()?,
-            writer: journal.writer.clone(),
+            tenure: self.tenure()?,
             hold: profile.patches(Action::Hold, &variables)?,
             suspended: journal.suspended.clone(),
             suspend: profile.patches(Action::Suspend, &variables)?,
@@ -255,18 +259,37 @@ impl Machine<'_> {
         })
     }
 
+    /// The workload runs in both clusters for a while: it has no state, and the intent says so.
+    pub(super) fn is_shared(&self) -> bool {
+        self.input.spec_in_force(&self.status).strategy == Strategy::StartFirst
+    }
+
+    fn tenure(&self) -> Result<Tenure, Stop> {
+        let journal = self.journal()?;
+        Ok(match &journal.writer {
+            _ if self.is_shared() => Tenure::Shared {
+                carrier: journal.target.clone(),
+            },
+            Some(writer) => Tenure::Only(writer.clone()),
+            None => Tenure::Nobody,
+        })
+    }
+
     /// What the writer runs with beyond the template.
     fn carry(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Stop> {
         let journal = self.journal()?;
         let profile = self.profile()?;
+        let change = journal
+            .template_change
+            .iter()
+            .flat_map(|change| change.overlay.clone());
+        if self.is_shared() {
+            return Ok(change.collect());
+        }
         let Some(writer) = &journal.writer else {
             return Ok(Vec::new());
         };
         if *writer == journal.target {
-            let change = journal
-                .template_change
-                .iter()
-                .flat_map(|change| change.overlay.clone());
             let start = profile.patches(Action::Start, variables)?;
             return Ok(change.chain(start).collect());
         }
@@ -293,4 +316,5 @@ enum Granted {
     Nobody,
     Sole(Sole),
     Release(Release),
+    Stateless(Stateless),
 }

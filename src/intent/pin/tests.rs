@@ -14,7 +14,7 @@ fn pin(writer: Option<&str>) -> Pin {
         kind: "FlinkDeployment".into(),
         workload: "orders".into(),
         marker: marker("uid", 1, 2),
-        writer: writer.map(ClusterName::from),
+        tenure: writer.map_or(Tenure::Nobody, |writer| Tenure::Only(writer.into())),
         hold: vec![PatchOp::add("/spec/job/state", "suspended")],
         suspended: vec!["east".into()],
         suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
@@ -105,4 +105,31 @@ fn a_pin_is_recognised_only_with_its_protection() {
     let mut defaulted = live;
     defaulted.spec.overriders = Some(Overriders::default());
     assert!(pin(None).is_written_as(&defaulted));
+}
+
+#[test]
+fn a_shared_pin_holds_nobody_and_needs_a_profile_without_state() {
+    let shared = Pin {
+        tenure: Tenure::Shared {
+            carrier: "west".into(),
+        },
+        suspended: Vec::new(),
+        ..pin(None)
+    };
+    let states: Vec<_> = copies(&shared).into_iter().map(|copy| (copy.0, copy.2)).collect();
+    let runs = (json!("running"), Value::Null);
+    assert_eq!(states, [runs.clone(), (json!("running"), json!("s3://a")), runs]);
+
+    let built_in = |kind: &str| {
+        let found = crate::profile::find(&[], Some(kind), &crate::name::Gvk::new("", ""))
+            .unwrap()
+            .unwrap();
+        crate::profile::Profile::compile(kind, &found.spec).unwrap()
+    };
+    assert!(Stateless::new(&built_in("flink")).is_err());
+    assert!(Stateless::new(&built_in("statefulset")).is_err());
+    let stateless = Stateless::new(&built_in("deployment")).unwrap();
+    assert!(PinWrite::new(&shared, None, Authority::Stateless(&stateless)).is_ok());
+    assert!(PinWrite::new(&shared, None, Authority::Nobody).is_err());
+    assert!(PinWrite::new(&pin(Some("west")), None, Authority::Stateless(&stateless)).is_err());
 }

@@ -61,6 +61,7 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
             rehearse,
             ..
         } => send.patch_binding(binding, patch, *rehearse).await,
+        Effect::PatchBindingStatus { binding, patch, .. } => send.patch_binding_status(binding, patch).await,
         Effect::CreateCanary {
             name,
             scheduler,
@@ -68,6 +69,7 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
         } => send.canary(name, scheduler, cluster).await,
         Effect::DeleteCanary { name } => send.delete_canary(name).await,
         Effect::ApplyTemplate { manifest, uid } => send.apply_template(intent, manifest, uid).await,
+        Effect::PatchTemplate { template, patch } => send.patch_template(intent, template, patch).await,
         Effect::PushRecord(record) => {
             parts.records.push(intent, record).await?;
             Ok(Sent::Done)
@@ -115,6 +117,16 @@ impl Send<'_> {
         }
         Ok(sent(
             self.writer.patch(&served, &object, patch, Mode::Write).await?,
+        ))
+    }
+
+    async fn patch_binding_status(&self, binding: &effect::Exactly, patch: &[Value]) -> Result<Sent, Error> {
+        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
+        let served = served(&self.parts.cluster, &gvk).await?;
+        Ok(sent(
+            self.writer
+                .patch_status(&served, &exactly(binding), patch)
+                .await?,
         ))
     }
 
@@ -175,6 +187,20 @@ impl Send<'_> {
         self.delete("policy.karmada.io/v1alpha1", "PropagationPolicy", &object)
             .await?;
         Ok(Sent::Done)
+    }
+
+    async fn patch_template(
+        &self,
+        intent: &Migration,
+        template: &effect::Exactly,
+        patch: &[Value],
+    ) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &intent.spec.workload.gvk()).await?;
+        Ok(sent(
+            self.writer
+                .patch(&served, &exactly(template), patch, Mode::Write)
+                .await?,
+        ))
     }
 
     /// Applied in the name of sync, so that what sync applies later finds its own fields.

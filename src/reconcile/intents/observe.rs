@@ -10,7 +10,7 @@ use super::{Parts, served};
 use crate::api::{self, LeaseSeen, Migration, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
 use crate::cluster::{Answer, Applied, Mode, Read, Reader};
 use crate::intent::migration::canary_name;
-use crate::intent::world::{DesiredTemplate, Member, Overrides, Pod};
+use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod};
 use crate::intent::{self, Seen, World, pin};
 use crate::karmada::{self, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
@@ -341,7 +341,7 @@ impl Look<'_> {
         &self,
         template: &Seen<Option<Value>>,
         workload: &ObjectKey,
-    ) -> (Seen<Vec<WorkloadProfile>>, Seen<Option<DesiredTemplate>>) {
+    ) -> (Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
         if self.status.phase != Phase::Preflight {
             return (
                 Seen::unknown("not read in this phase"),
@@ -356,17 +356,13 @@ impl Look<'_> {
     }
 
     /// What the live template would become if sync applied what Git wants.
-    async fn desired(
-        &self,
-        template: &Seen<Option<Value>>,
-        workload: &ObjectKey,
-    ) -> Seen<Option<DesiredTemplate>> {
+    async fn desired(&self, template: &Seen<Option<Value>>, workload: &ObjectKey) -> Seen<Desired> {
         let Ok(Some(live)) = template.get() else {
             return Seen::unknown("the template was not read");
         };
         let wanted = match self.parts.templates.template(workload) {
             Ok(Some(wanted)) => wanted,
-            Ok(None) => return Seen::known(None, self.instant()),
+            Ok(None) => return Seen::known(Desired::default(), self.instant()),
             Err(error) => return Seen::unknown(error.to_string()),
         };
         let rehearsed = async {
@@ -383,7 +379,11 @@ impl Look<'_> {
                     manifest: wanted.manifest.clone(),
                     applied,
                 });
-                Seen::known(change, self.instant())
+                let desired = Desired {
+                    is_in_git: true,
+                    change,
+                };
+                Seen::known(desired, self.instant())
             }
             Ok(refused) => Seen::unknown(format!(
                 "the template in Git cannot be applied: {}",

@@ -22,7 +22,7 @@ pub const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
 pub const PINS: Resource = Resource::new("policy.karmada.io", "overridepolicies");
 pub const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
 pub const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
-const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
+pub const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
 
 /// How long anything may take before a test gives up; in the time of the sandbox.
 const PATIENCE: Duration = Duration::from_mins(20);

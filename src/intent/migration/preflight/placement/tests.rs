@@ -15,8 +15,31 @@ fn clusters() -> BTreeMap<ClusterName, Cluster> {
 
 fn codes(placement: serde_json::Value) -> Vec<String> {
     let placement: Placement = serde_json::from_value(placement).unwrap();
-    let findings = placement_findings(&placement, &"west".into(), &clusters());
-    findings.into_iter().map(|finding| finding.code).collect()
+    let found = keeps_target(&placement, &"west".into(), &clusters(), "g1");
+    found.err().into_iter().map(|finding| finding.code).collect()
+}
+
+/// Returns the group of affinities that keeps the target.
+fn group(placement: serde_json::Value, in_use: &str) -> Option<String> {
+    let placement: Placement = serde_json::from_value(placement).unwrap();
+    keeps_target(&placement, &"west".into(), &clusters(), in_use).unwrap()
+}
+
+#[test]
+fn the_group_in_use_is_kept_if_it_holds_the_target_else_the_first_that_does_is_named() {
+    let groups = json!({"clusterAffinities": [
+        {"affinityName": "g1", "clusterNames": ["east"]},
+        {"affinityName": "g2", "clusterNames": ["west"]},
+        {"affinityName": "g3", "clusterNames": ["west"]},
+    ]});
+    assert_eq!(group(groups.clone(), "g1").as_deref(), Some("g2"));
+    assert_eq!(group(groups, "g3").as_deref(), Some("g3"));
+    assert_eq!(
+        group(json!({"clusterAffinity": {"clusterNames": ["west"]}}), ""),
+        None
+    );
+    let both = json!({"clusterAffinities": [{"affinityName": "g1", "clusterNames": ["east", "west"]}]});
+    assert_eq!(codes(both), ["Spreads"]);
 }
 
 /// The table of what was measured: who keeps the target after scheduling resumes.
@@ -78,5 +101,8 @@ fn a_placement_passes_only_when_the_scheduler_would_keep_the_target_alone() {
         codes(json!({"clusterAffinity": both, "spreadConstraints": region})),
         ["Spreads"]
     );
-    assert_eq!(codes(json!({"clusterAffinities": groups})), ["AffinityGroups"]);
+    assert_eq!(
+        codes(json!({"clusterAffinities": groups})),
+        ["PlacementExcludesTarget"]
+    );
 }

@@ -1,0 +1,191 @@
+//! When an intent may begin: a span of time, and hours of the week within it. All times are UTC.
+
+use std::fmt;
+
+use jiff::civil::{self, Time};
+use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZone};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Absent parts don't limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Window {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    /// From then on it doesn't begin any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub daily: Option<Daily>,
+}
+
+/// Hours of every day, or of some days of the week.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Daily {
+    /// `HH:MM`, UTC.
+    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub from: String,
+    /// `HH:MM`, UTC; not later than `from`: on the next day.
+    #[schemars(regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub to: String,
+    /// The days on which it opens; none: every day.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<Weekday>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Weekday {
+    Mon,
+    Tue,
+    Wed,
+    Thu,
+    Fri,
+    Sat,
+    Sun,
+}
+
+/// Where a window stands at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    Open,
+    /// It opens then.
+    At(Timestamp),
+    /// It doesn't open again.
+    Never,
+}
+
+impl Window {
+    /// Returns whether the window is open, else when it opens. O(days of a week).
+    pub fn at(&self, now: Timestamp) -> Opening {
+        let earliest = self.not_before.map_or(now, |begin| begin.max(now));
+        let opens = match &self.daily {
+            Some(daily) => daily.next(earliest),
+            None => Some(earliest),
+        };
+        match opens {
+            Some(opens) if self.not_after.is_some_and(|end| opens >= end) => Opening::Never,
+            Some(opens) if opens <= now => Opening::Open,
+            Some(opens) => Opening::At(opens),
+            None => Opening::Never,
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    /// Goes on after "begins".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some(daily) = &self.daily {
+            let days: Vec<_> = daily.days.iter().map(|day| format!("{day:?}")).collect();
+            let on = if days.is_empty() {
+                String::new()
+            } else {
+                format!(" on {}", days.join(", "))
+            };
+            parts.push(format!("between {} and {} UTC{on}", daily.from, daily.to));
+        }
+        parts.extend(self.not_before.map(|begin| format!("not before {begin}")));
+        parts.extend(self.not_after.map(|end| format!("before {end}")));
+        if parts.is_empty() {
+            parts.push("at any time".to_owned());
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+impl Daily {
+    /// Returns the first time from `earliest` on at which the hours hold.
+    fn next(&self, earliest: Timestamp) -> Option<Timestamp> {
+        let (from, to) = (clock(&self.from)?, clock(&self.to)?);
+        let long = to.duration_since(from);
+        let long = if long <= SignedDuration::ZERO {
+            long + SignedDuration::from_hours(24)
+        } else {
+            long
+        };
+        let today = earliest.to_zoned(TimeZone::UTC).date();
+        // The hours that began yesterday may still hold; a week has every day.
+        (-1..=7).find_map(|day| {
+            let date = today.checked_add(i64::from(day).days()).ok()?;
+            let opens = date.to_datetime(from).to_zoned(TimeZone::UTC).ok()?.timestamp();
+            let is_open = self.opens_on(date) && earliest < opens + long;
+            is_open.then(|| opens.max(earliest))
+        })
+    }
+
+    fn opens_on(&self, date: civil::Date) -> bool {
+        self.days.is_empty() || self.days.iter().any(|day| day.is(date.weekday()))
+    }
+}
+
+impl Weekday {
+    fn is(self, other: civil::Weekday) -> bool {
+        self as i8 == other.to_monday_zero_offset()
+    }
+}
+
+/// Reads `HH:MM`; the schema has refused everything else.
+fn clock(text: &str) -> Option<Time> {
+    let (hour, minute) = text.split_once(':')?;
+    Time::new(hour.parse().ok()?, minute.parse().ok()?, 0, 0).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn nightly(days: Vec<Weekday>) -> Window {
+        Window {
+            daily: Some(Daily {
+                from: "22:00".to_owned(),
+                to: "04:00".to_owned(),
+                days,
+            }),
+            ..Window::default()
+        }
+    }
+
+    #[test]
+    fn a_window_without_limits_is_always_open() {
+        assert_eq!(Window::default().at(time("2026-01-01T12:00:00Z")), Opening::Open);
+    }
+
+    #[test]
+    fn a_span_opens_and_never_again() {
+        let window = Window {
+            not_before: Some(time("2026-01-01T12:00:00Z")),
+            not_after: Some(time("2026-01-01T13:00:00Z")),
+            daily: None,
+        };
+        let begin = Opening::At(time("2026-01-01T12:00:00Z"));
+        assert_eq!(window.at(time("2026-01-01T11:59:59Z")), begin);
+        assert_eq!(window.at(time("2026-01-01T12:00:00Z")), Opening::Open);
+        assert_eq!(window.at(time("2026-01-01T13:00:00Z")), Opening::Never);
+    }
+
+    #[test]
+    fn hours_past_midnight_belong_to_the_day_before() {
+        // The first of January 2026 is a Thursday.
+        let window = nightly(vec![Weekday::Thu]);
+        assert_eq!(window.at(time("2026-01-01T23:00:00Z")), Opening::Open);
+        assert_eq!(window.at(time("2026-01-02T03:59:59Z")), Opening::Open);
+        let next = Opening::At(time("2026-01-08T22:00:00Z"));
+        assert_eq!(window.at(time("2026-01-02T04:00:00Z")), next);
+        assert_eq!(window.at(time("2026-01-02T23:00:00Z")), next);
+    }
+
+    #[test]
+    fn hours_count_within_the_span_only() {
+        let window = Window {
+            not_after: Some(time("2026-01-01T21:00:00Z")),
+            ..nightly(Vec::new())
+        };
+        assert_eq!(window.at(time("2026-01-01T05:00:00Z")), Opening::Never);
+    }
+}

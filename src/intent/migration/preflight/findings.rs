@@ -1,0 +1,166 @@
+//! Why a migration could fail, seen before anything is touched: each reason with a code and a hint.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::api::{Finding, MigrationSpec, Strategy, WorkloadProfileSpec};
+use crate::karmada::{Cluster, ResourceBindingSpec, meta};
+use crate::profile::{self, Profile};
+
+pub(super) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !binding.graceful_eviction_tasks.is_empty() {
+        findings.push(Finding::new(
+            "EvictionRunning",
+            "Karmada is evicting the workload from a cluster",
+            "wait until the eviction has ended",
+        ));
+    }
+    if !binding.required_by.is_empty() {
+        findings.push(Finding::new(
+            "Required",
+            "another workload keeps this one in its clusters as a dependency",
+            "move the workload that depends on it",
+        ));
+    }
+    if binding.scheduling_suspended() {
+        findings.push(Finding::new(
+            "SchedulingSuspended",
+            "somebody has suspended the scheduling of this workload",
+            "end that suspension first: it would be lifted at the end of the migration",
+        ));
+    }
+    let dispatch = binding.suspension.as_ref().map(|suspension| &suspension.dispatch);
+    if dispatch.is_some_and(|dispatch| {
+        dispatch.dispatching == Some(true) || dispatch.dispatching_on_clusters.is_some()
+    }) {
+        findings.push(Finding::new(
+            "DispatchingSuspended",
+            "somebody has suspended the dispatching of this workload",
+            "end that suspension first: no pin would reach the members",
+        ));
+    }
+    if binding.preserve_resources_on_deletion == Some(true) {
+        findings.push(Finding::new(
+            "PreserveResources",
+            "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
+            "take preserveResourcesOnDeletion out of the policy for the time of the move",
+        ));
+    }
+    findings
+}
+
+pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<&Cluster>) -> Vec<Finding> {
+    let to = &spec.to;
+    let Some(cluster) = cluster else {
+        return vec![Finding::new(
+            "NoCluster",
+            format!("no cluster {to} is joined"),
+            "mend spec.to",
+        )];
+    };
+    let mut findings = Vec::new();
+    if !cluster.is_ready() {
+        findings.push(Finding::new(
+            "TargetNotReady",
+            format!("{to} is not Ready"),
+            "wait until Karmada says that it is, or choose another target",
+        ));
+    }
+    if !cluster.serves(&spec.workload.api_version, &spec.workload.kind) {
+        findings.push(Finding::new(
+            "NoApiInTarget",
+            format!("{to} does not serve {}", spec.workload.gvk()),
+            "install the CRD and its operator there",
+        ));
+    }
+    findings
+}
+
+/// What the spec asks for and can't be had.
+pub(super) fn asked_findings(spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if spec.strategy == Strategy::StartFirst && profile.stateful {
+        findings.push(Finding::new(
+            "StatefulNeedsStopFirst",
+            "strategy StartFirst lets two copies run, and this kind of workload has state",
+            "leave spec.strategy out",
+        ));
+    }
+    for check in &spec.verify.checks {
+        if let Err(error) = profile::valid_check(&check.cel) {
+            findings.push(Finding::new(
+                "BadCheck",
+                error.to_string(),
+                "mend spec.verify.checks",
+            ));
+        }
+    }
+    for patch in spec.changes.patches.iter().filter(|patch| patch.op != "add") {
+        findings.push(Finding::new(
+            "OnlyAdd",
+            format!(
+                "spec.changes.patches: {} {}: only add can be carried by a pin",
+                patch.op, patch.path
+            ),
+            "use add: it replaces what is there",
+        ));
+    }
+    findings
+}
+
+pub(super) fn requirement_findings(
+    template: &Value,
+    profile: &Profile,
+) -> Result<Vec<Finding>, profile::Error> {
+    let unmet = profile.unmet(template)?;
+    let findings = unmet.into_iter().map(|requirement| Finding {
+        code: "NotMovable".to_owned(),
+        message: requirement.message.clone(),
+        hint: requirement.hint.clone(),
+    });
+    Ok(findings.collect())
+}
+
+/// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
+pub(super) fn patch_findings(template: &Value, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+    let patches = [
+        &profile.hold,
+        &profile.suspend,
+        &profile.start,
+        &profile.restart,
+        &profile.restart_from,
+    ];
+    let parents: BTreeSet<&str> = patches
+        .into_iter()
+        .flatten()
+        .filter_map(|patch| Some(patch.path.rsplit_once('/')?.0))
+        .collect();
+    parents
+        .into_iter()
+        .filter(|parent| template.pointer(parent).is_none())
+        .map(|parent| {
+            Finding::new(
+                "NoPlaceForPatch",
+                format!("the template has no {parent}, which the profile patches"),
+                "add it to the template, empty if need be",
+            )
+        })
+        .collect()
+}
+
+pub(super) fn template_findings(template: &Value) -> Vec<Finding> {
+    let retains = template
+        .pointer("/metadata/labels")
+        .and_then(|labels| labels.get(meta::RETAIN_REPLICAS))
+        .is_some_and(|value| value == "true");
+    if retains {
+        return vec![Finding::new(
+            "RetainReplicas",
+            "the template has retain-replicas: its members keep their own replicas whatever a pin says",
+            "take the label (and the HPA that sets it) off for the time of the move",
+        )];
+    }
+    Vec::new()
+}

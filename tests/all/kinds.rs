@@ -1,0 +1,272 @@
+//! Workloads of other kinds than Flink's: moved by the profiles that come with the tool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::Nobody;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::Resource;
+use serde_json::{Value, json};
+
+use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, PINS, POLICIES};
+
+const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
+
+/// A fleet in which a Deployment of two replicas runs in `east`.
+struct Stage {
+    fleet: Fleet,
+    _controller: Controller,
+}
+
+impl Stage {
+    async fn start(placement: Value, template: Value) -> Self {
+        let fleet = Fleet::start(WorldOptions::default()).await;
+        fleet.apply(&POLICIES, policy(placement));
+        fleet.apply(&DEPLOYMENTS, template);
+        let controller = fleet.controller(Arc::new(Nobody));
+        let stage = Self {
+            fleet,
+            _controller: controller,
+        };
+        stage
+            .fleet
+            .until("web runs in east", |_| stage.available_in("east") == 2)
+            .await;
+        stage
+    }
+
+    fn copy(&self, cluster: &str) -> Option<Value> {
+        let member = self.fleet.world.member(cluster);
+        let copy = member.api.get(&DEPLOYMENTS, Some("shop"), "web").ok()?;
+        Some((*copy).clone())
+    }
+
+    fn available_in(&self, cluster: &str) -> u64 {
+        let copy = self.copy(cluster).unwrap_or_default();
+        copy["status"]["availableReplicas"].as_u64().unwrap_or_default()
+    }
+
+    fn migrate(&self, more: Value) {
+        let mut spec = json!({
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"},
+        });
+        spec.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        self.fleet.migrate_with("web-to-west", spec);
+    }
+
+    async fn ends_as(&self, phase: Phase) -> Value {
+        let ended = self.fleet.ended("web-to-west").await;
+        let status = self.fleet.status("web-to-west");
+        assert_eq!(ended, phase, "{status:#}");
+        status
+    }
+
+    fn assert_only_in(&self, cluster: &str) {
+        assert_eq!(self.available_in(cluster), 2);
+        for other in ["east", "west", "north"] {
+            assert!(
+                other == cluster || self.copy(other).is_none(),
+                "a copy is left in {other}"
+            );
+        }
+        assert_eq!(self.fleet.count(&PINS) + self.fleet.count(&CLAIMS), 0);
+        let server = self.fleet.world.control_plane();
+        let binding = server.get(&BINDINGS, Some("shop"), "web-deployment").unwrap();
+        assert_eq!(
+            binding["spec"]["clusters"],
+            json!([{"name": cluster, "replicas": 2}])
+        );
+        assert!(binding["spec"]["suspension"]["scheduling"].is_null());
+        self.fleet.assert_one_writer();
+    }
+}
+
+fn policy(placement: Value) -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"}],
+            "placement": placement,
+        },
+    })
+}
+
+fn one_of_all() -> Value {
+    json!({
+        "clusterAffinity": {"clusterNames": ["east", "west", "north"]},
+        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+    })
+}
+
+fn web(image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": image}]},
+            },
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_stops_here_before_it_starts_there() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    stage.migrate(json!({}));
+    let status = stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
+    assert!(status["downtimeMs"].as_u64() > Some(0), "{status:#}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_can_start_there_before_it_stops_here() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    stage.migrate(json!({"strategy": "StartFirst"}));
+    stage
+        .fleet
+        .until("it leaves east", |_| {
+            let (here, there) = (stage.available_in("east"), stage.available_in("west"));
+            assert!(
+                here + there >= 2,
+                "only {here} and {there} replicas are available"
+            );
+            stage.copy("east").is_none()
+        })
+        .await;
+    stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_start_there_leaves_what_runs_here_alone() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    let patch =
+        json!([{"op": "add", "path": "/spec/template/spec/containers/0/image", "value": "web:broken"}]);
+    stage.migrate(json!({"strategy": "StartFirst", "changes": {"patches": patch}}));
+    stage
+        .fleet
+        .until("it is rolled back", |_| {
+            assert_eq!(stage.available_in("east"), 2);
+            let phase = &stage.fleet.status("web-to-west")["phase"];
+            phase == "RolledBack"
+        })
+        .await;
+    stage.assert_only_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn patches_of_an_intent_go_along_and_into_a_template_that_is_not_in_git() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    let patch = json!([{"op": "add", "path": "/spec/template/spec/containers/0/image", "value": "web:2"}]);
+    stage.migrate(json!({"changes": {"patches": patch}}));
+    stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
+    let template = stage
+        .fleet
+        .world
+        .control_plane()
+        .get(&DEPLOYMENTS, Some("shop"), "web")
+        .unwrap();
+    let image = "/spec/template/spec/containers/0/image";
+    assert_eq!(template.pointer(image), Some(&json!("web:2")));
+    assert_eq!(stage.copy("west").unwrap().pointer(image), Some(&json!("web:2")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn patches_of_an_intent_are_refused_for_a_template_that_is_in_git() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    stage.fleet.want(web("web:1"));
+    let patch = json!([{"op": "add", "path": "/spec/replicas", "value": 3}]);
+    stage.migrate(json!({"changes": {"patches": patch}}));
+    let status = stage.ends_as(Phase::Failed).await;
+    assert_eq!(status["findings"][0]["code"], "TemplateInGit");
+    stage.assert_only_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_on_a_volume_is_not_left_behind_in_silence() {
+    let mut template = web("web:1");
+    template["spec"]["template"]["spec"]["volumes"] =
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": "web"}}]);
+    let stage = Stage::start(one_of_all(), template).await;
+    stage.migrate(json!({}));
+    let status = stage.ends_as(Phase::Failed).await;
+    assert_eq!(status["findings"][0]["code"], "NotMovable");
+    stage.assert_only_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_with_state_never_starts_there_first() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with("orders-to-west", json!({"to": "west", "strategy": "StartFirst"}));
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
+    let status = fleet.status("orders-to-west");
+    assert_eq!(status["findings"][0]["code"], "StatefulNeedsStopFirst");
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_groups_of_affinities_the_scheduler_stays_with_that_of_the_target() {
+    let groups = json!({
+        "clusterAffinities": [
+            {"affinityName": "here", "clusterNames": ["east"]},
+            {"affinityName": "there", "clusterNames": ["west"]},
+        ],
+    });
+    let stage = Stage::start(groups, web("web:1")).await;
+    stage.migrate(json!({}));
+    stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
+    // The scheduler looks at it again, and stays.
+    let mut scaled = web("web:1");
+    scaled["spec"]["replicas"] = json!(3);
+    stage.fleet.apply(&DEPLOYMENTS, scaled);
+    stage
+        .fleet
+        .until("it is scaled in west", |_| stage.available_in("west") == 3)
+        .await;
+    assert!(stage.copy("east").is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_does_not_hold_keeps_the_migration_from_its_commit_point() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    let checks = json!([{"cel": "object.metadata.labels['checked'] == 'yes'"}]);
+    stage.migrate(json!({"verify": {"healthyFor": "2s", "timeout": "20s", "checks": checks}}));
+    stage.ends_as(Phase::RolledBack).await;
+    stage.assert_only_in("east");
+    let status = stage.fleet.status("web-to-west");
+    let reason = status["journal"]["rollBack"]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("object.metadata.labels['checked'] == 'yes' to hold"),
+        "{reason}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_migration_begins_when_its_window_opens() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    let opens = stage.fleet.world.clock().now() + Duration::from_mins(10);
+    stage.migrate(json!({"window": {"notBefore": opens.to_string()}}));
+    stage
+        .fleet
+        .until("it waits", |fleet| {
+            fleet.status("web-to-west")["waitingFor"]["until"] == opens.to_string()
+        })
+        .await;
+    stage.ends_as(Phase::Completed).await;
+    let status = stage.fleet.status("web-to-west");
+    let preflight: jiff::Timestamp = status["steps"][1]["startedAt"].as_str().unwrap().parse().unwrap();
+    assert!(
+        preflight >= opens && preflight < opens + Duration::from_secs(1),
+        "{preflight}"
+    );
+}
