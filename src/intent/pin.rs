@@ -97,6 +97,7 @@ impl Pin {
             rules.push(OverrideRule {
                 target_cluster: writer.cloned().map(|writer| ClusterAffinity::all_but([writer])),
                 overriders: plaintext(&self.hold),
+                ..OverrideRule::default()
             });
         }
         let suspended: Vec<_> = self
@@ -109,6 +110,7 @@ impl Pin {
             rules.push(OverrideRule {
                 target_cluster: Some(ClusterAffinity::only(suspended)),
                 overriders: plaintext(&self.suspend),
+                ..OverrideRule::default()
             });
         }
         if let Some(carrier) = self.tenure.carrier()
@@ -117,6 +119,7 @@ impl Pin {
             rules.push(OverrideRule {
                 target_cluster: Some(ClusterAffinity::only([carrier.clone()])),
                 overriders: plaintext(&self.carry),
+                ..OverrideRule::default()
             });
         }
         let marker = BTreeMap::from([(MARKER_ANNOTATION.to_owned(), self.marker.clone())]);
@@ -126,9 +129,11 @@ impl Pin {
                 annotations_overrider: vec![MapOverrider {
                     operator: Operator::Add,
                     value: marker,
+                    ..MapOverrider::default()
                 }],
                 ..Overriders::default()
             },
+            ..OverrideRule::default()
         });
         OverrideSpec {
             resource_selectors: vec![ResourceSelector {
@@ -204,6 +209,7 @@ fn plaintext(patches: &[PatchOp]) -> Overriders {
                     _ => Operator::Add,
                 },
                 value: patch.value.clone().unwrap_or_else(|| json!(null)),
+                ..PlaintextOverrider::default()
             })
             .collect(),
         ..Overriders::default()

@@ -21,6 +21,7 @@ pub struct ClusterAffinity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exclude: Option<Vec<ClusterName>>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -29,6 +30,9 @@ pub struct ClusterAffinity {
 pub struct FieldSelector {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<FieldRequirement>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// A condition on `provider`, `region` or `zone` of a cluster.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::placement::Placement;
-use super::policy::{DispatchSuspension, Failover, PurgeMode};
+use super::policy::{DispatchSuspension, Failover, PurgeMode, abort};
 use super::{Rest, schema};
 use crate::name::ClusterName;
 
@@ -53,7 +53,8 @@ pub struct ResourceBindingSpec {
     pub scheduler_name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover: Option<Failover>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default = "abort", skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ["Abort", "Overwrite"]))]
     pub conflict_resolution: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
@@ -63,6 +64,7 @@ pub struct ResourceBindingSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     #[serde(flatten)]
+    #[schemars(schema_with = "schema::more_of_binding")]
     pub rest: Rest,
 }
 
@@ -114,6 +116,9 @@ pub struct ObjectReference {
     pub uid: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -122,6 +127,9 @@ pub struct TargetCluster {
     /// Zero is not written; so a cluster without it gets zero when the template has replicas.
     #[serde(default, skip_serializing_if = "schema::is_default")]
     pub replicas: i32,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// A cluster that the workload leaves, and how.
@@ -133,8 +141,13 @@ pub struct EvictionTask {
     pub purge_mode: Option<PurgeMode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
+    #[schemars(
+        length(min = 1, max = 32),
+        regex(pattern = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+    )]
     pub reason: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 1024))]
     pub message: String,
     pub producer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,6 +163,7 @@ pub struct EvictionTask {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters_before_failover: Vec<ClusterName>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -160,6 +174,9 @@ pub struct BindingSnapshot {
     pub name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<TargetCluster>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// `scheduling` is the caller's own; the detector overwrites only the dispatching part.
@@ -188,11 +205,12 @@ pub struct ResourceBindingStatus {
     #[schemars(schema_with = "schema::time")]
     pub last_scheduled_time: Option<Time>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::objects")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aggregated_status: Vec<AggregatedStatus>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -201,7 +219,7 @@ pub struct ResourceBindingStatus {
 pub struct AggregatedStatus {
     pub cluster_name: ClusterName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::any")]
+    #[schemars(schema_with = "schema::object")]
     pub status: Option<Value>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub applied: bool,
@@ -209,6 +227,9 @@ pub struct AggregatedStatus {
     pub applied_message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// What Karmada's interpreter says of a member object.

@@ -62,6 +62,9 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub time_added: Option<Time>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,7 +76,7 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub api_enablements: Vec<ApiEnablement>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::objects")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     #[serde(flatten)]
     pub rest: Rest,
@@ -85,12 +88,18 @@ pub struct ApiEnablement {
     pub group_version: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ApiResource>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiResource {
     pub name: String,
     pub kind: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 impl Cluster {

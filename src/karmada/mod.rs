@@ -1,7 +1,7 @@
 //! The parts of Karmada's API that are used, typed, and what its override policies make of a template.
 //!
 //! Only fields that the tool or the sandbox reads are typed; every struct keeps the others in `rest`, so that an
-//! object survives a round trip through these types unchanged.
+//! object survives a round trip through these types unchanged but for empty values, which Go leaves out too.
 
 mod affinity;
 mod binding;

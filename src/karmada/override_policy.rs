@@ -38,6 +38,7 @@ pub struct OverrideSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overriders: Option<Overriders>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -79,6 +80,9 @@ pub struct OverrideRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
     pub overriders: Overriders,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// Applied in this order: image, command, args, labels, annotations, fields, plaintext.
@@ -100,6 +104,7 @@ pub struct Overriders {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub field_overrider: Vec<FieldOverrider>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -120,6 +125,9 @@ pub struct PlaintextOverrider {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schemars(schema_with = "schema::any")]
     pub value: Value,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -131,11 +139,17 @@ pub struct ImageOverrider {
     pub operator: Operator,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImagePredicate {
     pub path: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -150,17 +164,23 @@ pub enum ImageComponent {
 #[serde(rename_all = "camelCase")]
 pub struct CommandOverrider {
     pub container_name: String,
+    #[schemars(extend("enum" = ["add", "remove"]))]
     pub operator: Operator,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub value: Vec<String>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// Changes labels or annotations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MapOverrider {
     pub operator: Operator,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub value: BTreeMap<String, String>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 /// Patches a document that stands as text in a field.
@@ -172,6 +192,9 @@ pub struct FieldOverrider {
     pub json: Vec<PatchOperation>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub yaml: Vec<PatchOperation>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -182,4 +205,7 @@ pub struct PatchOperation {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     #[schemars(schema_with = "schema::any")]
     pub value: Value,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }

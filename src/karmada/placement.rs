@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::affinity::ClusterAffinity;
 use super::cluster::{Cluster, Taint};
@@ -22,13 +23,18 @@ pub struct Placement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica_scheduling: Option<ReplicaScheduling>,
     #[serde(flatten)]
+    #[schemars(schema_with = "schema::more_of_placement")]
     pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AffinityTerm {
+    #[schemars(length(min = 1, max = 32))]
     pub affinity_name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::objects")]
+    pub overflow_affinities: Vec<Value>,
     #[serde(flatten)]
     pub affinity: ClusterAffinity,
 }
@@ -47,19 +53,26 @@ pub struct Toleration {
     pub effect: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadConstraint {
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ["cluster", "region", "zone", "provider"]))]
     pub spread_by_field: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub spread_by_label: String,
     #[serde(default, skip_serializing_if = "schema::is_default")]
-    pub max_groups: i32,
+    pub max_groups: i64,
     #[serde(default, skip_serializing_if = "schema::is_default")]
-    pub min_groups: i32,
+    pub min_groups: i64,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +85,7 @@ pub struct ReplicaScheduling {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_preference: Option<WeightPreference>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -99,14 +113,22 @@ pub struct WeightPreference {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub static_weight_list: Vec<StaticWeight>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(extend("enum" = ["AvailableReplicas"]))]
     pub dynamic_weight: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticWeight {
     pub target_cluster: ClusterAffinity,
+    #[schemars(range(min = 1))]
     pub weight: i64,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 impl Toleration {

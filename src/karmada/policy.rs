@@ -29,6 +29,7 @@ use crate::name::ClusterName;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PropagationSpec {
+    #[schemars(length(min = 1))]
     pub resource_selectors: Vec<ResourceSelector>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub propagate_deps: bool,
@@ -38,6 +39,7 @@ pub struct PropagationSpec {
     pub priority: i32,
     /// `Always` or `Never`.
     #[serde(default = "never")]
+    #[schemars(extend("enum" = ["Always", "Never"]))]
     pub preemption: String,
     #[serde(default = "default_scheduler")]
     pub scheduler_name: String,
@@ -45,15 +47,18 @@ pub struct PropagationSpec {
     pub failover: Option<Failover>,
     /// `Abort` or `Overwrite`.
     #[serde(default = "abort")]
+    #[schemars(extend("enum" = ["Abort", "Overwrite"]))]
     pub conflict_resolution: String,
     /// `Lazy`: changes of the policy wait for the next change of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["Lazy"]))]
     pub activation_preference: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<DispatchSuspension>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     #[serde(flatten)]
+    #[schemars(schema_with = "schema::more_of_propagation")]
     pub rest: Rest,
 }
 
@@ -66,7 +71,7 @@ fn never() -> String {
     "Never".to_owned()
 }
 
-fn abort() -> String {
+pub(super) fn abort() -> String {
     "Abort".to_owned()
 }
 
@@ -116,6 +121,9 @@ pub struct DispatchSuspension {
     pub dispatching: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendedClusters>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -123,6 +131,9 @@ pub struct DispatchSuspension {
 pub struct SuspendedClusters {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cluster_names: Vec<ClusterName>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 impl DispatchSuspension {
@@ -144,6 +155,7 @@ pub struct Failover {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFailover>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -158,6 +170,7 @@ pub struct ApplicationFailover {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_preservation: Option<StatePreservation>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -169,10 +182,12 @@ const fn gracefully() -> PurgeMode {
 #[serde(rename_all = "camelCase")]
 pub struct ClusterFailover {
     #[serde(default = "gracefully")]
+    #[schemars(schema_with = "schema::purge_mode_of_clusters")]
     pub purge_mode: PurgeMode,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_preservation: Option<StatePreservation>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -181,6 +196,9 @@ pub struct ClusterFailover {
 pub struct DecisionConditions {
     #[serde(default = "five_minutes")]
     pub toleration_seconds: i32,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 const fn five_minutes() -> i32 {
@@ -191,6 +209,7 @@ impl Default for DecisionConditions {
     fn default() -> Self {
         Self {
             toleration_seconds: five_minutes(),
+            rest: Rest::new(),
         }
     }
 }
@@ -214,6 +233,9 @@ pub enum PurgeMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatePreservation {
     pub rules: Vec<StateRule>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -223,4 +245,7 @@ pub struct StateRule {
     /// Over the aggregated *status* of the member object.
     #[serde(rename = "jsonPath")]
     pub json_path: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }

@@ -1,6 +1,10 @@
 //! What the derived schemas can't say by themselves, and the CRDs that a sandbox installs.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
@@ -9,11 +13,11 @@ use super::{
     PropagationPolicy, ResourceBinding, Work,
 };
 
-/// Returns the definitions of the kinds in this module, with Karmada's short names, columns and defaults.
-///
-/// Structurally they are looser than the published ones: where the types here stop, anything is kept.
+/// Returns the definitions of the kinds in this module, with the names, columns, defaults and checks of those that
+/// Karmada 1.18 publishes: what one accepts, prunes or refuses, so does the other. Below a field that no type here names
+/// anything is kept, and so it is everywhere in a Cluster, which Karmada serves without a definition.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![
+    let mut crds = vec![
         PropagationPolicy::crd(),
         ClusterPropagationPolicy::crd(),
         OverridePolicy::crd(),
@@ -22,7 +26,32 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         ClusterResourceBinding::crd(),
         Work::crd(),
         Cluster::crd(),
-    ]
+    ];
+    let schemas = crds
+        .iter_mut()
+        .flat_map(|crd| &mut crd.spec.versions)
+        .filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut());
+    schemas.for_each(forbid_null);
+    crds
+}
+
+/// An `Option` may be null to serde; in what Go declares, nothing may.
+fn forbid_null(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    if let Some(values) = &mut schema.enum_ {
+        values.retain(|value| !value.0.is_null());
+    }
+    schema
+        .properties
+        .iter_mut()
+        .flat_map(BTreeMap::values_mut)
+        .for_each(forbid_null);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        forbid_null(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        forbid_null(values);
+    }
 }
 
 /// Any JSON value.
@@ -30,17 +59,89 @@ pub(super) fn any(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
-/// A list of objects whose fields are kept as they are.
-pub(super) fn objects(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-    })
+/// An object whose fields are kept as they are.
+pub(super) fn object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A list of such objects.
+pub(super) fn objects(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": object(generator) })
 }
 
 /// A `metav1.Time`.
 pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
+}
+
+/// The purge modes of cluster failover, which are fewer.
+pub(super) fn purge_mode_of_clusters(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": ["Directly", "Gracefully"] })
+}
+
+/// A list of `metav1.Condition`.
+pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": { "type": "string", "format": "date-time" },
+                "message": { "type": "string", "maxLength": 32768 },
+                "observedGeneration": { "type": "integer", "format": "int64", "minimum": 0 },
+                "reason": {
+                    "type": "string", "minLength": 1, "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "status": { "type": "string", "enum": ["True", "False", "Unknown"] },
+                "type": { "type": "string", "maxLength": 316, "pattern": QUALIFIED_NAME },
+            },
+        },
+    })
+}
+
+/// The name of a label, an annotation, a type of condition.
+const QUALIFIED_NAME: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
+/// The fields of a propagation policy that no type names.
+pub(super) fn more_of_propagation(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "association": { "type": "boolean" },
+            "dependentOverrides": { "type": "array", "items": { "type": "string" } },
+            "schedulePriority": {
+                "type": "object",
+                "required": ["priorityClassName", "priorityClassSource"],
+                "properties": {
+                    "priorityClassName": { "type": "string" },
+                    "priorityClassSource": { "type": "string", "enum": ["KubePriorityClass"] },
+                },
+            },
+        },
+    })
+}
+
+/// The fields of a placement that no type names.
+pub(super) fn more_of_placement(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "properties": { "workloadAffinity": object(generator) } })
+}
+
+/// The fields of a binding that no type names.
+pub(super) fn more_of_binding(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "components": objects(generator),
+            "replicaRequirements": object(generator),
+            "schedulePriority": {
+                "type": "object",
+                "properties": { "priority": { "type": "integer", "format": "int32", "default": 0 } },
+            },
+            "workloadAffinityGroups": object(generator),
+        },
+    })
 }
 
 /// Karmada leaves empty values out; a field that serde may leave out also gets no default in its schema.
@@ -56,16 +157,13 @@ mod tests {
     use crate::karmada::Placement;
 
     #[test]
-    fn definitions_keep_fields_that_no_type_names() {
+    fn definitions_are_structural_and_only_a_clusters_keeps_fields_that_nobody_names() {
         for crd in crds() {
             let name = crd.metadata.name.clone().unwrap_or_default();
             let crd = serde_json::to_value(&crd).unwrap();
             let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-            let spec = &schema["properties"]["spec"];
-            assert_eq!(
-                spec["x-kubernetes-preserve-unknown-fields"], true,
-                "{name}: {spec}"
-            );
+            let open = &schema["properties"]["spec"]["x-kubernetes-preserve-unknown-fields"];
+            assert_eq!(*open == true, name.starts_with("clusters."), "{name}");
             assert_structural(schema, &name);
         }
     }
@@ -138,6 +236,7 @@ mod tests {
             "spec": {
                 "resource": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
                 "clusters": [{"name": "east", "replicas": 2}],
+                "conflictResolution": "Abort",
                 "components": [{"name": "jobmanager", "replicas": 1}],
                 "placement": {"clusterAffinity": {"clusterNames": ["east"], "new": 1}, "workloadAffinity": {"a": 1}},
                 "suspension": {"scheduling": true, "dispatchingOnClusters": {"clusterNames": ["west"]}},

@@ -35,6 +35,7 @@ pub struct WorkSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -43,17 +44,21 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::objects")]
     pub manifests: Vec<Value>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "schema::objects")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifest_statuses: Vec<ManifestStatus>,
     #[serde(flatten)]
+    #[schemars(skip)]
     pub rest: Rest,
 }
 
@@ -61,15 +66,18 @@ pub struct WorkStatus {
 pub struct ManifestStatus {
     pub identifier: Identifier,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::any")]
+    #[schemars(schema_with = "schema::object")]
     pub status: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identifier {
-    pub ordinal: i32,
+    pub ordinal: i64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     pub version: String,
@@ -78,6 +86,9 @@ pub struct Identifier {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: Rest,
 }
 
 impl Work {

@@ -23,6 +23,7 @@ mod plan;
 mod process;
 mod prune;
 mod publish;
+mod published;
 mod races;
 mod real_server;
 mod repo;

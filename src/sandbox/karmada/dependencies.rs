@@ -180,6 +180,7 @@ impl Distributor {
             namespace: key.namespace.clone().unwrap_or_default(),
             name: key.name.clone(),
             clusters: binding.spec.clusters.clone(),
+            ..BindingSnapshot::default()
         });
         attached["spec"]["requiredBy"] = json!(required);
         if attached["spec"]["placement"].is_null() {

@@ -256,6 +256,7 @@ mod tests {
             applied: true,
             applied_message: String::new(),
             health: None,
+            rest: crate::karmada::Rest::new(),
         };
         let status = aggregate(
             &flink(json!({"error": "old"})),

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::karmada::{Cluster, ClusterAffinity, Placement, ResourceBindingSpec, TargetCluster};
+use crate::karmada::{Cluster, ClusterAffinity, Placement, ResourceBindingSpec, Rest, TargetCluster};
 use crate::name::ClusterName;
 
 /// What the scheduler decides.
@@ -151,6 +151,7 @@ fn target(cluster: &Cluster, replicas: i32) -> TargetCluster {
     TargetCluster {
         name: name(cluster),
         replicas,
+        rest: Rest::new(),
     }
 }
 
@@ -237,6 +238,7 @@ fn seats(replicas: i32, weights: &[(ClusterName, i64)], binding: &ResourceBindin
                 TargetCluster {
                     name: name.clone(),
                     replicas: 0,
+                    rest: Rest::new(),
                 },
                 *weight,
             )

@@ -14,7 +14,7 @@ use super::{BindingKey, Context, Manager, health, objects, read_binding};
 use crate::karmada::meta::{
     self, BINDING_NAME, BINDING_NAMESPACE, CLUSTER_BINDING_NAME, WORK_NAME, WORK_NAMESPACE,
 };
-use crate::karmada::{AggregatedStatus, Health, ManifestStatus, PurgeMode, ResourceBindingSpec};
+use crate::karmada::{AggregatedStatus, Health, ManifestStatus, PurgeMode, ResourceBindingSpec, Rest};
 use crate::name::ClusterName;
 use crate::sandbox::api::{Object, Resource, Status, Subresource};
 use crate::sandbox::faults::Pace;
@@ -421,6 +421,7 @@ fn copy(cluster: &str, work: &Value) -> Result<AggregatedStatus, Status> {
         applied: is_applied(work),
         applied_message: String::new(),
         health: Some(Health::Unknown),
+        rest: Rest::new(),
     };
     if !copy.applied {
         let condition = objects::condition(work, "Applied");
