@@ -3,6 +3,7 @@
 //! The mirror holds nothing that the remote doesn't: when in doubt about it, it is made anew beside and swapped.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ use crate::name::Revision;
 
 /// Where the configuration of a mirror says which remote it is of.
 const REMOTE_KEY: &str = "cutover.remote";
+/// How many handles are kept open.
+const HANDLES: usize = 2;
+/// How many contents are read with a handle that is kept.
+const FEW: usize = 16;
 
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +49,7 @@ pub(super) struct Mirror {
     /// Serialises what changes references or files of the mirror. Reads need no lock: objects don't change.
     writing: Mutex<()>,
     damaged: AtomicBool,
+    handles: Handles,
     /// What the last fetch found. Not what the mirror has: a rebuild or a publish moves that too.
     fetched: Mutex<Option<Revision>>,
 }
@@ -78,6 +84,7 @@ impl Mirror {
             _lock: lock,
             writing: Mutex::new(()),
             damaged: AtomicBool::new(false),
+            handles: Handles::default(),
             fetched: Mutex::new(None),
         };
         match mirror.repository() {
@@ -87,13 +94,28 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Runs something that reads the mirror. What is found damaged is repaired by the next fetch.
+    /// Runs something that reads a little of the mirror. What is found damaged is repaired by the next fetch.
     pub(super) fn read<T>(&self, work: impl FnOnce(&Repository) -> Result<T, Error>) -> Result<T, Error> {
+        let (generation, kept) = self.handles.take();
+        let repo = match kept {
+            Some(repo) => Ok(repo),
+            None => self.repository(),
+        };
+        let result = repo.and_then(|repo| {
+            let result = work(&repo);
+            if result.is_ok() {
+                self.handles.give(generation, repo);
+            }
+            result
+        });
+        result.inspect_err(|error| self.note(error))
+    }
+
+    /// Runs something on the mirror as it is on disk now, with a handle that nobody keeps: what reads all of the mirror
+    /// has all of it in memory until it is closed.
+    fn read_once<T>(&self, work: impl FnOnce(&Repository) -> Result<T, Error>) -> Result<T, Error> {
         let result = self.repository().and_then(|repo| work(&repo));
-        if let Err(error) = &result {
-            self.note(error);
-        }
-        result
+        result.inspect_err(|error| self.note(error))
     }
 
     /// Reads contents; one that can't be read says nothing of the others.
@@ -102,12 +124,18 @@ impl Mirror {
         blobs: &[BlobId],
         mut make: impl FnMut(Result<Vec<u8>, Error>) -> T,
     ) -> Result<Vec<T>, Error> {
-        self.read(|repo| {
-            let read = |blob: &BlobId| {
-                make(tree::read(repo, &self.options.limits, *blob).inspect_err(|error| self.note(error)))
+        let read = |repo: &Repository| {
+            let odb = repo.odb()?;
+            let content = |blob: &BlobId| {
+                make(tree::read(&odb, &self.options.limits, *blob).inspect_err(|error| self.note(error)))
             };
-            Ok(blobs.iter().map(read).collect())
-        })
+            Ok(blobs.iter().map(content).collect())
+        };
+        if blobs.len() > FEW {
+            self.read_once(read)
+        } else {
+            self.read(read)
+        }
     }
 
     fn note(&self, error: &Error) {
@@ -119,19 +147,21 @@ impl Mirror {
     /// Runs something that writes to the mirror, one at a time, on a mirror that is not known to be damaged.
     pub(super) fn write<T>(&self, work: impl Fn(&Repository) -> Result<T, Error>) -> Result<T, Error> {
         let _writing: MutexGuard<'_, ()> = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.damaged.load(Ordering::Relaxed) || self.read(|repo| self.check(repo)).is_err() {
+        if self.damaged.load(Ordering::Relaxed) || self.read_once(|repo| self.check(repo)).is_err() {
             self.rebuild()?;
         }
-        let result = match self.read(&work) {
+        let result = match self.read_once(&work) {
             Err(error) if error.is_damage() => {
                 self.rebuild()?;
-                self.read(&work)
+                self.read_once(&work)
             }
             result => result,
         };
         if result.is_ok() {
-            self.read(|repo| {
-                tidy::tidy(repo);
+            self.read_once(|repo| {
+                if tidy::tidy(repo) {
+                    self.handles.forget();
+                }
                 Ok(())
             })?;
         }
@@ -250,7 +280,44 @@ impl Mirror {
         }
         fs::rename(&new, &self.directory).map_err(at(&new))?;
         self.damaged.store(false, Ordering::Relaxed);
+        self.handles.forget();
         remove(&old)
+    }
+}
+
+/// Open handles, for whoever reads next: to open one costs more than most reads.
+#[derive(Default)]
+struct Handles(Mutex<(u64, Vec<Repository>)>);
+
+impl Handles {
+    /// Returns a handle, if one is there, and for which files of the mirror it is.
+    fn take(&self) -> (u64, Option<Repository>) {
+        let mut handles = self.lock();
+        (handles.0, handles.1.pop())
+    }
+
+    fn give(&self, generation: u64, repo: Repository) {
+        let mut handles = self.lock();
+        if handles.0 == generation && handles.1.len() < HANDLES {
+            handles.1.push(repo);
+        }
+    }
+
+    /// Lets go of all handles, those too that are with somebody: the mirror has other files now.
+    fn forget(&self) {
+        let mut handles = self.lock();
+        handles.0 += 1;
+        handles.1.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Repository>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Handles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handles({})", self.lock().1.len())
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`Repo`] is the asynchronous edge; behind it everything blocks. Nothing here knows what is in the files.
 //!
 //! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
-//! - `remote`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
+//! - `remote`, `local`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
 //! - `tree`, `log`: reading revisions; `publish`: writing them; `watch`: when to fetch
 //!
 //! ```no_run
@@ -25,6 +25,7 @@
 mod credentials;
 mod error;
 mod known_hosts;
+mod local;
 mod log;
 mod mirror;
 mod process;

@@ -2,19 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use git2::{
-    CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, ObjectType, Oid, PackBuilder,
-    ProxyOptions, PushOptions, Remote, RemoteCallbacks, Repository, Tree,
+    CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions,
+    Remote, RemoteCallbacks, Repository,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::credentials::{Answers, Credentials, refusal};
 use super::error::classify;
 use super::url::scrub;
-use super::{Error, RemoteUrl, process};
+use super::{Error, RemoteUrl, local, process};
 
 /// The most that is kept of what a server says during a push.
 const SAID_LIMIT: usize = 4096;
@@ -54,7 +53,7 @@ impl Access {
         branches: &[&str],
     ) -> Result<BTreeMap<String, Oid>, Error> {
         if let Some(path) = self.url.local_path() {
-            let result = open_local(path).and_then(|remote| fetch_local(mirror, &remote, branches));
+            let result = local::open(path).and_then(|remote| local::fetch(mirror, &remote, branches));
             return result.map_err(|error| classify(&self.url, &error));
         }
         let call = Call::new(self);
@@ -67,18 +66,7 @@ impl Access {
         let Some(path) = self.url.local_path() else {
             return Ok(());
         };
-        let result = open_local(path).and_then(|remote| {
-            let known: Vec<Oid> = mirror
-                .references()?
-                .filter_map(|reference| reference.ok()?.target())
-                .collect();
-            let missing: Vec<Oid> = commits.iter().copied().filter(|id| !known.contains(id)).collect();
-            copy(&remote, mirror, &missing, &known)?;
-            for (place, commit) in commits.iter().enumerate() {
-                mirror.reference(&format!("refs/cutover/obtained/{place}"), *commit, true, "obtain")?;
-            }
-            Ok(())
-        });
+        let result = local::open(path).and_then(|remote| local::obtain(mirror, &remote, commits));
         result.map_err(|error| classify(&self.url, &error))
     }
 
@@ -98,7 +86,7 @@ impl Access {
         let refname = format!("refs/heads/{branch}");
         if let Some(path) = self.url.local_path() {
             let result =
-                open_local(path).and_then(|remote| push_local(mirror, &remote, &refname, commit, expected));
+                local::open(path).and_then(|remote| local::push(mirror, &remote, &refname, commit, expected));
             return result.map_err(|error| classify(&self.url, &error));
         }
         let call = Call::new(self);
@@ -301,127 +289,6 @@ fn is_race(status: &str) -> bool {
     ];
     let status = status.to_ascii_lowercase();
     RACES.iter().any(|race| status.contains(race))
-}
-
-/// Opens a repository on this machine: bare or with a work tree, but at `path` and not above it.
-fn open_local(path: &Path) -> Result<Repository, git2::Error> {
-    Repository::open(path)
-}
-
-/// Fetches from a repository on this machine. libgit2's own local fetch copies all branches, wanted or not.
-fn fetch_local(
-    mirror: &Repository,
-    remote: &Repository,
-    branches: &[&str],
-) -> Result<BTreeMap<String, Oid>, git2::Error> {
-    let mut tips = BTreeMap::new();
-    for branch in branches {
-        match remote.refname_to_id(&format!("refs/heads/{branch}")) {
-            Ok(tip) => drop(tips.insert((*branch).to_owned(), tip)),
-            Err(error) if error.code() == ErrorCode::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let known: Vec<Oid> = branches
-        .iter()
-        .filter_map(|branch| mirror.refname_to_id(&tracking(branch)).ok())
-        .collect();
-    let missing: Vec<Oid> = tips
-        .values()
-        .copied()
-        .filter(|tip| !known.contains(tip))
-        .collect();
-    copy(remote, mirror, &missing, &known)?;
-    Ok(tips)
-}
-
-/// Pushes to a repository on this machine.
-///
-/// libgit2's own local push overwrites whatever the branch points to by then, and refuses repositories with a work
-/// tree. Here the old value is compared under the reference's lock, which git respects too. Hooks aren't run.
-fn push_local(
-    mirror: &Repository,
-    remote: &Repository,
-    refname: &str,
-    commit: Oid,
-    expected: Option<Oid>,
-) -> Result<Push, git2::Error> {
-    if !remote.is_bare()
-        && remote
-            .find_reference("HEAD")
-            .is_ok_and(|head| head.symbolic_target().ok().flatten() == Some(refname))
-    {
-        return Ok(Push::Refused("the branch is checked out there".to_owned()));
-    }
-    copy(mirror, remote, &[commit], expected.as_slice())?;
-    let old = expected.unwrap_or(Oid::ZERO_SHA1);
-    match remote.reference_matching(refname, commit, true, old, "cutover: publish") {
-        Ok(_) => Ok(Push::Done),
-        Err(error) if matches!(error.code(), ErrorCode::Modified | ErrorCode::Locked) => Ok(Push::Moved),
-        Err(error) if error.code() == ErrorCode::NotFound && expected.is_some() => Ok(Push::Moved),
-        Err(error) if error.code() == ErrorCode::Exists => Ok(Push::Refused(scrub(error.message()))),
-        Err(error) => Err(error),
-    }
-}
-
-/// Copies commits with all they need, except what `known` commits have, as one pack.
-fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Result<(), git2::Error> {
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let mut walk = from.revwalk()?;
-    for id in wanted {
-        walk.push(*id)?;
-    }
-    for id in known.iter().filter(|id| from.find_commit(**id).is_ok()) {
-        walk.hide(*id)?;
-    }
-    let mut pack = from.packbuilder()?;
-    // Not `insert_walk`: that visits every file of the commits that are known already.
-    for id in walk {
-        let commit = from.find_commit(id?)?;
-        pack.insert_object(commit.id(), None)?;
-        let before = commit.parent(0).and_then(|parent| parent.tree()).ok();
-        insert_new(from, &mut pack, before.as_ref(), &commit.tree()?)?;
-    }
-    if pack.object_count() == 0 {
-        return Ok(());
-    }
-    let directory = to.commondir().join("objects").join("pack");
-    std::fs::create_dir_all(&directory)
-        .map_err(|error| git2::Error::new(ErrorCode::GenericError, ErrorClass::Os, error.to_string()))?;
-    pack.write(&directory, 0)?;
-    to.odb()?.refresh()
-}
-
-/// Adds what a tree has and the tree before it had not, in the same place.
-fn insert_new(
-    from: &Repository,
-    pack: &mut PackBuilder<'_>,
-    before: Option<&Tree<'_>>,
-    tree: &Tree<'_>,
-) -> Result<(), git2::Error> {
-    if before.is_some_and(|before| before.id() == tree.id()) {
-        return Ok(());
-    }
-    pack.insert_object(tree.id(), None)?;
-    for entry in tree {
-        let was = before.and_then(|before| before.get_name_bytes(entry.name_bytes()));
-        if was.as_ref().is_some_and(|was| was.id() == entry.id()) {
-            continue;
-        }
-        match entry.kind() {
-            Some(ObjectType::Tree) => {
-                let was = was.filter(|was| was.kind() == Some(ObjectType::Tree));
-                let was = was.map(|was| from.find_tree(was.id())).transpose()?;
-                insert_new(from, pack, was.as_ref(), &from.find_tree(entry.id())?)?;
-            }
-            Some(ObjectType::Blob) => pack.insert_object(entry.id(), None)?,
-            // A submodule: its commit is in another repository.
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -17,14 +17,14 @@ const PACKS: usize = 50;
 /// repository holds. Only when they have grown to a part of it, everything is packed.
 ///
 /// The caller keeps others from writing to the mirror. Readers may go on: what they need is in the new pack, which
-/// libgit2 looks for when an object isn't where it was.
-pub(super) fn tidy(repo: &Repository) {
+/// libgit2 looks for when an object isn't where it was. Returns whether files have gone.
+pub(super) fn tidy(repo: &Repository) -> bool {
     let objects = repo.path().join("objects");
     // As git does: objects are spread evenly over 256 directories, so one tells of all.
     let loose = entries(&objects.join("17")).len() * 256;
     let mut packs = packs(&objects);
     if loose <= LOOSE_OBJECTS && packs.len() <= PACKS {
-        return;
+        return false;
     }
     let size = |pack: &PathBuf| fs::metadata(pack).map_or(0, |metadata| metadata.len());
     packs.sort_by_key(size);
@@ -39,6 +39,7 @@ pub(super) fn tidy(repo: &Repository) {
     if let Err(error) = tidied {
         tracing::warn!(%error, "cannot tidy the mirror");
     }
+    true
 }
 
 /// Makes one pack of several.

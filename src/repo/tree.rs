@@ -1,10 +1,13 @@
 //! What a revision holds and what differs between two: compares trees by object id and descends only into what differs.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::iter::{Flatten, Peekable};
+use std::option::IntoIter as OptionIter;
 use std::str::FromStr;
 
-use git2::{ObjectType, Oid, Repository, Tree};
+use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
 
 use super::{Error, Limits};
 use crate::name::Revision;
@@ -112,8 +115,7 @@ pub(super) fn changed(
 }
 
 /// Returns the content of a blob; asks for its size before reading it.
-pub(super) fn read(repo: &Repository, limits: &Limits, blob: BlobId) -> Result<Vec<u8>, Error> {
-    let odb = repo.odb()?;
+pub(super) fn read(odb: &Odb<'_>, limits: &Limits, blob: BlobId) -> Result<Vec<u8>, Error> {
     let (size, kind) = odb.read_header(blob.0)?;
     if kind != ObjectType::Blob {
         return Err(Error::Damaged(format!("{blob} is not a blob")));
@@ -136,7 +138,7 @@ pub(super) fn read_path(
     path: &str,
 ) -> Result<Option<Vec<u8>>, Error> {
     match entry(repo, tree, path)? {
-        Some((id, EntryKind::File)) => read(repo, limits, BlobId(id)).map(Some),
+        Some((id, EntryKind::File)) => read(&repo.odb()?, limits, BlobId(id)).map(Some),
         _ => Ok(None),
     }
 }
@@ -219,21 +221,9 @@ impl Walk<'_> {
         old: Option<&Tree<'_>>,
         new: Option<&Tree<'_>>,
     ) -> Result<(), Error> {
-        let mut entries: BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)> = BTreeMap::new();
-        for entry in old.into_iter().flatten() {
-            self.count()?;
-            let slot = entries.entry(entry.name_bytes().to_vec()).or_default();
-            slot.0 = Some((entry.id(), EntryKind::of(entry.filemode())));
-        }
-        for entry in new.into_iter().flatten() {
-            self.count()?;
-            let slot = entries.entry(entry.name_bytes().to_vec()).or_default();
-            slot.1 = Some((entry.id(), EntryKind::of(entry.filemode())));
-        }
-        for (name, (old, new)) in entries {
-            if old != new {
-                self.entry(path, depth, &name, old, new)?;
-            }
+        self.count(old.map_or(0, Tree::len) + new.map_or(0, Tree::len))?;
+        for (name, old, new) in differences(old, new) {
+            self.entry(path, depth, &name, old, new)?;
         }
         Ok(())
     }
@@ -336,8 +326,8 @@ impl Walk<'_> {
     }
 
     /// Counts what is visited, not what is found: a small repository can hold the same tree a billion times.
-    fn count(&mut self) -> Result<(), Error> {
-        self.visited += 1;
+    fn count(&mut self, entries: usize) -> Result<(), Error> {
+        self.visited += entries;
         if self.visited > self.limits.entries {
             return Err(Error::TooMany {
                 revision: self.to.clone(),
@@ -346,6 +336,99 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// What is under a name in one tree and in another. A file and a directory of the same name are two things.
+type Difference = (Vec<u8>, Option<Entry>, Option<Entry>);
+
+/// Returns in which entries two trees differ: goes through both side by side, as Git keeps them in order.
+fn differences(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let (mut olds, mut news) = (Ordered::of(old), Ordered::of(new));
+    loop {
+        let order = match (olds.entries.peek(), news.entries.peek()) {
+            (None, None) => return found,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(old), Some(new)) => in_order(old, new),
+        };
+        let before = if order.is_le() { olds.next() } else { None };
+        let after = if order.is_ge() { news.next() } else { None };
+        if !(olds.are_ordered && news.are_ordered) {
+            return differences_by_name(old, new);
+        }
+        if before != after {
+            let side = if after.is_some() { &news } else { &olds };
+            let name = side.last.as_ref().map(|entry| entry.name_bytes().to_vec());
+            found.push((name.unwrap_or_default(), before, after));
+        }
+    }
+}
+
+/// The same of trees that somebody wrote by hand, in no order.
+fn differences_by_name(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Difference> {
+    let mut entries: BTreeMap<(Vec<u8>, bool), (Option<Entry>, Option<Entry>)> = BTreeMap::new();
+    for entry in old.into_iter().flatten() {
+        let key = (entry.name_bytes().to_vec(), is_directory(&entry));
+        entries.entry(key).or_default().0 = Some(what(&entry));
+    }
+    for entry in new.into_iter().flatten() {
+        let key = (entry.name_bytes().to_vec(), is_directory(&entry));
+        entries.entry(key).or_default().1 = Some(what(&entry));
+    }
+    let differing = entries.into_iter().filter(|(_, (old, new))| old != new);
+    differing
+        .map(|((name, _), (old, new))| (name, old, new))
+        .collect()
+}
+
+/// The entries of a tree, and whether they came in order so far.
+struct Ordered<'t> {
+    entries: Peekable<Flatten<OptionIter<&'t Tree<'t>>>>,
+    last: Option<TreeEntry<'t>>,
+    are_ordered: bool,
+}
+
+impl<'t> Ordered<'t> {
+    fn of(tree: Option<&'t Tree<'t>>) -> Self {
+        Self {
+            entries: tree.into_iter().flatten().peekable(),
+            last: None,
+            are_ordered: true,
+        }
+    }
+
+    fn next(&mut self) -> Option<Entry> {
+        let next = self.entries.next()?;
+        self.are_ordered &= self
+            .last
+            .as_ref()
+            .is_none_or(|last| in_order(last, &next).is_lt());
+        Some(what(self.last.insert(next)))
+    }
+}
+
+/// Compares two entries as Git does: a directory as if its name ended with a `/`.
+fn in_order(one: &TreeEntry<'_>, other: &TreeEntry<'_>) -> Ordering {
+    let (one_name, other_name) = (one.name_bytes(), other.name_bytes());
+    let common = one_name.len().min(other_name.len());
+    let end = |entry, name: &[u8]| match name.get(common) {
+        Some(byte) => Some(*byte),
+        None => is_directory(entry).then_some(b'/'),
+    };
+    one_name[..common]
+        .cmp(&other_name[..common])
+        .then_with(|| end(one, one_name).cmp(&end(other, other_name)))
+        // What is equal so far is only longer.
+        .then_with(|| one_name.len().cmp(&other_name.len()))
+}
+
+fn is_directory(entry: &TreeEntry<'_>) -> bool {
+    EntryKind::of(entry.filemode()) == EntryKind::Directory
+}
+
+fn what(entry: &TreeEntry<'_>) -> Entry {
+    (entry.id(), EntryKind::of(entry.filemode()))
 }
 
 #[cfg(test)]

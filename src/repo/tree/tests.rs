@@ -206,6 +206,46 @@ fn names_that_no_file_has_are_skipped_with_a_note() {
     assert_eq!(reasons, [Skip::BadName, Skip::BadName, Skip::NotUtf8]);
 }
 
+/// Any entries in any order, some of them again: what no Git writes, and a hostile client can.
+fn entries() -> impl Strategy<Value = Vec<(bool, &'static str, u8)>> {
+    let name = prop::sample::select(vec!["a", "a-b", "a.b", "a0", "b", "b/"]);
+    prop::collection::vec((any::<bool>(), name, 0_u8..3), 0..8)
+}
+
+proptest! {
+    #[test]
+    fn trees_in_any_order_differ_in_what_differs_by_name(old in entries(), new in entries(), sorted in any::<bool>()) {
+        let scratch = Scratch::new();
+        let tree = |entries: &[(bool, &'static str, u8)]| {
+            let mut entries: Vec<_> = entries
+                .iter()
+                .map(|(is_directory, name, content)| {
+                    let mode = if *is_directory { "40000" } else { "100644" };
+                    (mode, name.as_bytes(), scratch.blob(&content.to_string()))
+                })
+                .collect();
+            if sorted {
+                entries.sort_by_key(|(mode, name, _)| [name, &b"/"[..usize::from(*mode == "40000")]].concat());
+                entries.dedup_by_key(|(mode, name, _)| (*mode, *name));
+            }
+            scratch.repo.find_tree(scratch.tree(&entries)).unwrap()
+        };
+        let (old, new) = (tree(&old), tree(&new));
+        let ordered = |mut differences: Vec<Difference>| {
+            differences.sort_by_key(|(name, old, new)| {
+                let entry = old.or(*new).unwrap();
+                (name.clone(), entry.1 == EntryKind::Directory)
+            });
+            differences
+        };
+        prop_assert_eq!(
+            ordered(differences(Some(&old), Some(&new))),
+            ordered(differences_by_name(Some(&old), Some(&new)))
+        );
+        prop_assert_eq!(ordered(differences(None, Some(&new))), ordered(differences_by_name(None, Some(&new))));
+    }
+}
+
 #[test]
 fn a_tree_that_repeats_itself_a_billion_times_is_given_up_early() {
     let scratch = Scratch::new();
@@ -246,7 +286,8 @@ fn a_large_file_is_refused_by_its_size() {
         file_bytes: 100,
         ..LIMITS
     };
-    let result = read(&scratch.repo, &limits, blob);
+    let odb = scratch.repo.odb().unwrap();
+    let result = read(&odb, &limits, blob);
     assert!(matches!(
         result,
         Err(Error::TooLarge {
@@ -255,7 +296,7 @@ fn a_large_file_is_refused_by_its_size() {
             ..
         })
     ));
-    assert_eq!(read(&scratch.repo, &LIMITS, blob).unwrap().len(), 101);
+    assert_eq!(read(&odb, &LIMITS, blob).unwrap().len(), 101);
 }
 
 #[test]

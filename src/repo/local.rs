@@ -1,0 +1,231 @@
+//! Conversations with a repository on this machine: libgit2's own copy all branches, and overwrite what they push to.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use git2::{ErrorClass, ErrorCode, ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository, Tree};
+
+use super::remote::{Push, tracking};
+use super::url::scrub;
+
+/// Opens a repository on this machine: bare or with a work tree, but at `path` and not above it.
+pub(super) fn open(path: &Path) -> Result<Repository, git2::Error> {
+    Repository::open(path)
+}
+
+/// Fetches from a repository on this machine. libgit2's own local fetch copies all branches, wanted or not.
+pub(super) fn fetch(
+    mirror: &Repository,
+    remote: &Repository,
+    branches: &[&str],
+) -> Result<BTreeMap<String, Oid>, git2::Error> {
+    let mut tips = BTreeMap::new();
+    for branch in branches {
+        match remote.refname_to_id(&format!("refs/heads/{branch}")) {
+            Ok(tip) => drop(tips.insert((*branch).to_owned(), tip)),
+            Err(error) if error.code() == ErrorCode::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let known: Vec<Oid> = branches
+        .iter()
+        .filter_map(|branch| mirror.refname_to_id(&tracking(branch)).ok())
+        .collect();
+    let missing: Vec<Oid> = tips
+        .values()
+        .copied()
+        .filter(|tip| !known.contains(tip))
+        .collect();
+    download(remote, mirror, &missing, &known)?;
+    Ok(tips)
+}
+
+/// Copies commits, with all they need, from a repository on this machine, whatever branch they are on.
+pub(super) fn obtain(mirror: &Repository, remote: &Repository, commits: &[Oid]) -> Result<(), git2::Error> {
+    let known: Vec<Oid> = mirror
+        .references()?
+        .filter_map(|reference| reference.ok()?.target())
+        .collect();
+    let missing: Vec<Oid> = commits.iter().copied().filter(|id| !known.contains(id)).collect();
+    download(remote, mirror, &missing, &known)?;
+    for (place, commit) in commits.iter().enumerate() {
+        mirror.reference(&format!("refs/cutover/obtained/{place}"), *commit, true, "obtain")?;
+    }
+    Ok(())
+}
+
+/// Pushes to a repository on this machine.
+///
+/// libgit2's own local push overwrites whatever the branch points to by then, and refuses repositories with a work
+/// tree. Here the old value is compared under the reference's lock, which git respects too. Hooks aren't run.
+pub(super) fn push(
+    mirror: &Repository,
+    remote: &Repository,
+    refname: &str,
+    commit: Oid,
+    expected: Option<Oid>,
+) -> Result<Push, git2::Error> {
+    if !remote.is_bare()
+        && remote
+            .find_reference("HEAD")
+            .is_ok_and(|head| head.symbolic_target().ok().flatten() == Some(refname))
+    {
+        return Ok(Push::Refused("the branch is checked out there".to_owned()));
+    }
+    copy(mirror, remote, &[commit], expected.as_slice())?;
+    let old = expected.unwrap_or(Oid::ZERO_SHA1);
+    match remote.reference_matching(refname, commit, true, old, "cutover: publish") {
+        Ok(_) => Ok(Push::Done),
+        Err(error) if matches!(error.code(), ErrorCode::Modified | ErrorCode::Locked) => Ok(Push::Moved),
+        Err(error) if error.code() == ErrorCode::NotFound && expected.is_some() => Ok(Push::Moved),
+        Err(error) if error.code() == ErrorCode::Exists => Ok(Push::Refused(scrub(error.message()))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Brings commits with all they need into a mirror, except what `known` commits have.
+///
+/// What a mirror that has nothing yet lacks is in packs already: those are taken as they are.
+fn download(
+    remote: &Repository,
+    mirror: &Repository,
+    wanted: &[Oid],
+    known: &[Oid],
+) -> Result<(), git2::Error> {
+    if known.is_empty() && !wanted.is_empty() {
+        // Before the packs are taken: what somebody packs meanwhile was loose.
+        let is_packed = is_packed(remote);
+        let all_taken = take_packs(remote, mirror)?;
+        let there = mirror.odb()?;
+        if is_packed && all_taken && wanted.iter().all(|id| there.exists(*id)) {
+            return Ok(());
+        }
+    }
+    copy(remote, mirror, wanted, known)
+}
+
+/// Gives a mirror the packs of a repository on this machine, as links or else as copies; says whether it got all of them.
+///
+/// A pack never changes, and one that goes there stays here.
+fn take_packs(from: &Repository, to: &Repository) -> Result<bool, git2::Error> {
+    let packs = from.commondir().join("objects").join("pack");
+    let directory = pack_directory(to)?;
+    let mut all = true;
+    let files = std::fs::read_dir(packs).into_iter().flatten().flatten();
+    for index in files.map(|entry| entry.path()) {
+        if index.extension().is_some_and(|extension| extension == "idx") {
+            // A pack is there for its readers as soon as its index is.
+            let taken = ["pack", "idx"]
+                .iter()
+                .try_for_each(|extension| take(&index.with_extension(extension), &directory));
+            if let Err(error) = taken {
+                tracing::debug!(%error, pack = %index.display(), "cannot take a pack: its objects are copied");
+                all = false;
+            }
+        }
+    }
+    to.odb()?.refresh()?;
+    Ok(all)
+}
+
+/// Links a file into a directory, or copies it where that can't be.
+fn take(file: &Path, directory: &Path) -> io::Result<()> {
+    let Some(name) = file.file_name() else {
+        return Ok(());
+    };
+    let place = directory.join(name);
+    if place.exists() || std::fs::hard_link(file, &place).is_ok() {
+        return Ok(());
+    }
+    // Under another name until it is complete; what is left of a broken copy goes when the mirror is opened next.
+    let partial = place.with_extension("partial");
+    std::fs::copy(file, &partial)?;
+    std::fs::rename(&partial, &place)
+}
+
+fn pack_directory(repo: &Repository) -> Result<PathBuf, git2::Error> {
+    let directory = repo.commondir().join("objects").join("pack");
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| git2::Error::new(ErrorCode::GenericError, ErrorClass::Os, error.to_string()))?;
+    Ok(directory)
+}
+
+/// Returns whether all objects of a repository are in its packs.
+fn is_packed(repo: &Repository) -> bool {
+    let objects = repo.commondir().join("objects");
+    let Ok(entries) = std::fs::read_dir(&objects) else {
+        return false;
+    };
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    // Loose objects are in directories of two digits; a directory that has become empty is taken for one with objects.
+    names.all(|name| name == "pack" || name == "info") && !objects.join("info").join("alternates").exists()
+}
+
+/// Copies commits with all they need, except what `known` commits have and what is there already, as one pack.
+fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Result<(), git2::Error> {
+    let there = to.odb()?;
+    let lacks = |id: Oid| !there.exists_ext(id, OdbLookupFlags::NO_REFRESH);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let mut walk = from.revwalk()?;
+    for id in wanted {
+        walk.push(*id)?;
+    }
+    for id in known.iter().filter(|id| from.find_commit(**id).is_ok()) {
+        walk.hide(*id)?;
+    }
+    let mut pack = from.packbuilder()?;
+    // Not `insert_walk`: that visits every file of the commits that are known already.
+    for id in walk {
+        let commit = from.find_commit(id?)?;
+        insert(&mut pack, commit.id(), &lacks)?;
+        let before = commit.parent(0).and_then(|parent| parent.tree()).ok();
+        insert_new(from, &mut pack, &lacks, before.as_ref(), &commit.tree()?)?;
+    }
+    if pack.object_count() == 0 {
+        return Ok(());
+    }
+    pack.write(&pack_directory(to)?, 0)?;
+    there.refresh()
+}
+
+fn insert(pack: &mut PackBuilder<'_>, id: Oid, lacks: &impl Fn(Oid) -> bool) -> Result<(), git2::Error> {
+    if lacks(id) {
+        pack.insert_object(id, None)
+    } else {
+        Ok(())
+    }
+}
+
+/// Adds what a tree has and the tree before it had not, in the same place.
+fn insert_new(
+    from: &Repository,
+    pack: &mut PackBuilder<'_>,
+    lacks: &impl Fn(Oid) -> bool,
+    before: Option<&Tree<'_>>,
+    tree: &Tree<'_>,
+) -> Result<(), git2::Error> {
+    if before.is_some_and(|before| before.id() == tree.id()) {
+        return Ok(());
+    }
+    insert(pack, tree.id(), lacks)?;
+    for entry in tree {
+        let was = before.and_then(|before| before.get_name_bytes(entry.name_bytes()));
+        if was.as_ref().is_some_and(|was| was.id() == entry.id()) {
+            continue;
+        }
+        match entry.kind() {
+            Some(ObjectType::Tree) => {
+                let was = was.filter(|was| was.kind() == Some(ObjectType::Tree));
+                let was = was.map(|was| from.find_tree(was.id())).transpose()?;
+                insert_new(from, pack, lacks, was.as_ref(), &from.find_tree(entry.id())?)?;
+            }
+            Some(ObjectType::Blob) => insert(pack, entry.id(), lacks)?,
+            // A submodule: its commit is in another repository.
+            _ => {}
+        }
+    }
+    Ok(())
+}
