@@ -20,6 +20,7 @@ use tokio::task::AbortHandle;
 use self::cache::Cache;
 use super::connect::Cluster;
 use crate::name::{GroupKind, ObjectKey};
+use crate::packed::View;
 
 /// A live view of some kinds. Clones share it; the watches end with the last one.
 #[derive(Clone, Debug)]
@@ -73,6 +74,11 @@ impl Observer {
     /// Returns an object as it was last seen; nothing of a kind of which only the versions are kept.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         self.cache.get(key)
+    }
+
+    /// Looks at an object as it was last seen without unpacking it; nothing of a kind that isn't kept packed.
+    pub fn look<T>(&self, key: &ObjectKey, look: impl FnOnce(View<'_>) -> T) -> Option<T> {
+        self.cache.view(key, look)
     }
 
     pub fn contains(&self, key: &ObjectKey) -> bool {

@@ -192,22 +192,22 @@ impl<T: Defined> Set<T> {
     }
 
     /// Returns every definition after the first.
-    pub fn duplicates(&self) -> Vec<Duplicate> {
+    pub fn duplicates(&self) -> impl Iterator<Item = Duplicate> {
         let location = |object: &Arc<T>| {
             let (path, mark) = object.place();
             mark.of(path)
         };
-        let mut duplicates = Vec::new();
-        for key in &self.duplicated {
+        self.duplicated.iter().flat_map(move |key| {
             let mut places = self.places(key).map(location);
-            let Some(first) = places.next() else { continue };
-            duplicates.extend(places.map(|again| Duplicate {
-                key: key.clone(),
-                first: first.clone(),
-                again,
-            }));
-        }
-        duplicates
+            let first = places.next();
+            places.filter_map(move |again| {
+                Some(Duplicate {
+                    key: key.clone(),
+                    first: first.clone()?,
+                    again,
+                })
+            })
+        })
     }
 }
 

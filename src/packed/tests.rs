@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::words::{Use, Words};
 use super::*;
 
 fn values() -> impl Strategy<Value = Value> {
@@ -49,6 +50,13 @@ proptest! {
     fn a_field_is_found_as_in_a_tree(value in values(), name in "[a-d]{0,3}") {
         let packed = Packed::of(&value);
         prop_assert_eq!(packed.view().get(&name).map(View::value), value.get(&name).cloned());
+    }
+
+    #[test]
+    fn views_are_the_same_as_trees_are(one in values(), other in values()) {
+        let (packed, packed_other) = (Packed::of(&one), Packed::of(&other));
+        prop_assert_eq!(packed.view().is_same(packed_other.view()), one == other);
+        prop_assert!(packed.view().is_same(Packed::of(&one).view()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The table of words: what many documents have in common, each under a number.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
@@ -35,6 +36,11 @@ impl Use {
 
 /// The words of this process.
 pub(super) static WORDS: LazyLock<Words> = LazyLock::new(Words::new);
+
+thread_local! {
+    /// The words of this process that a thread has come across: to find these again it needs no lock.
+    static KNOWN: RefCell<HashMap<&'static str, u32>> = RefCell::default();
+}
 
 pub(super) struct Words {
     /// Each word under its number. Written once each, so that reading needs no lock.
@@ -82,6 +88,20 @@ impl Words {
         if text.len() > LONGEST || used == Use::Text && text.len() < SHORTEST_TEXT {
             return None;
         }
+        if !std::ptr::eq(self, &raw const *WORDS) {
+            return self.find(text, used);
+        }
+        KNOWN.with_borrow_mut(|known| {
+            if let Some(number) = known.get(text) {
+                return Some(*number);
+            }
+            let number = self.find(text, used)?;
+            known.insert(self.word(number.into()), number);
+            Some(number)
+        })
+    }
+
+    fn find(&self, text: &str, used: Use) -> Option<u32> {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = numbers.of.get(text) {
             return Some(*number);

@@ -12,9 +12,10 @@ pub use leave::Rules;
 pub use told::{DriftedField, drifted};
 
 use super::applyset::{PART_OF_LABEL, set};
+use super::glance::Wanted;
 use crate::config::{Drift, DriftMode};
 use crate::intent::record::digest;
-use crate::manifest::Manifest;
+use crate::manifest::{Entry, Manifest};
 
 /// On an object in Git: `correct`, `warn` or `ignore`, instead of what its sync says.
 pub const MODE_ANNOTATION: &str = "cutover.dev/drift";
@@ -50,6 +51,19 @@ pub struct Dress {
 }
 
 impl Dress {
+    /// Returns what is to be applied to a live object, when that is no more than what is written and a label.
+    pub fn plain<'a>(&'a self, entry: &'a Entry) -> Option<Wanted<'a>> {
+        let written = entry.written();
+        let annotations = || written.get("metadata")?.get("annotations");
+        let says_mode = annotations().and_then(|all| all.get(MODE_ANNOTATION)).is_some();
+        let rules = Rules::of(&self.drift.ignore, &entry.gvk, &entry.key.name);
+        let is_plain = self.drift.mode == DriftMode::Correct && !says_mode && rules.is_empty();
+        is_plain.then(|| Wanted {
+            written,
+            label: self.part_of.as_deref().map(|id| (PART_OF_LABEL, id)),
+        })
+    }
+
     /// Returns an object as it is to be applied as `manager` to a live one.
     pub fn on<'d>(&self, manifest: &'d Manifest, live: Option<&Value>, manager: &str) -> Cow<'d, Manifest> {
         let mode = mode_of(&manifest.value, self.drift.mode);

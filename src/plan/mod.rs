@@ -23,6 +23,7 @@ mod defaults;
 pub mod drift;
 mod fields;
 mod github;
+pub mod glance;
 mod hash;
 mod health;
 mod json;
@@ -52,7 +53,7 @@ pub use health::{Health, binding_of, health};
 pub use json::{ActionName, Document, PlannedChange, PlannedField};
 pub use lines::DiffStyle;
 pub use normalise::normalise;
-pub use order::{Place, Rank};
+pub use order::{Place, Rank, written_wave};
 pub use overlay::overlay;
 pub use ownership::{Decision, owned_matches};
 pub use prune::{Doomed, KEEP_ANNOTATION, Pruning, Stop, Stray, protection, prune};
@@ -61,7 +62,7 @@ pub use text::{Palette, TextOptions};
 pub use view::View;
 
 use crate::intent::record::digest;
-use crate::manifest::Manifest;
+use crate::manifest::{Entry, Manifest};
 use crate::name::{Gvk, Location, ObjectKey, Revision};
 use crate::redact;
 
@@ -162,6 +163,22 @@ impl Change {
             after: Some(after),
             sent: Some(digest(&desired.value)),
             ..change
+        }
+    }
+
+    /// Returns an object that applying leaves as it is. `uid` tells which object that is.
+    pub fn unchanged(entry: &Entry, uid: Option<&str>) -> Self {
+        Self {
+            key: entry.key.clone(),
+            gvk: Gvk::clone(&entry.gvk),
+            action: Action::Unchanged,
+            before: None,
+            after: None,
+            source: Some(entry.source()),
+            unchecked: None,
+            sent: None,
+            uid: uid.map(str::to_owned),
+            wave: order::written_wave(entry.written()),
         }
     }
 

@@ -8,6 +8,7 @@ use super::Change;
 use super::annotations::{self, WAVE_ANNOTATION};
 use crate::api::GROUP;
 use crate::name::Gvk;
+use crate::packed::View;
 
 /// Which kinds are applied before which.
 ///
@@ -72,6 +73,13 @@ pub(super) fn wave(object: &Value) -> i64 {
     annotations::of(object, WAVE_ANNOTATION)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0)
+}
+
+/// Returns the wave of an object that is packed.
+pub fn written_wave(object: View<'_>) -> i64 {
+    let annotations = || object.get("metadata")?.get("annotations");
+    let wave = annotations().and_then(|all| all.get(WAVE_ANNOTATION)?.as_str()?.parse().ok());
+    wave.unwrap_or(0)
 }
 
 pub(super) fn compare(a: &Change, b: &Change) -> Ordering {

@@ -66,6 +66,18 @@ pub(super) fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str()
 }
 
+/// The fields of `metadata` that nobody owns: who the object is, and what the server fills in.
+pub(super) const FILLED_IN: &[&str] = &[
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+];
+
 /// Returns the part of a desired object that the server records: neither its identity nor what the server fills in.
 pub(super) fn sent(desired: &Value) -> Map<String, Value> {
     let mut fields = desired.as_object().cloned().unwrap_or_default();
@@ -73,17 +85,8 @@ pub(super) fn sent(desired: &Value) -> Map<String, Value> {
         fields.shift_remove(field);
     }
     if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-        for field in [
-            "name",
-            "namespace",
-            "uid",
-            "resourceVersion",
-            "generation",
-            "creationTimestamp",
-            "managedFields",
-            "selfLink",
-        ] {
-            metadata.shift_remove(field);
+        for field in FILLED_IN {
+            metadata.shift_remove(*field);
         }
         if metadata.is_empty() {
             fields.shift_remove("metadata");

@@ -339,7 +339,13 @@ impl Sync {
 
     async fn advance(&mut self, revision: &Revision) -> Result<(), Error> {
         let is_first = self.source.revision.is_none();
-        let touched = self.source.advance(revision).await?;
+        self.watch_intents();
+        // The first lists come while the rest is read.
+        let (observer, care) = (&self.observer, self.waves.care());
+        let touched = self
+            .source
+            .advance(revision, |gvk| watch_kind(observer, gvk, care))
+            .await?;
         if let Some(pruner) = &mut self.pruner {
             pruner.advance();
         }
@@ -395,23 +401,19 @@ impl Sync {
         }
     }
 
-    fn watch(&self) {
+    /// Watches what says what is held back, before a kind of those in Git is watched for less.
+    fn watch_intents(&self) {
         for kind in HOLDING {
             self.observer.watch(Watched {
                 form: Form::Tree,
                 ..Watched::all(Gvk::new(api::API_VERSION, kind))
             });
         }
-        // What is decided here doesn't depend on a status; whether something is healthy, or a kind served, does.
+    }
+
+    fn watch(&self) {
         for gvk in self.source.set.kinds() {
-            let keep = Keep {
-                status: self.waves.care() || gvk.kind == DEFINITION,
-                ..Keep::ALL
-            };
-            self.observer.watch(Watched {
-                keep,
-                ..Watched::all(gvk.clone())
-            });
+            watch_kind(&self.observer, gvk, self.waves.care());
         }
         if self.waves.care() {
             self.watch_beside(
@@ -459,6 +461,19 @@ impl Sync {
             observer: self.observer.clone(),
         })));
     }
+}
+
+/// Watches a kind that is in Git. What is decided doesn't depend on a status; whether something is healthy, or a kind
+/// served, does.
+fn watch_kind(observer: &Observer, gvk: &Gvk, care: bool) {
+    let keep = Keep {
+        status: care || gvk.kind == DEFINITION,
+        ..Keep::ALL
+    };
+    observer.watch(Watched {
+        keep,
+        ..Watched::all(gvk.clone())
+    });
 }
 
 /// Logs what is wrong and what waits, each thing once. Returns what is so now.

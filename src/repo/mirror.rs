@@ -21,8 +21,6 @@ use crate::name::Revision;
 const REMOTE_KEY: &str = "cutover.remote";
 /// How many handles are kept open.
 const HANDLES: usize = 2;
-/// How many contents are read with a handle that is kept.
-const FEW: usize = 16;
 
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +92,7 @@ impl Mirror {
         Ok(mirror)
     }
 
-    /// Runs something that reads a little of the mirror. What is found damaged is repaired by the next fetch.
+    /// Runs something that reads revisions and trees. What is found damaged is repaired by the next fetch.
     pub(super) fn read<T>(&self, work: impl FnOnce(&Repository) -> Result<T, Error>) -> Result<T, Error> {
         let (generation, kept) = self.handles.take();
         let repo = match kept {
@@ -111,8 +109,8 @@ impl Mirror {
         result.inspect_err(|error| self.note(error))
     }
 
-    /// Runs something on the mirror as it is on disk now, with a handle that nobody keeps: what reads all of the mirror
-    /// has all of it in memory until it is closed.
+    /// Runs something on the mirror as it is on disk now, with a handle that nobody keeps: one that has read contents has
+    /// the packs that they are in in memory until it is closed.
     fn read_once<T>(&self, work: impl FnOnce(&Repository) -> Result<T, Error>) -> Result<T, Error> {
         let result = self.repository().and_then(|repo| work(&repo));
         result.inspect_err(|error| self.note(error))
@@ -124,18 +122,13 @@ impl Mirror {
         blobs: &[BlobId],
         mut make: impl FnMut(Result<Vec<u8>, Error>) -> T,
     ) -> Result<Vec<T>, Error> {
-        let read = |repo: &Repository| {
+        self.read_once(|repo| {
             let odb = repo.odb()?;
             let content = |blob: &BlobId| {
                 make(tree::read(&odb, &self.options.limits, *blob).inspect_err(|error| self.note(error)))
             };
             Ok(blobs.iter().map(content).collect())
-        };
-        if blobs.len() > FEW {
-            self.read_once(read)
-        } else {
-            self.read(read)
-        }
+        })
     }
 
     fn note(&self, error: &Error) {

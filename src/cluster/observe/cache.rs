@@ -215,6 +215,14 @@ impl Cache {
         self.look(key, Objects::value).flatten()
     }
 
+    pub(super) fn view<T>(&self, key: &ObjectKey, look: impl FnOnce(View<'_>) -> T) -> Option<T> {
+        self.look(key, |_, kept| match &kept.content {
+            Content::Packed(packed) => Some(look(packed.view())),
+            Content::Nothing | Content::Tree(_) => None,
+        })
+        .flatten()
+    }
+
     /// Returns the resource version of an object; nothing of it if the server has them otherwise than as numbers.
     pub(super) fn version(&self, key: &ObjectKey) -> Option<u64> {
         self.look(key, |_, kept| kept.version)

@@ -16,7 +16,9 @@ use crate::intent::hold_back::{HeldBy, Live, held_back};
 use crate::intent::record::digest;
 use crate::manifest::{Entry, Manifest, Mark, Positions, Shelf};
 use crate::name::{GroupKind, Gvk, ObjectKey};
+use crate::packed::View;
 use crate::plan::drift::{self, Dress, DriftedField};
+use crate::plan::glance::surely_in_sync;
 use crate::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 
 /// What is known when a pass decides.
@@ -36,7 +38,7 @@ impl Decider<'_> {
     pub(super) fn changes(&self) -> Vec<Change> {
         let objects = self.placed.objects.values();
         objects
-            .map(|entry| self.change(&entry.manifest()))
+            .map(|entry| self.of_entry(entry))
             .chain(self.refused())
             .collect()
     }
@@ -46,7 +48,7 @@ impl Decider<'_> {
     pub(super) fn decisions(&self, objects: &Dirty) -> Vec<Change> {
         let objects = objects.of(&self.placed.objects);
         objects
-            .map(|entry| self.change(&entry.manifest()))
+            .map(|entry| self.of_entry(entry))
             .filter(|change| change.action != Action::Unchanged)
             .chain(self.refused())
             .map(|mut change| {
@@ -61,8 +63,28 @@ impl Decider<'_> {
         refused.map(|(entry, why)| Change::refused(&entry.manifest(), why.as_str()))
     }
 
+    fn of_entry(&self, entry: &Entry) -> Change {
+        let glance = self.at_a_glance(entry);
+        glance.unwrap_or_else(|| self.change(&entry.manifest()))
+    }
+
+    /// Returns that an object is in sync, if that is plain to see. Whoever holds it, and whatever its file is like, leaves
+    /// it so.
+    fn at_a_glance(&self, entry: &Entry) -> Option<Change> {
+        let wanted = self.dress.plain(entry)?;
+        let is_recorded = |pruner: &Pruner| pruner.unrecorded(&GroupKind::from(&*entry.gvk)).is_none();
+        if self.unknown(&entry.gvk).is_some() || !self.pruner.is_none_or(is_recorded) {
+            return None;
+        }
+        let look = |live: View<'_>| {
+            let uid = || live.get("metadata")?.get("uid")?.as_str();
+            surely_in_sync(wanted, live, SYNC_MANAGER).then(|| Change::unchanged(entry, uid()))
+        };
+        self.observer.look(&entry.key, look).flatten()
+    }
+
     fn change(&self, manifest: &Manifest) -> Change {
-        if let Some(why) = self.unknown(manifest) {
+        if let Some(why) = self.unknown(&manifest.gvk) {
             return Change::refused(manifest, why);
         }
         let kind = GroupKind::from(&manifest.gvk);
@@ -144,11 +166,11 @@ impl Decider<'_> {
     }
 
     /// Says why the live object isn't known, if it isn't.
-    fn unknown(&self, manifest: &Manifest) -> Option<String> {
-        if let Some(why) = self.kinds.unknown.get(&manifest.gvk) {
+    fn unknown(&self, gvk: &Gvk) -> Option<String> {
+        if let Some(why) = self.kinds.unknown.get(gvk) {
             return Some(why.clone());
         }
-        match self.observer.state(&manifest.gvk.group, &manifest.gvk.kind) {
+        match self.observer.state(&gvk.group, &gvk.kind) {
             // An old answer is good enough: applying is right whatever has changed since.
             Some(
                 KindState::Synced { .. }
@@ -158,9 +180,7 @@ impl Decider<'_> {
                 },
             ) => None,
             Some(KindState::Failing { why, synced_at: None }) => Some(why),
-            Some(KindState::Waiting) | None => {
-                Some(format!("the list of {} has not come yet", manifest.gvk.kind))
-            }
+            Some(KindState::Waiting) | None => Some(format!("the list of {} has not come yet", gvk.kind)),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Sync {
 
     /// Says why it isn't known all that Git wants.
     pub(super) fn git_doubt(&self) -> Option<String> {
-        let problem = self.source.problems().into_iter().next();
+        let problem = self.source.problems().next();
         let refused = || {
             let (what, why) = self.placed.first_refused()?;
             Some(format!("{what}: {why}"))

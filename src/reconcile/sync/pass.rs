@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::intent::record::digest;
 use crate::manifest::Entry;
 use crate::name::{Location, ObjectKey, Revision};
-use crate::plan::{Action, Change, ChangeSet, Health, Place, Rank, WAVE_ANNOTATION, health, normalise};
+use crate::plan::{Action, Change, ChangeSet, Health, Place, Rank, health, normalise, written_wave};
 
 /// How long what comes after a CRD waits at once for its kind to be served; longer, and it is tried again later.
 const SERVED_WITHIN: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ impl Sync {
             objects: results,
             desired: self.placed.objects.len(),
             ailing: self.waves.ailing(),
-            problems: self.source.problems(),
+            problems: self.source.problems().collect(),
             orphaned: self.orphaned(),
             pruned,
         });
@@ -367,11 +367,9 @@ impl Sync {
 
 /// Returns where an object stands in the order.
 fn place_of(entry: &Entry) -> Place {
-    let annotations = || entry.written().get("metadata")?.get("annotations");
-    let wave = annotations().and_then(|all| all.get(WAVE_ANNOTATION)?.as_str()?.parse().ok());
     Place {
         rank: Rank::of(&entry.gvk),
-        wave: wave.unwrap_or(0),
+        wave: written_wave(entry.written()),
     }
 }
 

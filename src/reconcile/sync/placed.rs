@@ -152,20 +152,24 @@ impl Placed {
 
     /// Decides which object goes to a place: the first of those that are written for it.
     fn settle(&mut self, written: Written<'_>, kinds: &Kinds, place: ObjectKey, moved: &mut Moved) {
-        let mut candidates = self.strays.get(&place).cloned().unwrap_or_default();
-        if written.set.get(&place).is_some() && kinds.place(&place, written.namespace) == place {
-            candidates.insert(place.clone());
+        let at_home = written
+            .set
+            .get(&place)
+            .filter(|_| kinds.is_at_home(&place, written.namespace));
+        let strays = self.strays.get(&place).into_iter().flatten();
+        let mut candidates: Vec<(ObjectKey, Arc<Entry>)> = strays
+            .filter_map(|key| Some((key.clone(), Arc::clone(written.set.get(key)?))))
+            .map(|(key, entry)| {
+                let entry = Arc::new(entry.in_namespace(place.namespace.as_deref()));
+                (key, entry)
+            })
+            .collect();
+        if let Some(entry) = at_home {
+            candidates.push((place.clone(), Arc::clone(entry)));
+            candidates.sort_by(|(one, _), (other, _)| one.cmp(other));
         }
         let mut first: Option<Arc<Entry>> = None;
-        for key in candidates {
-            let Some(entry) = written.set.get(&key) else {
-                continue;
-            };
-            let entry = if key == place {
-                Arc::clone(entry)
-            } else {
-                Arc::new(entry.in_namespace(place.namespace.as_deref()))
-            };
+        for (key, entry) in candidates {
             let why = match &first {
                 Some(first) => Some(format!("it is defined at {} too", first.source())),
                 None if kinds.lacks_namespace(&entry) => Some("it has no metadata.namespace".to_owned()),
@@ -258,6 +262,15 @@ impl Kinds {
         ObjectKey {
             namespace,
             ..key.clone()
+        }
+    }
+
+    /// Returns whether a written key is the one under which the object is found in the cluster.
+    fn is_at_home(&self, key: &ObjectKey, default: Option<&str>) -> bool {
+        match self.of_key(key) {
+            Some(served) if !served.namespaced => key.namespace.is_none(),
+            Some(_) => key.namespace.is_some() || default.is_none(),
+            None => true,
         }
     }
 

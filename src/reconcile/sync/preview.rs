@@ -71,7 +71,7 @@ pub async fn plan_revision(
     drop(answers);
     Ok(ChangeSet {
         base: range.base.clone(),
-        problems: sync.source.problems(),
+        problems: sync.source.problems().collect(),
         elsewhere,
         ..ChangeSet::new(Some(range.revision.clone()), changes)
     })

@@ -13,8 +13,8 @@ use crate::manifest::{self, Entries, Entry, Packer, Set, Shelf};
 use crate::name::{Gvk, Location, ObjectKey, Revision};
 use crate::repo::{self, BlobId, Change, ChangeKind, Repo};
 
-/// How many files are read at a time: their trees are in memory together.
-const BATCH: usize = 128;
+/// How many files are read with one handle of the mirror, one after the other.
+const BATCH: usize = 512;
 /// How many batches are read at a time.
 const READERS: usize = 2;
 
@@ -49,8 +49,13 @@ impl Source {
         }
     }
 
-    /// Reads what a revision changes; returns every definition that it takes away or adds.
-    pub(super) async fn advance(&mut self, to: &Revision) -> Result<Vec<Arc<Entry>>, repo::Error> {
+    /// Reads what a revision changes; returns every definition that it takes away or adds. Says of every kind that it
+    /// comes across, as soon as it does.
+    pub(super) async fn advance(
+        &mut self,
+        to: &Revision,
+        met: impl Fn(&Gvk) + Send,
+    ) -> Result<Vec<Arc<Entry>>, repo::Error> {
         let paths = &self.selection.paths;
         let changes = match self.repo.changed(self.revision.clone(), to.clone(), paths).await {
             Ok(changes) => changes.files,
@@ -62,7 +67,7 @@ impl Source {
             .into_iter()
             .filter(|change| self.selection.owns(&change.path))
             .partition(|change| change.kind == ChangeKind::Deleted);
-        let contents = self.read(new).await?;
+        let contents = self.read(new, met).await?;
         let mut touched = Vec::new();
         for change in gone {
             touched.extend(self.set.remove(&change.path));
@@ -75,10 +80,10 @@ impl Source {
         Ok(touched)
     }
 
-    async fn read(&self, files: Vec<Change>) -> Result<Vec<Content>, repo::Error> {
+    async fn read(&self, files: Vec<Change>, met: impl Fn(&Gvk) + Send) -> Result<Vec<Content>, repo::Error> {
         let limits = self.selection.limits;
         let batches: Vec<Vec<Change>> = files.chunks(BATCH).map(<[Change]>::to_vec).collect();
-        let contents: Vec<Vec<Content>> = futures::stream::iter(batches)
+        let mut batches = futures::stream::iter(batches)
             .map(|files| {
                 let mut packer = Packer::default();
                 let blobs = files.iter().map(|file| file.blob).collect();
@@ -89,11 +94,18 @@ impl Source {
                         .map(|file| content(&mut packer, &file, bytes, &limits))
                 })
             })
-            .buffered(READERS)
-            .map_ok(|contents| contents.into_iter().flatten().collect())
-            .try_collect()
-            .await?;
-        Ok(contents.into_iter().flatten().collect())
+            .buffered(READERS);
+        let mut all = Vec::with_capacity(files.len());
+        while let Some(contents) = batches.try_next().await? {
+            let entries = contents
+                .iter()
+                .flatten()
+                .flat_map(|(_, entries, _)| &entries.objects);
+            let kinds: BTreeSet<&Gvk> = entries.map(|entry| &*entry.gvk).collect();
+            kinds.into_iter().for_each(&met);
+            all.extend(contents.into_iter().flatten());
+        }
+        Ok(all)
     }
 
     fn take_in(&mut self, (path, entries, unread): Content) -> Vec<Arc<Entry>> {
@@ -149,19 +161,20 @@ impl Source {
         self.frozen.values().flat_map(|file| &file.keys)
     }
 
-    pub(super) fn problems(&self) -> Vec<Problem> {
+    /// Returns what is wrong with the files, as it is asked for.
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         let unread = self.frozen.values().filter_map(|file| file.unread.clone());
         let errors = self.set.errors().map(|error| Problem {
             message: error.to_string(),
             hint: error.hint(),
             at: Some(error.location.clone()),
         });
-        let duplicates = self.set.duplicates().into_iter().map(|duplicate| Problem {
+        let duplicates = self.set.duplicates().map(|duplicate| Problem {
             message: duplicate.to_string(),
             hint: Some("remove one of them; until then neither is applied".to_owned()),
             at: Some(duplicate.again),
         });
-        unread.chain(errors).chain(duplicates).collect()
+        unread.chain(errors).chain(duplicates)
     }
 
     /// Says of failures where the field stands that the server has named: reads the files of those objects again.
