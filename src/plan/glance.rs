@@ -46,7 +46,7 @@ fn metadata(wanted: Wanted<'_>, live: View<'_>, owned: View<'_>) -> Proof {
     let is_labelled = wanted.label.is_some();
     let fields = desired
         .fields()
-        .filter(|(name, _)| !FILLED_IN.contains(name) && !(is_labelled && *name == "labels"));
+        .filter(|(name, _)| !(FILLED_IN.contains(name) || is_labelled && *name == "labels"));
     let mut ours = mapping(fields, live, owned)?;
     if let Some((name, value)) = wanted.label {
         let (live, owned) = (live.get("labels")?, owned.get("f:labels")?);

@@ -341,6 +341,9 @@ impl Walk<'_> {
 /// What is under a name in one tree and in another. A file and a directory of the same name are two things.
 type Difference = (Vec<u8>, Option<Entry>, Option<Entry>);
 
+/// By name, and whether it is a directory.
+type ByName = BTreeMap<(Vec<u8>, bool), (Option<Entry>, Option<Entry>)>;
+
 /// Returns in which entries two trees differ: goes through both side by side, as Git keeps them in order.
 fn differences(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -350,11 +353,11 @@ fn differences(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Difference
             (None, None) => return found,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(old), Some(new)) => in_order(old, new),
+            (Some(old), Some(new)) => compare(old, new),
         };
         let before = if order.is_le() { olds.next() } else { None };
         let after = if order.is_ge() { news.next() } else { None };
-        if !(olds.are_ordered && news.are_ordered) {
+        if !(olds.in_order && news.in_order) {
             return differences_by_name(old, new);
         }
         if before != after {
@@ -367,7 +370,7 @@ fn differences(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Difference
 
 /// The same of trees that somebody wrote by hand, in no order.
 fn differences_by_name(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Difference> {
-    let mut entries: BTreeMap<(Vec<u8>, bool), (Option<Entry>, Option<Entry>)> = BTreeMap::new();
+    let mut entries = ByName::new();
     for entry in old.into_iter().flatten() {
         let key = (entry.name_bytes().to_vec(), is_directory(&entry));
         entries.entry(key).or_default().0 = Some(what(&entry));
@@ -386,7 +389,7 @@ fn differences_by_name(old: Option<&Tree<'_>>, new: Option<&Tree<'_>>) -> Vec<Di
 struct Ordered<'t> {
     entries: Peekable<Flatten<OptionIter<&'t Tree<'t>>>>,
     last: Option<TreeEntry<'t>>,
-    are_ordered: bool,
+    in_order: bool,
 }
 
 impl<'t> Ordered<'t> {
@@ -394,22 +397,19 @@ impl<'t> Ordered<'t> {
         Self {
             entries: tree.into_iter().flatten().peekable(),
             last: None,
-            are_ordered: true,
+            in_order: true,
         }
     }
 
     fn next(&mut self) -> Option<Entry> {
         let next = self.entries.next()?;
-        self.are_ordered &= self
-            .last
-            .as_ref()
-            .is_none_or(|last| in_order(last, &next).is_lt());
+        self.in_order &= self.last.as_ref().is_none_or(|last| compare(last, &next).is_lt());
         Some(what(self.last.insert(next)))
     }
 }
 
 /// Compares two entries as Git does: a directory as if its name ended with a `/`.
-fn in_order(one: &TreeEntry<'_>, other: &TreeEntry<'_>) -> Ordering {
+fn compare(one: &TreeEntry<'_>, other: &TreeEntry<'_>) -> Ordering {
     let (one_name, other_name) = (one.name_bytes(), other.name_bytes());
     let common = one_name.len().min(other_name.len());
     let end = |entry, name: &[u8]| match name.get(common) {
