@@ -39,8 +39,12 @@ pub enum Resets {
     Nothing,
     /// The object's own endpoint where there is a status subresource.
     Status,
-    /// The status endpoint: all but the status.
+    /// The status endpoint of custom resources: all but the status.
     AllButStatus,
+    /// The status endpoint of most built-in kinds.
+    Spec,
+    /// That of Deployments.
+    SpecAndLabels,
 }
 
 /// Why an apply was refused.
@@ -80,9 +84,10 @@ impl Conflict {
 /// Applies a configuration to a live object (`None`: it is created) and returns the object with its `managedFields`.
 ///
 /// Fields that the manager applied before, applies no longer and shares with nobody are removed. The result equals
-/// `live` when nothing changed.
+/// `live` when nothing changed. `blank` is what an object with nothing in it still has.
 pub fn apply(
     live: Option<&Value>,
+    blank: &Value,
     config: &Value,
     schema: &Schema,
     by: Writer<'_>,
@@ -90,8 +95,8 @@ pub fn apply(
     force: bool,
 ) -> Result<Value, ApplyError> {
     check_config(config, schema)?;
-    let (live, mut managed) = live_and_owners(live, config, schema, by)?;
     let ignored = resets.fields();
+    let (live, mut managed) = live_and_owners(live, blank, config, schema, by, &ignored)?;
     let me = by.owner(Operation::Apply);
     let merged = merge(&live, config, Some(schema));
     let last = managed.owners.remove(&me);
@@ -116,8 +121,6 @@ pub fn apply(
         }
     }
     managed.tidy();
-    // Nulls that pruning leaves where a map was have told who owns the map; they aren't kept.
-    schema.drop_nulls(&mut new);
     managed.write(&mut new);
     Ok(new)
 }
@@ -144,9 +147,8 @@ pub fn update_from(
     check(&clean, Some(schema), "", &mut errors);
     // What is applied may hold nothing twice; what is there may.
     if errors.iter().any(|error| !error.contains("duplicate entries")) {
-        // What doesn't fit the schema can't be told apart: the owners stay who they were.
-        let before = live.and_then(|live| Managed::of(live).ok()).unwrap_or_default();
-        before.write(new);
+        // What doesn't fit the schema can't be told apart: a real server forgets all owners.
+        Managed::default().write(new);
         return;
     }
     let mut managed = live_or_new_owners(live, new, by);
@@ -158,6 +160,35 @@ pub fn update_from(
     }
     record(&mut managed, &old, &clean, schema, by, &resets.fields());
     managed.cap();
+    managed.write(new);
+}
+
+/// Records in the `managedFields` of `new` who set the number at a JSON pointer through the scale subresource.
+///
+/// As with a real server the time of it is lost, a zero belongs to nobody, and so does a number that is `replaced` by
+/// itself.
+pub fn scaled(live: &Value, new: &mut Value, pointer: &str, by: Writer<'_>, replaced: bool) {
+    let mut managed = Managed::of(live).unwrap_or_default();
+    let path: Path = pointer.split('/').skip(1).map(PathElement::field).collect();
+    let number: FieldSet = std::iter::once(path).collect();
+    let changed = live.pointer(pointer) != new.pointer(pointer);
+    let owned = |owned: &Owned| !owned.set.intersection(&number).is_empty();
+    // As long as nobody owns the number, nobody comes to own it.
+    let tracked = managed.owners.values().any(owned);
+    if changed || replaced {
+        for owned in managed.owners.values_mut() {
+            owned.set = owned.set.difference(&number);
+        }
+        managed.tidy();
+    }
+    if tracked && changed && new.pointer(pointer).is_some_and(|number| number != 0) {
+        let mine = Owned {
+            set: number,
+            api_version: by.api_version.to_owned(),
+            time: None,
+        };
+        managed.owners.insert(by.owner(Operation::Update), mine);
+    }
     managed.write(new);
 }
 
@@ -183,12 +214,15 @@ impl Writer<'_> {
 
 impl Resets {
     fn fields(self) -> FieldSet {
-        let names: &[&str] = match self {
+        let paths: &[&[&str]] = match self {
             Self::Nothing => &[],
-            Self::Status => &["status"],
-            Self::AllButStatus => &["metadata", "spec"],
+            Self::Status => &[&["status"]],
+            Self::AllButStatus => &[&["metadata"], &["spec"]],
+            Self::Spec => &[&["spec"]],
+            Self::SpecAndLabels => &[&["spec"], &["metadata", "labels"]],
         };
-        names.iter().map(|name| vec![PathElement::field(name)]).collect()
+        let path = |path: &&[&str]| path.iter().map(|name| PathElement::field(name)).collect();
+        paths.iter().map(path).collect::<FieldSet>()
     }
 }
 
@@ -253,9 +287,11 @@ fn check_config(config: &Value, schema: &Schema) -> Result<(), ApplyError> {
 
 fn live_and_owners(
     live: Option<&Value>,
+    blank: &Value,
     config: &Value,
     schema: &Schema,
     by: Writer<'_>,
+    ignored: &FieldSet,
 ) -> Result<(Value, Managed), ApplyError> {
     let Some(live) = live else {
         return Ok((type_of(config, json!({})), Managed::default()));
@@ -269,8 +305,8 @@ fn live_and_owners(
             manager: "before-first-apply",
             ..by
         };
-        let nothing = type_of(live, json!({}));
-        record(&mut managed, &nothing, &clean, schema, before, &FieldSet::new());
+        let nothing = type_of(live, blank.clone());
+        record(&mut managed, &nothing, &clean, schema, before, ignored);
     }
     Ok((clean, managed))
 }

@@ -4,6 +4,7 @@
 //! those that clients come to see; what only kubelets and controllers care about is left out.
 
 mod defaults;
+mod quantity;
 mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::schema::{JsonType, Schema};
 
+pub(super) use quantity::canonical;
 pub use validation::validate;
 
 /// What raises `metadata.generation` of a built-in kind.

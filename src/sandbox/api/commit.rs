@@ -1,5 +1,7 @@
 //! From an object that a verb has decided on to the store: identity, generation, and what follows from a write.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -41,6 +43,29 @@ impl State {
                 self.withdraw_definition(&object);
             }
         }
+    }
+
+    /// Remembers the maps and lists in the metadata of a custom resource that were applied empty. A real server
+    /// stores them and never shows them: another write that doesn't have them changes the object.
+    pub(super) fn keep_empty(&mut self, kind: &Kind, key: &Key, empty: BTreeSet<String>) {
+        if empty.is_empty() && self.empty.is_empty() {
+            return;
+        }
+        let place = (kind.resource.clone(), key.clone());
+        if empty.is_empty() {
+            self.empty.remove(&place);
+        } else {
+            self.empty.insert(place, empty);
+        }
+    }
+
+    /// Returns what was remembered of an object.
+    pub(super) fn kept_empty(&self, kind: &Kind, key: &Key) -> BTreeSet<String> {
+        if self.empty.is_empty() {
+            return BTreeSet::new();
+        }
+        let kept = self.empty.get(&(kind.resource.clone(), key.clone()));
+        kept.cloned().unwrap_or_default()
     }
 
     /// Completes a generated name.
@@ -108,22 +133,23 @@ pub(super) fn restore_identity(body: &mut Value, old: &Value) {
         "generation",
         "selfLink",
         "resourceVersion",
-        "deletionGracePeriodSeconds",
     ];
     for field in KEPT {
         metadata::set(body, field, old["metadata"].get(field).cloned());
     }
-    for field in ["uid", "deletionTimestamp"] {
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if body["metadata"][field].is_null() {
             metadata::set(body, field, old["metadata"].get(field).cloned());
         }
     }
 }
 
-/// Raises the generation if the change is of a sort that does.
-pub(super) fn raise_generation(rule: Generation, old: &Value, body: &mut Value) {
+/// Raises the generation if the change is of a sort that does, or is known to be one.
+pub(super) fn raise_generation(rule: Generation, old: &Value, body: &mut Value, changed: bool) {
     let raised = match rule {
         Generation::None => false,
+        _ if changed => true,
+        Generation::ContentAndStatus => !same_content(old, body) || old["status"] != body["status"],
         Generation::Content => !same_content(old, body),
         Generation::ContentAndAnnotations => {
             !same_content(old, body) || old["metadata"]["annotations"] != body["metadata"]["annotations"]
@@ -137,11 +163,15 @@ pub(super) fn raise_generation(rule: Generation, old: &Value, body: &mut Value) 
 
 /// Returns whether nothing holds an object that is being deleted.
 pub(super) fn is_released(kind: &Kind, object: &Value) -> bool {
-    let held_by_spec = kind.resource == NAMESPACES
+    metadata::finalizers(object).next().is_none() && !is_held_by_spec(kind, object)
+}
+
+/// Returns whether an object is a namespace that still has to be emptied.
+pub(super) fn is_held_by_spec(kind: &Kind, object: &Value) -> bool {
+    kind.resource == NAMESPACES
         && object["spec"]["finalizers"]
             .as_array()
-            .is_some_and(|finalizers| !finalizers.is_empty());
-    metadata::finalizers(object).next().is_none() && !held_by_spec
+            .is_some_and(|finalizers| !finalizers.is_empty())
 }
 
 /// Returns whether a write changes nothing but the times of managed fields: such a write doesn't happen.
@@ -213,7 +243,7 @@ mod tests {
             (Generation::ContentAndAnnotations, object("1", 1), 1),
         ] {
             let mut new = new;
-            raise_generation(rule, &old, &mut new);
+            raise_generation(rule, &old, &mut new, false);
             assert_eq!(new["metadata"]["generation"], generation, "{rule:?}");
         }
     }

@@ -175,7 +175,7 @@ fn kind_of(crd: &Value) -> Result<Kind, Vec<Cause>> {
         categories: texts("categories"),
         namespaced: crd["spec"]["scope"] == "Namespaced",
         custom: true,
-        generation: Generation::Content,
+        generation: Generation::ContentAndStatus,
         unconditional_update: false,
         versions,
     })

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::admission::attributes::{self, Attributes};
 use super::admission::{self, Operation, Review};
-use super::commit::is_released;
+use super::commit::{is_held_by_spec, is_released};
 use super::registry::{CRDS, Kind, NAMESPACES};
 use super::status::Status;
 use super::{
@@ -116,13 +116,12 @@ impl State {
         };
         admission::ask(hooks, &review)?;
         let warnings = self.may_delete(kind, key, named, &old, options)?;
-        if metadata::is_terminating(&old) && kind.resource == NAMESPACES {
-            return Err(Status::conflict(
-                &kind.resource,
-                &key.name,
-                "The system is ensuring all content is removed from this namespace.  Upon completion, this \
-                 namespace will automatically be purged by the system.",
-            ));
+        if metadata::is_terminating(&old) && is_held_by_spec(kind, &old) {
+            return Ok(Deleted {
+                object: old,
+                gone: false,
+                warnings,
+            });
         }
         let body = marked(kind, &old, options.propagation, now);
         let gone = is_released(kind, &body);
@@ -191,31 +190,35 @@ impl State {
 }
 
 fn check_preconditions(kind: &Kind, object: &Value, options: &DeleteOptions) -> Result<(), Status> {
-    // Real servers name the kind here, not the resource.
-    let named = Resource::named(kind.group(), kind.kind.as_str());
     let name = metadata::name(object);
-    if let Some(wanted) = options
-        .uid
-        .as_deref()
-        .filter(|wanted| *wanted != metadata::uid(object))
-    {
+    let checks = [
+        ("UID", options.uid.as_deref(), metadata::uid(object)),
+        (
+            "ResourceVersion",
+            options.resource_version.as_deref(),
+            metadata::text(object, "resourceVersion"),
+        ),
+    ];
+    for (field, wanted, present) in checks {
+        let Some(wanted) = wanted.filter(|wanted| *wanted != present) else {
+            continue;
+        };
+        if kind.resource == NAMESPACES {
+            let why = format!(
+                "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {present}"
+            );
+            return Err(Status::conflict(&kind.resource, name, &why));
+        }
+        let what = match field {
+            "UID" => "deleted and then recreated",
+            _ => "modified",
+        };
         let why = format!(
-            "the UID in the precondition ({wanted}) does not match the UID in record ({}). The object might have \
-             been deleted and then recreated",
-            metadata::uid(object)
+            "the {field} in the precondition ({wanted}) does not match the {field} in record ({present}). The object \
+             might have been {what}"
         );
-        return Err(Status::conflict(&named, name, &why));
-    }
-    let present = metadata::text(object, "resourceVersion");
-    if let Some(wanted) = options
-        .resource_version
-        .as_deref()
-        .filter(|wanted| *wanted != present)
-    {
-        let why = format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
-             ({present}). The object might have been modified"
-        );
+        // Real servers name the kind here, not the resource.
+        let named = Resource::named(kind.group(), kind.kind.as_str());
         return Err(Status::conflict(&named, name, &why));
     }
     Ok(())

@@ -10,6 +10,7 @@ mod crd;
 mod delete;
 /// Garbage collection by owner, namespace deletion: what kube-controller-manager does with what verbs leave behind.
 pub mod gc;
+mod go;
 /// Requests to verbs, answers to responses.
 pub mod http;
 mod metadata;
@@ -44,20 +45,20 @@ pub mod selector;
 /// Lists as tables, for `kubectl get`.
 pub mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::Timestamp;
 
-use crate::sandbox::store::Store;
+use crate::sandbox::store::{Key, Store};
 
 pub use crate::sandbox::store::{Object, Resource};
 pub use admission::{Admission, AdmissionLag, Operation, Review};
 pub use http::{Aggregated, Fault, Faults, RequestInfo};
 pub use options::{
-    DeleteOptions, FieldValidation, List, ListOptions, Patch, Propagation, Subresource, VersionMatch,
-    WriteOptions,
+    DeleteOptions, Duplicate, FieldValidation, List, ListOptions, Patch, Propagation, Subresource,
+    VersionMatch, WriteOptions,
 };
 pub use status::Status;
 pub use watch::{Event, EventKind, Watch};
@@ -137,6 +138,8 @@ struct State {
     random: fastrand::Rng,
     owners: gc::Owners,
     policies: admission::Policies,
+    /// The maps and lists in the metadata of custom resources that were applied empty.
+    empty: BTreeMap<(Resource, Key), BTreeSet<String>>,
 }
 
 impl fmt::Debug for ApiServer {
@@ -161,6 +164,7 @@ impl ApiServer {
                     random: fastrand::Rng::with_seed(options.seed),
                     owners: gc::Owners::default(),
                     policies,
+                    empty: BTreeMap::new(),
                 }),
                 admission: RwLock::default(),
                 aggregated: RwLock::default(),

@@ -61,7 +61,7 @@ fn name(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
 }
 
 fn transition(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    for field in ["uid", "deletionTimestamp"] {
+    for field in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if new["metadata"][field] != old["metadata"][field] {
             let path = format!("metadata.{field}");
             causes.push(Cause::invalid_value(
@@ -219,7 +219,14 @@ fn finalizers(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
 /// Returns what a real server warns of in the finalizers that a custom resource gets.
 pub(super) fn warnings(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<String> {
     if !kind.custom {
-        return Vec::new();
+        let dotted = kind.resource.plural == "deployments" && metadata::name(object).contains('.');
+        let warning = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
+                       a DNS label is recommended: [must not contain dots]";
+        return if dotted && old.is_none() {
+            vec![warning.to_owned()]
+        } else {
+            Vec::new()
+        };
     }
     let is_new = |finalizer: &&str| {
         !old.is_some_and(|old| metadata::finalizers(old).any(|present| present == *finalizer))
@@ -236,6 +243,20 @@ pub(super) fn warnings(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<
         )
     })
     .collect()
+}
+
+/// Returns the maps and lists in the metadata that are there and empty.
+pub(super) fn empty_fields(object: &Value) -> BTreeSet<String> {
+    let is_empty = |value: &Value| match value {
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    let fields = object["metadata"].as_object().into_iter().flatten();
+    fields
+        .filter(|(_, value)| is_empty(value))
+        .map(|(name, _)| name.clone())
+        .collect()
 }
 
 /// Leaves out what is empty, as Go does when it writes metadata.

@@ -45,7 +45,7 @@ pub struct WriteOptions {
     pub force: bool,
     pub field_validation: FieldValidation,
     /// The fields that the client's text had twice, which a value can't show.
-    pub duplicates: Vec<String>,
+    pub duplicates: Vec<Duplicate>,
 }
 
 impl Default for WriteOptions {
@@ -95,6 +95,14 @@ pub enum Propagation {
     Background,
     /// They stay, without the owner.
     Orphan,
+}
+
+/// A field that stands in a text twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// Where, such as `spec.ports[0].name`.
+    pub path: String,
+    pub name: String,
 }
 
 /// Who deletes, and how.

@@ -1,11 +1,13 @@
 //! Patches other than apply: JSON merge patch (RFC 7386), JSON patch (RFC 6902) and the strategic merge patch of
 //! built-in kinds.
 
+mod json;
+
 use std::collections::BTreeMap;
 
-use json_patch::{AddOperation, PatchErrorKind, PatchOperation};
 use serde_json::{Map, Value, json};
 
+use super::go;
 use super::schema::{PatchStrategy, Schema};
 
 /// Why a patch could not be applied.
@@ -17,7 +19,7 @@ pub enum PatchError {
     /// 422: it doesn't fit the object. A real server's message is [`PatchError::REJECTED`], whatever the cause.
     #[error("{0}")]
     Rejected(String),
-    /// 400: an item of a list lacks the key by which the list is merged.
+    /// 500: an item of a list lacks the key by which the list is merged.
     #[error("{0}")]
     MissingKey(String),
 }
@@ -62,49 +64,18 @@ fn merge_into(target: &mut Value, patch: &Value) {
 
 /// Returns the object changed by a JSON patch.
 pub fn json(object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    let is_list_of_maps = patch
-        .as_array()
-        .is_some_and(|operations| operations.iter().all(Value::is_object));
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|error| {
-        if is_list_of_maps {
-            // A real server finds out when it carries the operation out.
-            PatchError::Rejected(error.to_string())
-        } else {
-            PatchError::Decode(error.to_string())
-        }
-    })?;
-    let mut patched = object.clone();
-    for (index, operation) in operations.0.into_iter().enumerate() {
-        let operation = [as_real_servers_take_it(&patched, operation)];
-        json_patch::patch(&mut patched, &operation).map_err(|error| {
-            let operation = patch.get(index).and_then(|operation| operation.get("op"));
-            let operation = operation.and_then(Value::as_str).unwrap_or_default();
-            let path = error.path.to_string();
-            PatchError::Rejected(match error.kind {
-                PatchErrorKind::TestFailed => format!("testing value {path} failed: test failed"),
-                _ => format!(
-                    "{operation} operation does not apply: doc is missing path: {path}: missing value"
-                ),
-            })
-        })?;
-    }
-    Ok(patched)
-}
-
-/// Real servers take the replacement of a field that an object doesn't have for its addition, against RFC 6902.
-fn as_real_servers_take_it(object: &Value, operation: PatchOperation) -> PatchOperation {
-    let PatchOperation::Replace(replace) = operation else {
-        return operation;
+    let refused = |kind: &str, of: &str| {
+        PatchError::Decode(format!(
+            "json: cannot unmarshal {kind} into Go value of type {of}"
+        ))
     };
-    let parent = replace
-        .path
-        .parent()
-        .and_then(|parent| object.pointer(parent.as_str()));
-    if object.pointer(replace.path.as_str()).is_none() && parent.is_some_and(Value::is_object) {
-        let json_patch::ReplaceOperation { path, value } = replace;
-        return PatchOperation::Add(AddOperation { path, value });
+    let operations = patch
+        .as_array()
+        .ok_or_else(|| refused(kind_of(patch), "jsonpatch.Patch"))?;
+    if let Some(odd) = operations.iter().find(|operation| !operation.is_object()) {
+        return Err(refused(kind_of(odd), "jsonpatch.Operation"));
     }
-    PatchOperation::Replace(replace)
+    json::apply(object, operations).map_err(PatchError::Rejected)
 }
 
 /// Returns the object of a built-in kind changed by a strategic merge patch.
@@ -209,10 +180,7 @@ fn merge_value(
                 }
                 None | Some(PatchStrategy::Replace | PatchStrategy::RetainKeys) => return Ok(change.clone()),
             };
-            Ok(Value::Array(match order {
-                Some(order) => ordered(old, merged, order, key),
-                None => merged,
-            }))
+            Ok(Value::Array(ordered(old, merged, order.unwrap_or(changes), key)))
         }
         scalar => Ok(scalar.clone()),
     }
@@ -242,7 +210,10 @@ fn merge_items(
             // The item that carries the directive for the whole list.
             (Some("replace"), None) => {}
             (_, None) => {
-                let text = format!("map: {item} does not contain declared merge key: {key}");
+                let text = format!(
+                    "map: {} does not contain declared merge key: {key}",
+                    go::print(item)
+                );
                 return Err(PatchError::MissingKey(text));
             }
             (Some("delete"), Some(name)) => merged.retain(|old| old.get(key) != Some(name)),
@@ -284,7 +255,7 @@ fn ordered(old: &[Value], merged: Vec<Value>, order: &[Value], key: Option<&str>
     loop {
         let listed_first = match (listed.peek(), others.peek()) {
             (Some(left), Some(right)) => {
-                matches!((before.get(&name(left)), before.get(&name(right))), (Some(l), Some(r)) if l < r)
+                !matches!((before.get(&name(left)), before.get(&name(right))), (Some(l), Some(r)) if r < l)
             }
             (Some(_), None) => true,
             (None, Some(_)) => false,
@@ -349,23 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn a_json_patch_that_does_not_fit_changes_nothing_and_says_why() {
+    fn a_json_patch_is_refused_when_it_is_none_or_does_not_fit() {
         let object = json!({"a": 1});
         let patch =
             json!([{"op": "replace", "path": "/a", "value": 2}, {"op": "add", "path": "/b/c", "value": 2}]);
-        assert_eq!(
-            json(&object, &patch),
-            Err(PatchError::Rejected(
-                "add operation does not apply: doc is missing path: /b/c: missing value".to_owned()
-            ))
-        );
-        let test = json!([{"op": "test", "path": "/a", "value": 2}]);
-        assert_eq!(
-            json(&object, &test),
-            Err(PatchError::Rejected(
-                "testing value /a failed: test failed".to_owned()
-            ))
-        );
+        assert!(matches!(json(&object, &patch), Err(PatchError::Rejected(_))));
         assert!(matches!(
             json(&object, &json!([{"op": "bogus"}])),
             Err(PatchError::Rejected(_))
@@ -393,7 +352,7 @@ mod tests {
         assert_eq!(
             smp(&pod, &patch),
             json!({"spec": {"containers": [
-                {"name": "a", "image": "a:2", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}],
+                {"name": "a", "image": "a:2", "env": [{"name": "Y", "value": "2"}, {"name": "X", "value": "1"}],
                  "args": ["z"]},
                 {"name": "b", "image": "b:1"},
             ]}})
@@ -416,7 +375,7 @@ mod tests {
         assert_eq!(
             smp(&pod, &patch),
             json!({
-                "metadata": {"labels": {"b": "2"}, "finalizers": ["x/y", "z/w"]},
+                "metadata": {"labels": {"b": "2"}, "finalizers": ["z/w", "x/y"]},
                 "spec": {"containers": [{"name": "b"}], "nodeSelector": {"n": "w"}},
             })
         );
@@ -460,7 +419,7 @@ mod tests {
         assert_eq!(
             strategic(&json!({}), &patch, &pod),
             Err(PatchError::MissingKey(
-                "map: {\"image\":\"x\"} does not contain declared merge key: name".to_owned()
+                "map: map[image:x] does not contain declared merge key: name".to_owned()
             ))
         );
     }

@@ -16,6 +16,8 @@ pub enum Generation {
     None,
     /// A change outside of metadata and status.
     Content,
+    /// A change outside of metadata: custom resources, which can't change their status where it has an endpoint.
+    ContentAndStatus,
     /// A change of the spec or of the annotations: Deployments.
     ContentAndAnnotations,
 }

@@ -13,7 +13,7 @@ use super::schema::{self, FieldError, Schema};
 use super::selector::{FieldSelector, Selector, selectable_fields};
 use super::status::{Cause, Reason, Status};
 use super::table::{Column, built_in_columns, crd_columns};
-use super::{Patch, Resource, Subresource, crd, metadata, object_meta, scale};
+use super::{FieldValidation, Patch, Resource, Subresource, crd, metadata, object_meta, scale};
 
 /// What is known of the objects of one version of a kind.
 #[derive(Clone, Debug)]
@@ -96,18 +96,32 @@ impl Rules {
             return Err(error);
         }
         let unknown = self.schema.prune(body);
+        if self.built_in.is_some() {
+            self.schema.zero_nulls(body);
+        }
         self.schema.drop_nulls(body);
-        self.tidy(body);
+        object_meta::tidy(body);
+        self.simplify(body);
         Ok(unknown)
     }
 
-    /// Leaves out what a decoder of Go types leaves out when it writes again: what is empty.
+    /// Leaves out what Go types don't hold: zeros that aren't told from nothing, fractions of whole numbers.
+    fn simplify(&self, body: &mut Value) {
+        if self.built_in.is_some() {
+            self.schema.drop_zeros(body);
+            self.schema.canonical_quantities(body);
+        } else {
+            schema::whole_numbers(body);
+        }
+    }
+
+    /// Leaves out what isn't written to the store, though validation has seen it: what is empty.
     pub(super) fn tidy(&self, body: &mut Value) {
         object_meta::tidy(body);
         if self.built_in.is_some() {
             self.schema.drop_empty(body);
         } else {
-            schema::whole_numbers(body);
+            self.schema.drop_nulls(body);
         }
     }
 
@@ -119,11 +133,13 @@ impl Rules {
         }
     }
 
-    /// Returns what is wrong with an object; `old` is what it replaces.
+    /// Returns what is wrong with an object that is written through a subresource or as a whole; `old` is what it
+    /// replaces.
     pub(super) fn validate(
         &self,
         kind: &Kind,
         scale: Option<&ScalePaths>,
+        subresource: Option<Subresource>,
         body: &Value,
         old: Option<&Value>,
     ) -> Vec<Cause> {
@@ -131,10 +147,19 @@ impl Rules {
         let errors = match self.built_in {
             Some(built_in) => builtin::validate(built_in, body, old),
             None => {
-                let mut errors = self.schema.check(body, old);
+                let whole = subresource != Some(Subresource::Status);
+                let mut errors = if whole {
+                    self.schema.check(body, old)
+                } else {
+                    self.schema.check_status(body, old)
+                };
                 // Metadata is checked by itself, not by the schema.
                 errors.retain(|error| !error.field.starts_with("metadata."));
-                errors.extend(scale.and_then(|paths| scale::check(body, paths)));
+                errors.extend(
+                    scale
+                        .into_iter()
+                        .flat_map(|paths| scale::check(body, paths, whole)),
+                );
                 errors
             }
         };
@@ -155,6 +180,11 @@ impl Rules {
         causes
     }
 
+    /// Returns what is wrong with an object that isn't of the kind, and is looked at all the same.
+    pub(super) fn broken(&self, body: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.schema.check_rules(body, old).iter().map(cause).collect()
+    }
+
     /// Records who owns what a create, an update or a patch changes.
     pub(super) fn own(
         &self,
@@ -163,17 +193,27 @@ impl Rules {
         version: &Version,
         ownership: &Ownership,
     ) {
-        let blank = self
-            .built_in
-            .map_or_else(|| Value::Object(Map::new()), BuiltIn::blank);
+        let mut tidy = body.clone();
+        self.tidy(&mut tidy);
         apply::update_from(
             old,
-            &blank,
-            body,
+            &self.blank(),
+            &mut tidy,
             &self.schema,
             ownership.writer(),
-            ownership.resets(version),
+            ownership.resets(self.built_in, version),
         );
+        metadata::set(
+            body,
+            "managedFields",
+            tidy["metadata"].get("managedFields").cloned(),
+        );
+    }
+
+    /// Returns what an object with nothing in it still has.
+    fn blank(&self) -> Value {
+        self.built_in
+            .map_or_else(|| Value::Object(Map::new()), BuiltIn::blank)
     }
 
     /// Returns the object that an apply makes of the live one, with its owners.
@@ -185,35 +225,47 @@ impl Rules {
         ownership: &Ownership,
         force: bool,
     ) -> Result<Value, Status> {
-        let resets = ownership.resets(version);
+        let resets = ownership.resets(self.built_in, version);
+        let mut configuration = configuration.clone();
+        schema::whole_numbers(&mut configuration);
         apply::apply(
             live,
-            configuration,
+            &self.blank(),
+            &configuration,
             &self.schema,
             ownership.writer(),
             resets,
             force,
         )
         .map(|mut applied| {
-            self.tidy(&mut applied);
+            self.simplify(&mut applied);
+            // What is merged with an object loses empty maps of texts before it is checked.
+            if live.is_some() && self.built_in.is_some() {
+                self.schema.drop_empty_texts(&mut applied);
+            }
             applied
         })
         .map_err(refused_apply)
     }
 
     /// Returns an object as a patch changes it.
-    pub(super) fn patch(&self, object: &Value, change: &Patch) -> Result<Value, Status> {
+    pub(super) fn patch(
+        &self,
+        object: &Value,
+        change: &Patch,
+        validation: FieldValidation,
+    ) -> Result<Value, Status> {
         match change {
             Patch::Strategic(change) if self.built_in.is_some() => {
                 patch::strategic(object, change, &self.schema).map_err(|error| refused_patch(&error))
             }
-            change => patch_untyped(object, change),
+            change => patch_untyped(object, change, validation),
         }
     }
 }
 
 impl Ownership {
-    fn writer(&self) -> Writer<'_> {
+    pub(super) fn writer(&self) -> Writer<'_> {
         Writer {
             manager: &self.manager,
             api_version: &self.api_version,
@@ -222,9 +274,13 @@ impl Ownership {
         }
     }
 
-    fn resets(&self, version: &Version) -> Resets {
+    fn resets(&self, built_in: Option<&BuiltIn>, version: &Version) -> Resets {
         match self.subresource {
-            Some(Subresource::Status) => Resets::AllButStatus,
+            Some(Subresource::Status) => match built_in {
+                None => Resets::AllButStatus,
+                Some(kind) if kind.plural == "deployments" => Resets::SpecAndLabels,
+                Some(_) => Resets::Spec,
+            },
             None if version.status => Resets::Status,
             _ => Resets::Nothing,
         }
@@ -232,7 +288,11 @@ impl Ownership {
 }
 
 /// Returns a value without a schema as a patch changes it.
-pub(super) fn patch_untyped(object: &Value, change: &Patch) -> Result<Value, Status> {
+pub(super) fn patch_untyped(
+    object: &Value,
+    change: &Patch,
+    validation: FieldValidation,
+) -> Result<Value, Status> {
     let patched = match change {
         Patch::Json(operations) => patch::json(object, operations),
         Patch::Merge(change) => patch::merge(object, change),
@@ -241,7 +301,14 @@ pub(super) fn patch_untyped(object: &Value, change: &Patch) -> Result<Value, Sta
             return Err(Status::unsupported_media_type(&accepted));
         }
     };
-    patched.map_err(|error| refused_patch(&error))
+    patched.map_err(|error| match (error, change) {
+        // What isn't checked for unknown fields is first read by the patch's own library.
+        (PatchError::Decode(_), Patch::Merge(_)) if validation == FieldValidation::Ignore => {
+            Status::bad_request("Invalid JSON Patch")
+        }
+        (PatchError::Decode(why), _) if validation == FieldValidation::Ignore => Status::bad_request(why),
+        (error, _) => refused_patch(&error),
+    })
 }
 
 /// Which objects a list or a watch is about.
@@ -372,6 +439,7 @@ fn refused_apply(error: ApplyError) -> Status {
 fn refused_patch(error: &PatchError) -> Status {
     match error {
         PatchError::Rejected(_) => Status::patch_failed(),
-        PatchError::Decode(_) | PatchError::MissingKey(_) => Status::bad_request(error.to_string()),
+        PatchError::Decode(_) => Status::bad_request(error.to_string()),
+        PatchError::MissingKey(_) => Status::new(500, Reason::Unknown, error.to_string()),
     }
 }

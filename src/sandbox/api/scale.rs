@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::metadata;
 use super::registry::ScalePaths;
 use super::schema::FieldError;
+use super::{go, metadata};
 
 /// Returns the scale of an object.
 pub(super) fn of(object: &Value, paths: &ScalePaths) -> Value {
@@ -32,7 +32,11 @@ pub(super) fn of(object: &Value, paths: &ScalePaths) -> Value {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": meta,
-        "spec": {"replicas": number(&paths.spec_replicas)},
+        // Go leaves out a zero.
+        "spec": match number(&paths.spec_replicas) {
+            0 => json!({}),
+            replicas => json!({"replicas": replicas}),
+        },
         "status": status,
     })
 }
@@ -43,7 +47,12 @@ pub(super) fn write(object: &mut Value, paths: &ScalePaths, scale: &Value) {
     let mut steps = paths.spec_replicas.split('/').skip(1).peekable();
     while let Some(step) = steps.next() {
         if steps.peek().is_none() {
-            part[step] = scale["spec"]["replicas"].clone();
+            let replicas = &scale["spec"]["replicas"];
+            part[step] = if replicas.is_null() {
+                json!(0)
+            } else {
+                replicas.clone()
+            };
             return;
         }
         metadata::entry(part, step);
@@ -63,14 +72,70 @@ fn selector_text(selector: &Value) -> String {
     terms.join(",")
 }
 
-/// Returns what is wrong with the number of replicas that an object wants.
-pub(super) fn check(object: &Value, paths: &ScalePaths) -> Option<FieldError> {
-    let wanted = object.pointer(&paths.spec_replicas)?;
-    let field = paths.spec_replicas.replace('/', ".");
-    let why = match wanted.as_i64()? {
-        ..0 => "should be a non-negative integer".to_owned(),
-        number if number > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
-        _ => return None,
+/// Returns what is wrong with what the scale of a custom resource is read from; `spec` says whether that may have
+/// been written, too.
+pub(super) fn check(object: &Value, paths: &ScalePaths, spec: bool) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if spec {
+        errors.extend(check_number(object, &paths.spec_replicas));
+    }
+    errors.extend(check_number(object, &paths.status_replicas));
+    if let Some(selector) = &paths.selector {
+        let found = nested(object, selector).and_then(|found| match found {
+            Some(odd) if !odd.is_string() => Err(mistyped(selector, odd, "string")),
+            _ => Ok(()),
+        });
+        errors.extend(
+            found
+                .err()
+                .map(|why| FieldError::invalid(dotted(selector), "", why)),
+        );
+    }
+    errors
+}
+
+fn check_number(object: &Value, pointer: &str) -> Option<FieldError> {
+    let found = nested(object, pointer).and_then(|found| match found {
+        None => Ok(0),
+        Some(value) => value.as_i64().ok_or_else(|| mistyped(pointer, value, "int64")),
+    });
+    let (number, why) = match found {
+        Err(why) => (0, why),
+        Ok(number @ ..0) => (number, "should be a non-negative integer".to_owned()),
+        Ok(number) if number > i64::from(i32::MAX) => {
+            (number, format!("should be less than or equal to {}", i32::MAX))
+        }
+        Ok(_) => return None,
     };
-    Some(FieldError::invalid(field, wanted.clone(), why))
+    Some(FieldError::invalid(dotted(pointer), number, why))
+}
+
+/// Follows a path; fails where something that has no fields is in the way.
+fn nested<'a>(object: &'a Value, pointer: &str) -> Result<Option<&'a Value>, String> {
+    let (mut value, mut path) = (object, String::new());
+    for step in pointer.split('/').skip(1) {
+        path = format!("{path}/{step}");
+        value = match value {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => match fields.get(step) {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+            other => return Err(mistyped(&path, other, "map[string]interface{}")),
+        };
+    }
+    Ok(Some(value))
+}
+
+fn mistyped(pointer: &str, value: &Value, expected: &str) -> String {
+    format!(
+        "{} accessor error: {} is of the type {}, expected {expected}",
+        dotted(pointer),
+        go::print(value),
+        go::type_of(value)
+    )
+}
+
+fn dotted(pointer: &str) -> String {
+    pointer.replace('/', ".")
 }

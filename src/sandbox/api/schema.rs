@@ -19,7 +19,7 @@ use serde_json::Value;
 pub use cel::{Rule, RuleError};
 pub use error::{FieldError, Mistake, aggregate};
 pub(super) use parse::definition;
-pub(super) use values::whole_numbers;
+pub(super) use values::{has_fractions_of_nothing, whole_numbers};
 
 /// A parsed schema. Children are shared, so that a clone is cheap.
 #[derive(Clone, Debug, Default)]

@@ -115,6 +115,32 @@ pub fn crd_columns(version: &Value) -> Result<Vec<Column>, (usize, String)> {
     Ok(columns)
 }
 
+/// Returns the columns of a scale, of a custom resource or of a built-in kind.
+pub fn scale_columns(custom: bool) -> Vec<Column> {
+    let number = |name: &str, description: &str, cell| Column {
+        description: description.to_owned(),
+        ..Column::computed(name, ColumnType::Integer, 0, cell)
+    };
+    let (name, age) = (Column::name(), Column::age());
+    vec![
+        Column {
+            format: if custom { name.format } else { String::new() },
+            ..name
+        },
+        number("Desired", "Number of desired replicas", |scale, _| {
+            scale["spec"]["replicas"].as_i64().unwrap_or_default().into()
+        }),
+        number("Available", "Number of actual replicas", |scale, _| {
+            scale["status"]["replicas"].as_i64().unwrap_or_default().into()
+        }),
+        Column {
+            kind: if custom { ColumnType::Date } else { age.kind },
+            description: CREATED.to_owned(),
+            ..age
+        },
+    ]
+}
+
 /// The words of a custom resource's age.
 const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is \
     not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is \

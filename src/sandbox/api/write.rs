@@ -1,5 +1,6 @@
 //! Create, update and patch: one pipeline that every write goes through.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -13,8 +14,8 @@ use super::rules::{Ownership, patch_untyped};
 use super::status::{Cause, Reason, Status};
 use super::strategy::Said;
 use super::{
-    Admission, ApiServer, FieldValidation, Object, Patch, Resource, State, Subresource, WriteOptions,
-    metadata, object_meta, scale, strategy,
+    Admission, ApiServer, FieldValidation, Object, Patch, Resource, State, Subresource, WriteOptions, apply,
+    metadata, object_meta, scale, schema, strategy,
 };
 use crate::sandbox::store::Key;
 
@@ -110,7 +111,7 @@ impl ApiServer {
         let said = strategy::type_of(&body);
         self.write(target, options, &said, |write| {
             let mut body = body;
-            write.check_fields(&mut body)?;
+            write.check_body(&mut body)?;
             write.create(body, Owned::ByChange)
         })
     }
@@ -123,7 +124,7 @@ impl ApiServer {
     ) -> Result<Written, Status> {
         if target.subresource == Some(Subresource::Scale) {
             return self.write(target, options, &Said::default(), |write| {
-                write.scale(|_| Ok(body))
+                write.scale(true, |_| Ok(body))
             });
         }
         let said = strategy::type_of(&body);
@@ -138,13 +139,15 @@ impl ApiServer {
     ) -> Result<Written, Status> {
         if target.subresource == Some(Subresource::Scale) {
             return self.write(target, options, &Said::default(), |write| {
-                write.scale(|scale| patch_untyped(scale, patch))
+                write.scale(false, |scale| {
+                    patch_untyped(scale, patch, options.field_validation)
+                })
             });
         }
         match patch {
             Patch::Apply(configuration) => {
                 let said = strategy::type_of(configuration);
-                self.write(target, options, &said, |write| write.apply(configuration.clone()))
+                self.write(target, options, &said, |write| write.apply(configuration))
             }
             _ => self.write(target, options, &Said::default(), |write| write.patch(patch)),
         }
@@ -168,6 +171,7 @@ impl ApiServer {
             }
             let mut write = Write {
                 state,
+                said,
                 kind: &kind,
                 version,
                 target,
@@ -175,7 +179,7 @@ impl ApiServer {
                 hooks: &hooks,
                 now,
                 warnings: Vec::new(),
-                said_name: said.name.clone(),
+                fractions: false,
             };
             match run(&mut write) {
                 Ok(written) => Ok(Written {
@@ -201,8 +205,10 @@ struct Write<'a> {
     hooks: &'a [Arc<dyn Admission>],
     now: Timestamp,
     warnings: Vec<String>,
-    /// The name in the body of a creation.
-    said_name: String,
+    /// What the body says of its type.
+    said: &'a Said,
+    /// Whether the body has whole numbers with a fraction, which differ from those without for a real server.
+    fractions: bool,
 }
 
 /// Returns whether a write is for one version of an object only; 0 is none.
@@ -215,8 +221,8 @@ fn is_conditional(body: &Value) -> bool {
 enum Owned {
     /// Whoever writes owns what the write changes.
     ByChange,
-    /// An apply has recorded them already.
-    ByApply,
+    /// They are recorded already.
+    Recorded,
 }
 
 impl Write<'_> {
@@ -224,11 +230,12 @@ impl Write<'_> {
         let (kind, version) = (self.kind, self.version);
         let namespace = self.namespace_of(&body)?.map(str::to_owned);
         let versioned = is_conditional(&body);
+        let revision = body["metadata"].get("resourceVersion").cloned();
+        strategy::prepare_defaults(kind, version, &mut body);
+        self.fill_defaults(&mut body);
         self.state.generate_name(&mut body);
         self.state
             .identify(kind, namespace.as_deref(), &mut body, self.now);
-        strategy::prepare_defaults(kind, version, &mut body);
-        version.rules.fill_defaults(&mut body);
         if owned == Owned::ByChange {
             version.rules.own(None, &mut body, version, &self.ownership());
         }
@@ -236,6 +243,11 @@ impl Write<'_> {
         self.admit(Operation::Create, None, &mut body)?;
         self.namespace_lives(namespace.as_deref(), metadata::name(&body))?;
         self.refuse_invalid(None, &body)?;
+        let empty = self.tidy(&mut body);
+        if self.options.dry_run {
+            // What isn't stored keeps what was said of its version.
+            metadata::set(&mut body, "resourceVersion", revision);
+        }
 
         let key = metadata::key(&body);
         let body = Arc::new(body);
@@ -254,6 +266,7 @@ impl Write<'_> {
         let object = if self.options.dry_run {
             body
         } else {
+            self.state.keep_empty(kind, &key, empty);
             self.state
                 .commit(kind, &key, None, Arc::unwrap_or_clone(body), self.now)
         };
@@ -267,17 +280,21 @@ impl Write<'_> {
     /// Replaces an object with the body of a PUT.
     fn update(&mut self, mut body: Value) -> Result<Written, Status> {
         let kind = self.kind;
-        self.check_fields(&mut body)?;
+        self.check_body(&mut body)?;
+        self.namespace_of(&body)?;
         self.check_named(&body)?;
         let key = self.check_identity(&body)?;
         let old = Arc::clone(self.state.existing(kind, &key)?);
-        self.check_conditional(&body, &key)?;
         let (wanted, present) = (metadata::uid(&body), metadata::uid(&old));
         if !wanted.is_empty() && wanted != present {
-            let why =
-                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}");
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+                 failed: UID in precondition: {wanted}, UID in object meta: {present}",
+                strategy::place_of(kind, &key)
+            );
             return Err(Status::conflict(&kind.resource, &key.name, &why));
         }
+        self.check_conditional(&body, &key)?;
         self.replace(&key, &old, body, Owned::ByChange)
     }
 
@@ -285,7 +302,11 @@ impl Write<'_> {
         let key = Key::new(self.target.namespace, self.target.name);
         let old = Arc::clone(self.state.existing(self.kind, &key)?);
         let base = registry::convert(self.kind, &old, &self.version.name);
-        let mut body = self.version.rules.patch(&base, patch)?;
+        let mut body = self
+            .version
+            .rules
+            .patch(&base, patch, self.options.field_validation)?;
+        self.check_kind(&body)?;
         self.check_patched(&mut body)?;
         self.check_named(&body)?;
         self.check_identity(&body)?;
@@ -293,42 +314,74 @@ impl Write<'_> {
         self.replace(&key, &old, body, Owned::ByChange)
     }
 
-    fn apply(&mut self, mut configuration: Value) -> Result<Written, Status> {
+    fn apply(&mut self, configuration: &Value) -> Result<Written, Status> {
         let (kind, version) = (self.kind, self.version);
         if self.options.manager.is_empty() {
             let cause = Cause::required("fieldManager", "is required for apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
-        let key = self.check_identity(&configuration)?;
+        let key = Key::new(self.target.namespace, self.target.name);
+        if self.target.subresource.is_some() {
+            self.state.existing(kind, &key)?;
+        }
+        strategy::check_applied(kind, version, configuration)?;
         let ownership = self.ownership();
         let force = self.options.force;
         if let Some(old) = self.state.store.get(&kind.resource, &key).map(Arc::clone) {
             let live = registry::convert(kind, &old, &version.name);
             let body = version
                 .rules
-                .apply(Some(&live), &configuration, version, &ownership, force)?;
-            return self.replace(&key, &old, body, Owned::ByApply);
+                .apply(Some(&live), configuration, version, &ownership, force)?;
+            self.check_repeated()?;
+            self.namespace_of(&body)?;
+            self.check_named(&body)?;
+            self.check_identity(&body)?;
+            return self.replace(&key, &old, body, Owned::Recorded);
         }
-        if self.target.subresource.is_some() {
-            return Err(Status::not_found(&kind.resource, &key.name));
-        }
-        let wanted = metadata::uid(&configuration);
+        let mut body = version
+            .rules
+            .apply(None, configuration, version, &ownership, force)?;
+        self.check_repeated()?;
+        let wanted = metadata::uid(configuration);
         if !wanted.is_empty() {
             let why = format!(
                 "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
             );
             return Err(Status::conflict(&kind.resource, &key.name, &why));
         }
-        metadata::set(&mut configuration, "resourceVersion", None);
-        metadata::set(&mut configuration, "name", Some(key.name.into()));
-        let body = version
-            .rules
-            .apply(None, &configuration, version, &ownership, force)?;
-        self.create(body, Owned::ByApply)
+        self.namespace_of(&body)?;
+        self.check_named(&body)?;
+        self.check_identity(&body)?;
+        metadata::set(&mut body, "resourceVersion", None);
+        self.create(body, Owned::Recorded)
     }
 
-    /// Writes an object through its scale.
-    fn scale(&mut self, change: impl FnOnce(&Value) -> Result<Value, Status>) -> Result<Written, Status> {
+    /// Tells what stands in an applied configuration twice, in the words of a reader of YAML.
+    fn check_repeated(&mut self) -> Result<(), Status> {
+        let repeated = self.options.duplicates.iter();
+        // The text is JSON in one line.
+        let repeated = repeated.map(|field| format!("line 1: key {:?} already set in map", field.name));
+        match self.options.field_validation {
+            FieldValidation::Ignore => {}
+            FieldValidation::Warn => self.warnings.extend(repeated),
+            FieldValidation::Strict => {
+                let repeated: Vec<String> = repeated.map(|line| format!("\n  {line}")).collect();
+                if !repeated.is_empty() {
+                    let why =
+                        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:";
+                    return Err(Status::bad_request(format!("{why}{}", repeated.concat())));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an object through its scale, which is replaced or patched.
+    fn scale(
+        &mut self,
+        replaced: bool,
+        change: impl FnOnce(&Value) -> Result<Value, Status>,
+    ) -> Result<Written, Status> {
         let paths = self.version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
         let key = Key::new(self.target.namespace, self.target.name);
         let old = Arc::clone(self.state.existing(self.kind, &key)?);
@@ -340,7 +393,18 @@ impl Write<'_> {
             "resourceVersion",
             wanted["metadata"].get("resourceVersion").cloned(),
         );
-        let written = self.replace(&key, &old, body, Owned::ByChange)?;
+        if !metadata::text(&body, "resourceVersion").is_empty() {
+            self.check_conditional(&body, &key)?;
+        }
+        let ownership = self.ownership();
+        apply::scaled(
+            &old,
+            &mut body,
+            &paths.spec_replicas,
+            ownership.writer(),
+            replaced,
+        );
+        let written = self.replace(&key, &old, body, Owned::Recorded)?;
         Ok(Written {
             object: Arc::new(scale::of(&written.object, paths)),
             ..written
@@ -355,32 +419,36 @@ impl Write<'_> {
             return Err(Status::modified(&kind.resource, &key.name));
         }
         restore_identity(&mut body, old);
-        strategy::separate(kind, version, self.target.subresource, old, &mut body);
+        strategy::set_type(kind, version, &mut body);
         // A namespace without finalizers would get them back.
         if self.target.subresource != Some(Subresource::Finalize) {
-            version.rules.fill_defaults(&mut body);
+            self.fill_defaults(&mut body);
         }
         if owned == Owned::ByChange {
             version
                 .rules
                 .own(Some(old), &mut body, version, &self.ownership());
         }
+        strategy::separate(kind, version, self.target.subresource, old, &mut body);
         self.admit(Operation::Update, Some(old), &mut body)?;
         self.refuse_invalid(Some(old), &body)?;
+        let empty = self.tidy(&mut body);
         if self.target.subresource != Some(Subresource::Status) {
-            raise_generation(kind.generation, old, &mut body);
+            raise_generation(kind.generation, old, &mut body, self.fractions);
         }
         let body = Arc::new(body);
         self.obey(Operation::Update, Some(old), &body)?;
 
-        let object = if is_same(old, &body) {
+        let object = if is_same(old, &body) && !self.fractions && empty == self.state.kept_empty(kind, key) {
             Arc::clone(old)
         } else if self.options.dry_run {
             body
         } else if metadata::is_terminating(&body) && is_released(kind, &body) {
-            self.state.erase(kind, key, (*body).clone());
+            // Watches are told what was there before the last finalizer went.
+            self.state.erase(kind, key, (**old).clone());
             body
         } else {
+            self.state.keep_empty(kind, key, empty);
             self.state
                 .commit(kind, key, Some(old), Arc::unwrap_or_clone(body), self.now)
         };
@@ -389,6 +457,26 @@ impl Write<'_> {
             created: false,
             warnings: Vec::new(),
         })
+    }
+
+    /// Fills in what the client left out, unless it speaks of something else.
+    fn fill_defaults(&self, body: &mut Value) {
+        let said = self.said.kind.as_ref();
+        if said.is_none_or(|said| *said == self.kind.kind) {
+            self.version.rules.fill_defaults(body);
+        }
+    }
+
+    /// Leaves out of a valid body what isn't kept, and returns the empty parts of its metadata.
+    fn tidy(&self, body: &mut Value) -> BTreeSet<String> {
+        // Conversion to the stored version loses them.
+        let empty = if self.kind.custom && self.version.storage {
+            object_meta::empty_fields(body)
+        } else {
+            BTreeSet::new()
+        };
+        self.version.rules.tidy(body);
+        empty
     }
 
     fn ownership(&self) -> Ownership {
@@ -409,6 +497,17 @@ impl Write<'_> {
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
             self.target.name
         )))
+    }
+
+    /// Refuses what a patch has made when it no longer says what it is.
+    fn check_kind(&self, body: &Value) -> Result<(), Status> {
+        if !self.kind.custom || body["kind"].as_str().is_some_and(|kind| !kind.is_empty()) {
+            return Ok(());
+        }
+        let patched = body.to_string();
+        let why = format!("Object 'Kind' is missing in '{patched}'");
+        let cause = Cause::invalid_value("patch", &patched.into(), &why);
+        Err(Status::invalid("", "", "", vec![cause]))
     }
 
     /// Refuses a body without a resourceVersion, if the kind has to have one.
@@ -454,17 +553,36 @@ impl Write<'_> {
         }
     }
 
-    /// Drops what the schema doesn't know, as loudly as the client wishes.
-    fn check_fields(&mut self, body: &mut Value) -> Result<(), Status> {
+    /// Sees to it that a body is of the kind, and drops what its schema doesn't know, as loudly as the client wishes.
+    fn check_body(&mut self, body: &mut Value) -> Result<(), Status> {
+        // Callers in this program needn't say what they send.
+        if self.target.version.is_some() {
+            let lenient = self.options.field_validation == FieldValidation::Ignore;
+            strategy::check_type(self.kind, self.version, self.said, body, lenient)?;
+        }
         let (kind, version) = (&self.kind.kind, &self.version.name);
         let refusal = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: ");
-        self.drop_unknown(body, |why| Status::bad_request(refusal + &why))
+        let schema = match self.target.version {
+            Some(_) => strategy::schema_of(self.kind, self.version, self.said),
+            None => Some(self.version),
+        };
+        match schema {
+            Some(schema) => self.drop_unknown(schema, body, |why| Status::bad_request(refusal + &why))?,
+            None => {
+                let unknown = strategy::unknown_to_none(self.kind, self.said, body);
+                self.tell_unknown(&unknown, |why| Status::bad_request(refusal + &why))?;
+            }
+        }
+        if self.target.version.is_some() {
+            strategy::check_version(self.kind, self.version, self.said)?;
+        }
+        Ok(())
     }
 
     /// Does the same for what a patch has made; a strict refusal has other words then.
     fn check_patched(&mut self, body: &mut Value) -> Result<(), Status> {
         let patched = body.to_string();
-        self.drop_unknown(body, |why| {
+        self.drop_unknown(self.version, body, |why| {
             Status::invalid(
                 "",
                 "",
@@ -476,15 +594,26 @@ impl Write<'_> {
 
     fn drop_unknown(
         &mut self,
+        version: &Version,
         body: &mut Value,
         refuse: impl FnOnce(String) -> Status,
     ) -> Result<(), Status> {
-        let unknown = match self.version.rules.read(body) {
+        self.fractions = self.kind.custom && schema::has_fractions_of_nothing(body);
+        let unknown = match version.rules.read(body) {
             Ok(unknown) => unknown,
             Err(why) => return Err(refuse(why)),
         };
+        self.tell_unknown(&unknown, refuse)
+    }
+
+    /// Tells of unknown fields, and of those that stand twice.
+    fn tell_unknown(
+        &mut self,
+        unknown: &[String],
+        refuse: impl FnOnce(String) -> Status,
+    ) -> Result<(), Status> {
         let duplicates = self.options.duplicates.iter();
-        let duplicates = duplicates.map(|field| format!("duplicate field \"{field}\""));
+        let duplicates = duplicates.map(|field| format!("duplicate field \"{}\"", field.path));
         let unknown = unknown.iter().map(|field| format!("unknown field \"{field}\""));
         let unknown: Vec<String> = duplicates.chain(unknown).collect();
         match self.options.field_validation {
@@ -549,7 +678,7 @@ impl Write<'_> {
         };
         // A creation is named by its body, and has no name while that is still to be generated.
         let name = match self.target.name {
-            "" => self.said_name.as_str(),
+            "" => self.said.name.as_str(),
             name => name,
         };
         let attributes = Attributes {
@@ -577,15 +706,27 @@ impl Write<'_> {
     }
 
     fn refuse_invalid(&mut self, old: Option<&Object>, body: &Value) -> Result<(), Status> {
+        if let Some(said) = &self.said.kind
+            && *said != self.kind.kind
+        {
+            let why = format!("must be {}", self.kind.kind);
+            let mut causes = vec![Cause::invalid_value("kind", &said.as_str().into(), &why)];
+            causes.extend(self.version.rules.broken(body, old.map(|old| &**old)));
+            let name = metadata::name(body);
+            return Err(Status::invalid(self.kind.group(), said, name, causes));
+        }
         let causes = self.version.rules.validate(
             self.kind,
             self.version.scale.as_ref(),
+            self.target.subresource,
             body,
             old.map(|old| &**old),
         );
         if causes.is_empty() {
-            self.warnings
-                .extend(object_meta::warnings(self.kind, body, old.map(|old| &**old)));
+            if self.target.subresource.is_none() {
+                self.warnings
+                    .extend(object_meta::warnings(self.kind, body, old.map(|old| &**old)));
+            }
             return Ok(());
         }
         Err(Status::invalid(

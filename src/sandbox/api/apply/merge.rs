@@ -319,6 +319,9 @@ fn mismatch(value: &Value, schema: &Schema) -> Option<String> {
         }
         // A quantity may be written as a number.
         JsonType::String if value.is_number() && schema.is_quantity() => None,
+        JsonType::String if schema.is_quantity() && (value.is_object() || value.is_array()) => {
+            Some(format!("expected any scalar, got {}", shown()))
+        }
         JsonType::String if !value.is_string() => Some(format!(
             "expected string, got &value.valueUnstructured{{Value:{value}}}"
         )),

@@ -143,7 +143,27 @@ pub(super) fn apply(kind: &BuiltIn, object: &mut Value) {
         "/spec/jobTemplate/spec/template/spec",
     ] {
         if let Some(spec) = at(object, pointer).filter(|spec| spec.contains_key("containers")) {
+            if kind.plural == "pods" {
+                requests(spec);
+            }
             pod(spec);
+        }
+    }
+}
+
+/// What is limited and not requested is requested up to the limit: of pods, not of templates.
+fn requests(spec: &mut Fields) {
+    for list in ["containers", "initContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let Some(Value::Object(limits)) = container.pointer("/resources/limits").cloned() else {
+                continue;
+            };
+            if let Some(requests) = ensure(container, &["resources", "requests"]) {
+                for (name, limit) in limits {
+                    set_missing(requests, &name, limit);
+                }
+            }
         }
     }
 }
@@ -169,19 +189,6 @@ fn pod(spec: &mut Fields) {
                 .get("image")
                 .and_then(Value::as_str)
                 .is_some_and(has_latest_tag);
-            // What is limited and not requested is requested up to the limit.
-            let limits = container
-                .pointer("/resources/limits")
-                .and_then(Value::as_object)
-                .cloned();
-            if let Some(requests) = limits
-                .as_ref()
-                .and_then(|_| ensure(container, &["resources", "requests"]))
-            {
-                for (name, limit) in limits.into_iter().flatten() {
-                    set_missing(requests, &name, limit);
-                }
-            }
             if let Some(container) = container.as_object_mut() {
                 set_missing(
                     container,
@@ -191,8 +198,14 @@ fn pod(spec: &mut Fields) {
             }
         }
     }
-    if let Some(account) = spec.get("serviceAccountName").cloned() {
-        set_missing(spec, "serviceAccount", account);
+    // Two names of one field.
+    for (name, other) in [
+        ("serviceAccountName", "serviceAccount"),
+        ("serviceAccount", "serviceAccountName"),
+    ] {
+        if let Some(account) = spec.get(name).cloned() {
+            set_missing(spec, other, account);
+        }
     }
 }
 
@@ -246,7 +259,11 @@ fn string_data(object: &mut Value) {
     let texts = object
         .as_object_mut()
         .and_then(|fields| fields.shift_remove("stringData"));
-    let Some(Value::Object(texts)) = texts else { return };
+    let Some(Value::Object(texts)) =
+        texts.filter(|texts| texts.as_object().is_some_and(|texts| !texts.is_empty()))
+    else {
+        return;
+    };
     let Some(data) = ensure(object, &["data"]) else {
         return;
     };
@@ -373,7 +390,7 @@ mod tests {
                                 "ports": [{"containerPort": 80, "protocol": "TCP"}],
                                 "resources": {
                                     "limits": {"cpu": "1", "memory": "1Gi"},
-                                    "requests": {"cpu": "500m", "memory": "1Gi"},
+                                    "requests": {"cpu": "500m"},
                                 },
                                 "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
                             }],

@@ -6,6 +6,7 @@ use super::super::admission::validation as admission;
 use super::super::schema::{FieldError, Mistake};
 use super::super::selector::Selector;
 use super::BuiltIn;
+use super::quantity::billionths;
 
 /// Validates an object of a built-in kind after defaulting; `old` is what it replaces.
 pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -20,9 +21,11 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
         .into_iter()
         .filter(|error| matches!(error.mistake, Mistake::Required | Mistake::Duplicate))
         .filter(|error| !error.field.starts_with("status") && !error.field.starts_with("metadata"))
+        .map(by_key)
         .collect();
     match kind.plural {
         "deployments" | "statefulsets" | "daemonsets" | "replicasets" => workload(object, old, &mut errors),
+        "namespaces" => phase(object, old, &mut errors),
         "configmaps" | "secrets" => {
             data_keys(object, &mut errors);
             immutable_data(object, old, &mut errors);
@@ -38,9 +41,91 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
     errors
 }
 
+/// Checks that a namespace says what it is about to become.
+fn phase(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    const DELETED: &str = "/metadata/deletionTimestamp";
+    if old.is_none_or(|old| old.pointer(DELETED) != object.pointer(DELETED)) {
+        return;
+    }
+    let phase = object.pointer("/status/phase").cloned().unwrap_or_default();
+    let (wanted, is) = match object.pointer(DELETED) {
+        None => ("Active", "is"),
+        Some(_) => ("Terminating", "is not"),
+    };
+    if phase != wanted {
+        let why = format!("may only be '{wanted}' if `deletionTimestamp` {is} empty");
+        errors.push(FieldError::invalid("status.Phase", phase, why));
+    }
+}
+
+/// Checks that the variables of a container come from somewhere.
+fn environment(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let variables = container.get("env").and_then(Value::as_array);
+    for (index, variable) in variables.into_iter().flatten().enumerate() {
+        let Some(source) = variable.get("valueFrom").and_then(Value::as_object) else {
+            continue;
+        };
+        let said = variable.get("value").is_some_and(|value| value != "");
+        let why = match source.len() {
+            0 => {
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
+            }
+            _ if said => "may not be specified when `value` is not empty",
+            1 => continue,
+            _ => "may not have more than one field specified at a time",
+        };
+        errors.push(FieldError::invalid(
+            format!("{path}.env[{index}].valueFrom"),
+            "",
+            why,
+        ));
+    }
+}
+
+/// Checks that a container requests no more than its limit.
+fn resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let requests = container
+        .pointer("/resources/requests")
+        .and_then(Value::as_object);
+    for (name, request) in requests.into_iter().flatten() {
+        let limit = container
+            .pointer("/resources/limits")
+            .and_then(|limits| limits.get(name));
+        let (Some(asked), Some(most)) = (request.as_str(), limit.and_then(Value::as_str)) else {
+            continue;
+        };
+        if billionths(asked) > billionths(most) {
+            let why = format!("must be less than or equal to {name} limit of {most}");
+            errors.push(FieldError::invalid(
+                format!("{path}.resources.requests"),
+                asked,
+                why,
+            ));
+        }
+    }
+}
+
+/// Tells a mistake as the checks of built-in kinds do: a repeated item by the field that names it, a port that is missing
+/// as zero.
+fn by_key(error: FieldError) -> FieldError {
+    let probes = ["httpGet.port", "tcpSocket.port"];
+    if error.mistake == Mistake::Required && probes.iter().any(|probe| error.field.ends_with(probe)) {
+        return FieldError::invalid(error.field, 0, "must be between 1 and 65535, inclusive");
+    }
+    let keys = error.value.as_ref().and_then(Value::as_object);
+    let Some(keys) = keys.filter(|_| error.mistake == Mistake::Duplicate) else {
+        return error;
+    };
+    match keys.iter().next() {
+        Some((key, value)) => FieldError::duplicate(format!("{}.{key}", error.field), value.clone()),
+        None => FieldError::duplicate(format!("{}.name", error.field), ""),
+    }
+}
+
 fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     const SELECTOR: &str = "/spec/selector";
-    let selector = object.pointer(SELECTOR);
+    let selector = object.pointer(SELECTOR).map(without_empty);
+    let selector = selector.as_ref();
     let labels = object.pointer("/spec/template/metadata/labels");
     // What isn't there at all is told by the schema below the lowest that is.
     errors.retain(|error| {
@@ -73,6 +158,13 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         let pod = object.pointer("/spec/template/spec");
         let containers = pod.and_then(|pod| pod.get(list)).and_then(Value::as_array);
         for (index, container) in containers.into_iter().flatten().enumerate() {
+            let path = format!("spec.template.spec.{list}[{index}]");
+            environment(container, &path, errors);
+            resources(container, &path, errors);
+            if container.get("name").is_some_and(|name| name == "") {
+                let path = format!("spec.template.spec.{list}[{index}].name");
+                errors.push(FieldError::required(path, ""));
+            }
             if container.get("image").is_none_or(|image| image == "") {
                 let path = format!("spec.template.spec.{list}[{index}].image");
                 errors.push(FieldError::required(path, ""));
@@ -108,15 +200,26 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         errors.push(FieldError::invalid("spec.replicas", replicas.clone(), detail));
     }
     if let Some(before) = old.and_then(|old| old.pointer(SELECTOR))
-        && let Some(selector) = selector
-        && before != selector
+        && selector != Some(before)
     {
         errors.push(FieldError::invalid(
             "spec.selector",
-            selector.clone(),
+            selector.cloned().unwrap_or_default(),
             "field is immutable",
         ));
     }
+}
+
+/// Returns a map as Go shows it: without the parts that are empty.
+fn without_empty(value: &Value) -> Value {
+    let empty = |value: &Value| {
+        value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+    };
+    let mut value = value.clone();
+    if let Value::Object(fields) = &mut value {
+        fields.retain(|_, value| !empty(value));
+    }
+    value
 }
 
 fn stateful_set(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {

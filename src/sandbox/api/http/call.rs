@@ -14,9 +14,11 @@ use tower::BoxError;
 use super::super::registry::{Kind, NAMESPACES, Version};
 use super::super::status::{Details, Status};
 use super::super::write::{Target, Written};
-use super::super::{ApiServer, Clock, Patch, Resource, Subresource, metadata, scale};
-use super::negotiate::{self, Accept, Form};
-use super::query::Query;
+use super::super::{
+    ApiServer, Clock, DeleteOptions, FieldValidation, Resource, Subresource, metadata, scale,
+};
+use super::negotiate::{self, Accept};
+use super::query::{Query, Verb};
 use super::respond::{self, Answer};
 use super::route::{self, Place, Route};
 use super::{Aggregated, Dropped, RequestInfo, discovery, openapi};
@@ -68,6 +70,7 @@ impl Call<'_> {
         {
             return handler.handle(self.request, self.user).await;
         }
+        let head = *self.request.method() == Method::HEAD;
         let answered = match route {
             Route::Objects(place) => self.objects(&place, cut),
             Route::Text(text) => Ok(respond::text(StatusCode::OK, text)),
@@ -77,7 +80,12 @@ impl Call<'_> {
             }
             other => discovery::answer(self.server, &other, self.request.headers()),
         };
-        answered.unwrap_or_else(|status| respond::refusal_as(&status, yaml))
+        let response = answered.unwrap_or_else(|status| respond::refusal_as(&status, yaml));
+        if head {
+            response.map(|_| Body::empty())
+        } else {
+            response
+        }
     }
 
     /// Returns the handler of a request that no served kind answers.
@@ -110,13 +118,12 @@ impl Call<'_> {
             return Err(Status::no_such_resource());
         };
         let accept = Accept::parse(self.request.headers());
-        // A real server's router of built-in kinds looks at this before its handlers look at anything.
+        let subresource = subresource_of(&kind, version, place)?;
         if !kind.custom {
-            let streams = *self.request.method() == Method::GET && place.name.is_none();
-            accept.check_router(streams)?;
+            self.route(&kind, place, subresource, &accept)?;
         }
         let on = On {
-            subresource: subresource_of(&kind, version, place)?,
+            subresource,
             clock: &self.server.inner.clock,
             query: Query::parse(self.request.uri())?,
             accept,
@@ -125,12 +132,8 @@ impl Call<'_> {
             version,
             place,
         };
-        if kind.namespaced && place.namespace.is_none() && place.name.is_some() {
-            return if kind.custom {
-                Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"))
-            } else {
-                Err(Status::no_such_resource())
-            };
+        if kind.custom && kind.namespaced && place.namespace.is_none() && place.name.is_some() {
+            return Ok(respond::text(StatusCode::NOT_FOUND, "404 page not found\n"));
         }
         let collection = place.name.is_none();
         let whole = !kind.namespaced || place.namespace.is_some();
@@ -141,6 +144,9 @@ impl Call<'_> {
         match *self.request.method() {
             Method::GET if collection && on.query.flag("watch") => self.watch(&on, cut),
             Method::GET => self.read(&on),
+            Method::HEAD if kind.custom => self.read(&on),
+            // The name in the path of a creation isn't looked at.
+            Method::POST if kind.custom && whole && on.subresource.is_none() => self.create(&on),
             Method::POST if collection && whole => self.create(&on),
             Method::PUT if !collection => self.update(&on),
             Method::PATCH if !collection => self.patch(&on),
@@ -150,6 +156,38 @@ impl Call<'_> {
             _ if kind.custom => Err(Status::not_supported(&on.resource, self.action())),
             _ => Err(Status::method_not_allowed()),
         }
+    }
+
+    /// Refuses what a real server's router of built-in kinds refuses before a handler sees the request: by the path,
+    /// then the method, then the type of a patch, then the forms that the client takes.
+    fn route(
+        &self,
+        kind: &Kind,
+        place: &Place,
+        subresource: Option<Subresource>,
+        accept: &Accept,
+    ) -> Result<(), Status> {
+        if kind.namespaced && place.namespace.is_none() && place.name.is_some() {
+            return Err(Status::no_such_resource());
+        }
+        let collection = place.name.is_none();
+        let whole = !kind.namespaced || place.namespace.is_some();
+        let routed = match *self.request.method() {
+            Method::GET => subresource != Some(Subresource::Finalize),
+            Method::POST => collection && whole,
+            Method::PUT => !collection,
+            Method::PATCH => !collection && subresource != Some(Subresource::Finalize),
+            Method::DELETE if collection => whole && kind.resource != NAMESPACES,
+            Method::DELETE => subresource.is_none(),
+            _ => false,
+        };
+        if !routed {
+            return Err(Status::method_not_allowed());
+        }
+        if *self.request.method() == Method::PATCH {
+            negotiate::check_patch_type(self.request.headers(), kind)?;
+        }
+        accept.check_router(*self.request.method() == Method::GET && collection)
     }
 
     /// Returns the verb that a method stands for; others stand for none.
@@ -174,7 +212,7 @@ impl Call<'_> {
         let object = self.server.get(&on.resource, on.place.namespace(), name)?;
         match &on.version.scale {
             Some(paths) if on.subresource == Some(Subresource::Scale) => {
-                on.answer().plain(StatusCode::OK, &scale::of(&object, paths))
+                on.answer().scale(&scale::of(&object, paths))
             }
             _ => on.answer().object(StatusCode::OK, &object),
         }
@@ -182,20 +220,21 @@ impl Call<'_> {
 
     fn create(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
         on.check_accept()?;
-        let mut options = on
-            .query
-            .write_options("CreateOptions", self.manager(), &self.user)?;
+        negotiate::check_body_type(self.request.headers())?;
+        let mut options = on.query.write_options(Verb::Create, self.manager(), &self.user)?;
         let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
         options.duplicates = body.duplicates;
         let body = body.object;
-        on.written(&self.server.create_at(on.target(), body, &options)?)
+        let target = Target {
+            name: "",
+            ..on.target()
+        };
+        on.written(&self.server.create_at(target, body, &options)?)
     }
 
     fn update(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
         on.check_accept()?;
-        let mut options = on
-            .query
-            .write_options("UpdateOptions", self.manager(), &self.user)?;
+        let mut options = on.query.write_options(Verb::Update, self.manager(), &self.user)?;
         let body = negotiate::body(self.request.headers(), self.request.body(), on.kind)?;
         options.duplicates = body.duplicates;
         let body = body.object;
@@ -205,10 +244,14 @@ impl Call<'_> {
     fn patch(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
         negotiate::check_patch_type(self.request.headers(), on.kind)?;
         on.check_accept()?;
-        let mut options = on
-            .query
-            .write_options("PatchOptions", self.manager(), &self.user)?;
-        let patch = match negotiate::patch(self.request.headers(), self.request.body(), on.kind) {
+        let verb = if negotiate::is_apply(self.request.headers()) {
+            Verb::Apply
+        } else {
+            Verb::Patch
+        };
+        let mut options = on.query.write_options(verb, self.manager(), &self.user)?;
+        let lenient = options.field_validation == FieldValidation::Ignore;
+        let patch = match negotiate::patch(self.request.headers(), self.request.body(), on.kind, lenient) {
             Ok((patch, duplicates)) => {
                 options.duplicates = duplicates;
                 patch
@@ -216,21 +259,17 @@ impl Call<'_> {
             // A patch is read once there is something to patch.
             Err(status) => {
                 let name = on.place.name.as_deref().unwrap_or_default();
-                if !negotiate::is_apply(self.request.headers()) {
+                if verb != Verb::Apply {
                     self.server.get(&on.resource, on.place.namespace(), name)?;
                 }
                 return Err(status);
             }
         };
-        if matches!(patch, Patch::Apply(_)) && on.query.get("fieldManager").is_none() {
-            options.manager.clear();
-        }
         on.written(&self.server.patch_at(on.target(), &patch, &options)?)
     }
 
     fn delete(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
-        on.check_accept()?;
-        let options = on.query.delete_options(self.request.body(), &self.user)?;
+        let options = self.delete_options(on)?;
         let name = on.place.name.as_deref().unwrap_or_default();
         let deleted = self
             .server
@@ -243,8 +282,16 @@ impl Call<'_> {
         response.map(|response| respond::with_warnings(response, &deleted.warnings))
     }
 
+    fn delete_options(&self, on: &On<'_>) -> Result<DeleteOptions, Status> {
+        on.check_accept()?;
+        if !self.request.body().is_empty() {
+            negotiate::check_body_type(self.request.headers())?;
+        }
+        on.query.delete_options(self.request.body(), &self.user)
+    }
+
     fn delete_collection(&self, on: &On<'_>) -> Result<Response<Body>, Status> {
-        let options = on.query.delete_options(self.request.body(), &self.user)?;
+        let options = self.delete_options(on)?;
         let selected = on.query.list_options()?;
         let list = self
             .server
@@ -304,15 +351,7 @@ struct On<'a> {
 impl On<'_> {
     /// Refuses a client that takes no form in which this could be answered.
     fn check_accept(&self) -> Result<(), Status> {
-        self.accept
-            .choose(&[
-                Form::Json,
-                Form::Yaml,
-                Form::Table,
-                Form::Partial,
-                Form::PartialList,
-            ])
-            .map(drop)
+        self.accept.choose(respond::FORMS).map(drop)
     }
 
     fn answer(&self) -> Answer<'_> {
@@ -337,7 +376,7 @@ impl On<'_> {
 
     fn written(&self, written: &Written) -> Result<Response<Body>, Status> {
         if self.subresource == Some(Subresource::Scale) {
-            return self.answer().plain(StatusCode::OK, &written.object);
+            return self.answer().scale(&written.object);
         }
         self.answer().written(written)
     }

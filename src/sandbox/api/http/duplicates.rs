@@ -6,8 +6,10 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Returns the paths of fields that stand twice, such as `spec.ports[0].name`, in the order of the text.
-pub(super) fn duplicates(json: &[u8]) -> Vec<String> {
+use super::super::Duplicate;
+
+/// Returns the fields that stand twice, in the order of the text.
+pub(super) fn duplicates(json: &[u8]) -> Vec<Duplicate> {
     let mut found = Vec::new();
     let mut parser = serde_json::Deserializer::from_slice(json);
     let walk = Walk {
@@ -23,7 +25,7 @@ pub(super) fn duplicates(json: &[u8]) -> Vec<String> {
 
 struct Walk<'a> {
     path: String,
-    found: &'a mut Vec<String>,
+    found: &'a mut Vec<Duplicate>,
 }
 
 impl<'de> DeserializeSeed<'de> for Walk<'_> {
@@ -49,12 +51,13 @@ impl<'de> Visitor<'de> for Walk<'_> {
             } else {
                 format!("{}.{name}", self.path)
             };
-            if seen.insert(name) {
+            if seen.contains(&name) {
+                self.found.push(Duplicate { path, name });
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                seen.insert(name);
                 let found = &mut *self.found;
                 map.next_value_seed(Walk { path, found })?;
-            } else {
-                self.found.push(path);
-                map.next_value::<IgnoredAny>()?;
             }
         }
         Ok(())
@@ -105,7 +108,10 @@ mod tests {
     #[test]
     fn a_field_that_stands_twice_is_told_with_its_path() {
         let json = br#"{"a": 1, "b": {"c": [1, {"d": null, "d": true}]}, "a": "x", "e": 1.5, "a": 3}"#;
-        assert_eq!(duplicates(json), ["b.c[1].d", "a", "a"]);
-        assert_eq!(duplicates(br#"{"a": 1, "a"#), Vec::<String>::new());
+        let found = duplicates(json);
+        let paths: Vec<&str> = found.iter().map(|found| found.path.as_str()).collect();
+        assert_eq!(paths, ["b.c[1].d", "a", "a"]);
+        assert_eq!(found[0].name, "d");
+        assert_eq!(duplicates(br#"{"a": 1, "a"#), []);
     }
 }

@@ -1,11 +1,11 @@
 //! Content types: what a client sends, and in which forms it takes an answer.
 
 use http::{HeaderMap, header};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::super::registry::Kind;
 use super::super::status::{Details, Reason, Status};
-use super::super::{Patch, metadata};
+use super::super::{Duplicate, Patch, metadata};
 use super::duplicates::duplicates;
 
 /// The form of an answer.
@@ -156,15 +156,24 @@ fn before(text: &str, end: char) -> &str {
 pub(super) struct Sent {
     pub object: Value,
     /// The fields that stood there twice.
-    pub duplicates: Vec<String>,
+    pub duplicates: Vec<Duplicate>,
+}
+
+/// Refuses a body in a form that isn't read.
+pub(super) fn check_body_type(headers: &HeaderMap) -> Result<(), Status> {
+    match media_type(headers) {
+        "" | "application/json" | "application/yaml" => Ok(()),
+        _ => Err(unsupported(WRITTEN)),
+    }
 }
 
 /// Reads the object that a client sends.
 pub(super) fn body(headers: &HeaderMap, body: &[u8], kind: &Kind) -> Result<Sent, Status> {
-    let object = match media_type(headers) {
-        "" | "application/json" => serde_json::from_slice(body).map_err(|error| unreadable(kind, &error))?,
-        "application/yaml" => yaml(body).map_err(|error| unreadable(kind, &error))?,
-        _ => return Err(unsupported(WRITTEN)),
+    check_body_type(headers)?;
+    let object = if media_type(headers) == "application/yaml" {
+        yaml(body).map_err(|error| unreadable(kind, &error))?
+    } else {
+        serde_json::from_slice(body).map_err(|error| unreadable(kind, &error))?
     };
     Ok(Sent {
         object: object_only(object, kind)?,
@@ -194,20 +203,35 @@ pub(super) fn is_apply(headers: &HeaderMap) -> bool {
     media_type(headers) == "application/apply-patch+yaml"
 }
 
-/// Reads the patch that a client sends, and tells which fields stand in it twice.
-pub(super) fn patch(headers: &HeaderMap, body: &[u8], kind: &Kind) -> Result<(Patch, Vec<String>), Status> {
+/// Reads the patch that a client sends, and tells which fields stand in it twice; `lenient` says that nobody asked for
+/// unknown fields, so that a real server reads it later and refuses it in other words.
+pub(super) fn patch(
+    headers: &HeaderMap,
+    body: &[u8],
+    kind: &Kind,
+    lenient: bool,
+) -> Result<(Patch, Vec<Duplicate>), Status> {
     check_patch_type(headers, kind)?;
-    let undecodable =
-        |error: &dyn std::fmt::Display| Status::bad_request(format!("error decoding patch: {error}"));
+    let undecodable = |error: &dyn std::fmt::Display| {
+        Status::bad_request(match media_type(headers) {
+            "application/merge-patch+json" if lenient => "Invalid JSON Patch".to_owned(),
+            "application/json-patch+json" if lenient => error.to_string(),
+            _ => format!("error decoding patch: {error}"),
+        })
+    };
     let json = || serde_json::from_slice(body).map_err(|error| undecodable(&error));
     let patch = match media_type(headers) {
         "application/json-patch+json" => Patch::Json(json()?),
         "application/merge-patch+json" => Patch::Merge(json()?),
         "application/strategic-merge-patch+json" => Patch::Strategic(json()?),
         _ => {
-            let configuration =
-                yaml(body).map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
-            Patch::Apply(configuration)
+            let refused =
+                |error: &dyn std::fmt::Display| Status::bad_request(format!("error decoding YAML: {error}"));
+            match yaml(body).map_err(|error| refused(&error))? {
+                Value::Null => Patch::Apply(Value::Object(Map::new())),
+                configuration @ Value::Object(_) => Patch::Apply(configuration),
+                _ => return Err(refused(&"it is not a map")),
+            }
         }
     };
     Ok((patch, duplicates(body)))

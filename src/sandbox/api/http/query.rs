@@ -11,6 +11,26 @@ use super::super::status::{Cause, Reason, Status};
 use super::super::table::Include;
 use super::super::{DeleteOptions, FieldValidation, ListOptions, Propagation, VersionMatch, WriteOptions};
 
+/// How an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Create,
+    Update,
+    Patch,
+    Apply,
+}
+
+impl Verb {
+    /// Returns the kind of the parameters.
+    const fn options(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
 /// The parameters of a request.
 #[derive(Debug, Default)]
 pub(super) struct Query {
@@ -40,14 +60,11 @@ impl Query {
     pub(super) fn include_object(&self) -> Result<Include, Status> {
         let said = self.get("includeObject");
         Include::parse(said).ok_or_else(|| {
-            let message = format!(
-                "Unsupported value: \"{}\": supported values: \"None\", \"Metadata\", \"Object\"",
+            Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {:?}: must be 'Metadata', \
+                 'Object', 'None', or empty",
                 said.unwrap_or_default()
-            );
-            invalid(
-                "TableOptions",
-                Cause::new("FieldValueNotSupported", message, "includeObject"),
-            )
+            ))
         })
     }
 
@@ -143,28 +160,41 @@ impl Query {
 
     pub(super) fn write_options(
         &self,
-        kind: &str,
+        verb: Verb,
         manager: &str,
         user: &str,
     ) -> Result<WriteOptions, Status> {
+        let mut causes = Vec::new();
+        match verb {
+            Verb::Apply if self.get("fieldManager").is_none() => {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+            }
+            Verb::Patch if self.get("force").is_some() => {
+                causes.push(Cause::forbidden(
+                    "force",
+                    "may not be specified for non-apply patch",
+                ));
+            }
+            _ => {}
+        }
+        causes.extend(self.check_dry_run());
         let field_validation = match self.get("fieldValidation") {
             Some("Strict") => FieldValidation::Strict,
             None | Some("Warn") => FieldValidation::Warn,
             Some("Ignore") => FieldValidation::Ignore,
             Some(other) => {
-                let message = format!(
-                    "Unsupported value: \"{other}\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
-                );
-                return Err(invalid(
-                    kind,
-                    Cause::new("FieldValueNotSupported", message, "fieldValidation"),
-                ));
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                causes.push(unsupported("fieldValidation", other, &supported));
+                FieldValidation::Warn
             }
         };
+        if !causes.is_empty() {
+            return Err(Status::invalid("meta.k8s.io", verb.options(), "", causes));
+        }
         Ok(WriteOptions {
             manager: self.get("fieldManager").unwrap_or(manager).to_owned(),
             user: user.to_owned(),
-            dry_run: self.dry_run(kind)?,
+            dry_run: self.get("dryRun").is_some(),
             force: self.flag("force"),
             field_validation,
             duplicates: Vec::new(),
@@ -248,7 +278,7 @@ impl Query {
         }
         Ok(DeleteOptions {
             user: user.to_owned(),
-            dry_run: !dry.is_empty() || self.dry_run("DeleteOptions")?,
+            dry_run: !dry.is_empty(),
             propagation,
             uid: text(&told["preconditions"]["uid"]),
             resource_version: text(&told["preconditions"]["resourceVersion"]),
@@ -256,18 +286,10 @@ impl Query {
         })
     }
 
-    fn dry_run(&self, kind: &str) -> Result<bool, Status> {
-        match self.get("dryRun") {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => {
-                let message = format!("Unsupported value: [\"{other}\"]: supported values: \"All\"");
-                Err(invalid(
-                    kind,
-                    Cause::new("FieldValueNotSupported", message, "dryRun"),
-                ))
-            }
-        }
+    fn check_dry_run(&self) -> Option<Cause> {
+        let said = self.get("dryRun").filter(|said| *said != "All")?;
+        let message = format!("Unsupported value: [\"{said}\"]: supported values: \"All\"");
+        Some(Cause::new("FieldValueNotSupported", message, "dryRun"))
     }
 
     fn number(&self, name: &str) -> Result<Option<i64>, Status> {
@@ -302,8 +324,4 @@ fn refuse(causes: Vec<Cause>) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::invalid("meta.k8s.io", "ListOptions", "", causes))
-}
-
-fn invalid(kind: &str, cause: Cause) -> Status {
-    Status::invalid("meta.k8s.io", kind, "", vec![cause])
 }

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use tower::BoxError;
 
 use super::super::registry::{self, Kind, Version};
-use super::super::status::Status;
-use super::super::table::{partial, table};
+use super::super::status::{Reason, Status};
+use super::super::table::{partial, scale_columns, table};
 use super::super::write::Written;
 use super::super::{Clock, Event, EventKind, List, Object};
 use super::negotiate::{Accept, Form};
@@ -20,6 +20,15 @@ use super::query::Query;
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// The forms of objects and lists.
+pub(super) const FORMS: &[Form] = &[
+    Form::Json,
+    Form::Yaml,
+    Form::Table,
+    Form::Partial,
+    Form::PartialList,
+];
 
 /// How to answer one request.
 pub(super) struct Answer<'a> {
@@ -44,16 +53,10 @@ pub(super) fn with_warnings(mut response: Response<Body>, warnings: &[String]) -
 impl Answer<'_> {
     pub(super) fn object(&self, code: StatusCode, object: &Object) -> Result<Response<Body>, Status> {
         let object = registry::convert(self.kind, object, &self.version.name);
-        match self.accept.choose(&[
-            Form::Json,
-            Form::Yaml,
-            Form::Table,
-            Form::Partial,
-            Form::PartialList,
-        ])? {
-            Form::Table => {
-                let revision = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
-                encode(code, Form::Json, &self.table(&[&object], map(revision))?)
+        match self.accept.choose(FORMS)? {
+            Form::Table => encode(code, Form::Json, &self.table(&[&object], revision_of(&object))?),
+            Form::PartialList if self.kind.custom => {
+                Err(Status::new(500, Reason::Unknown, "content is not a list"))
             }
             Form::PartialList => Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
@@ -64,11 +67,30 @@ impl Answer<'_> {
         }
     }
 
+    /// Answers with the scale of an object.
+    pub(super) fn scale(&self, scale: &Value) -> Result<Response<Body>, Status> {
+        let code = StatusCode::OK;
+        match self.accept.choose(FORMS)? {
+            Form::Table => {
+                let (include, now) = (self.query.include_object()?, (self.clock)());
+                let columns = scale_columns(self.kind.custom);
+                let table = table(&columns, true, &[scale], revision_of(scale), include, now);
+                encode(code, Form::Json, &table)
+            }
+            Form::PartialList => {
+                let package = if self.kind.custom { "v1" } else { "autoscaling" };
+                Err(Status::not_acceptable(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.Scale)"
+                )))
+            }
+            Form::Partial => encode(code, Form::Json, &partial(scale)),
+            form => encode(code, form, scale),
+        }
+    }
+
     /// Answers with something that isn't of the kind asked for.
     pub(super) fn plain(&self, code: StatusCode, value: &Value) -> Result<Response<Body>, Status> {
-        let form = self
-            .accept
-            .choose(&[Form::Json, Form::Yaml, Form::Table, Form::Partial])?;
+        let form = self.accept.choose(FORMS)?;
         encode(code, if form == Form::Yaml { form } else { Form::Json }, value)
     }
 
@@ -83,13 +105,7 @@ impl Answer<'_> {
     }
 
     pub(super) fn list(&self, list: &List) -> Result<Response<Body>, Status> {
-        let form = self.accept.choose(&[
-            Form::Json,
-            Form::Yaml,
-            Form::Table,
-            Form::Partial,
-            Form::PartialList,
-        ])?;
+        let form = self.accept.choose(FORMS)?;
         if form == Form::Partial {
             return Err(Status::not_acceptable(format!(
                 "you requested PartialObjectMetadata, but the requested object is a list ({})",
@@ -194,13 +210,12 @@ impl Answer<'_> {
                 (_, Form::Json) => registry::convert(&kind, &event.object, &version),
                 (_, Form::Table) => {
                     let object = registry::convert(&kind, &event.object, &version);
-                    let revision = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
                     let first = std::mem::take(&mut headings);
                     Arc::new(table(
                         &columns,
                         first,
                         &[&object],
-                        map(revision),
+                        revision_of(&object),
                         include,
                         clock(),
                     ))
@@ -260,11 +275,11 @@ fn respond(code: StatusCode, content_type: HeaderValue, body: Bytes) -> Response
     response
 }
 
-fn map(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
+/// Returns the metadata of a table of one object.
+fn revision_of(object: &Value) -> Map<String, Value> {
+    let revision = object["metadata"].get("resourceVersion");
+    let revision = revision.map(|revision| ("resourceVersion".to_owned(), revision.clone()));
+    revision.into_iter().collect()
 }
 
 /// A list, written without copying its items.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::builtin::canonical;
 use super::{Child, JsonType, Schema};
 
 impl Schema {
@@ -24,12 +25,28 @@ impl Schema {
             let go = if place.is_empty() { "value " } else { &place };
             return Some(format!(
                 "json: cannot unmarshal {} into Go {go}of type {}",
-                json_name(value),
+                self.json_name(value),
                 self.go_type()
             ));
         }
         let owner = self.type_name.as_deref().unwrap_or(owner);
         match value {
+            _ if self.is_quantity() => {
+                let refusal = "quantities must match the regular expression \
+                               '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+                let is_amount = match value {
+                    Value::String(text) => canonical(text).is_some(),
+                    other => other.is_number(),
+                };
+                (!is_amount).then(|| refusal.to_owned())
+            }
+            Value::Array(items) if self.is_bytes() => {
+                let odd = items.iter().find(|item| !item.is_u64())?;
+                Some(format!(
+                    "json: cannot unmarshal {} into Go struct field {owner}.{path} of type uint8",
+                    json_name(odd)
+                ))
+            }
             Value::String(text) if self.is_bytes() => {
                 let decodes = openssl::base64::decode_block(text).is_ok();
                 (!decodes).then(|| "illegal base64 data at input byte 0".to_owned())
@@ -60,12 +77,17 @@ impl Schema {
     }
 
     fn accepts(&self, value: &Value) -> bool {
+        if self.is_quantity() || (self.is_bytes() && value.is_array()) {
+            return true;
+        }
         if self.int_or_string {
             return value.is_string() || value.is_i64() || value.is_u64();
         }
         match self.kind {
-            Some(JsonType::String) if self.is_quantity() => value.is_string() || value.is_number(),
             Some(JsonType::String) => value.is_string(),
+            Some(JsonType::Integer) if self.checks.format.as_deref() == Some("int32") => {
+                value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
+            }
             Some(JsonType::Integer) => value.is_i64() || value.is_u64(),
             Some(JsonType::Number) => value.is_number(),
             Some(JsonType::Boolean) => value.is_boolean(),
@@ -75,7 +97,15 @@ impl Schema {
         }
     }
 
-    fn is_bytes(&self) -> bool {
+    /// Names a value that doesn't fit; a number that should be another is shown.
+    fn json_name(&self, value: &Value) -> String {
+        match (self.kind, value) {
+            (Some(JsonType::Integer), Value::Number(number)) => format!("number {number}"),
+            _ => json_name(value).to_owned(),
+        }
+    }
+
+    pub(super) fn is_bytes(&self) -> bool {
         self.checks.format.as_deref() == Some("byte")
     }
 

@@ -20,6 +20,23 @@ impl Schema {
         errors
     }
 
+    /// Validates the status of an object, which is checked by itself: messages don't name where it stands.
+    pub fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        let (before, after) = (old.and_then(|old| old.get("status")), object.get("status"));
+        if let (Some(status), Some(schema)) = (after, self.child("status").schema()) {
+            errors = schema.outcome(status, before, "").errors;
+        }
+        for error in &mut errors {
+            error.field = match error.field.as_str() {
+                "<nil>" | "" => "status".to_owned(),
+                field => format!("status.{field}"),
+            };
+        }
+        self.check_unique_items(object, old, "", &mut errors);
+        errors
+    }
+
     /// Runs the rules of a schema on an object that is valid otherwise.
     pub fn check_rules(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -88,14 +105,25 @@ impl Schema {
 
     fn check_values(&self, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
         let mut errors = self.outcome(value, old, path).errors;
+        self.check_unique_items(value, old, path, &mut errors);
+        errors
+    }
+
+    /// Checks for what repeats where nothing did before.
+    fn check_unique_items(
+        &self,
+        value: &Value,
+        old: Option<&Value>,
+        path: &str,
+        errors: &mut Vec<FieldError>,
+    ) {
         let mut repeated = Vec::new();
         if let Some(old) = old {
             self.unique_items(old, path, &mut repeated);
         }
         if repeated.is_empty() {
-            self.unique_items(value, path, &mut errors);
+            self.unique_items(value, path, errors);
         }
-        errors
     }
 
     fn outcome(&self, value: &Value, old: Option<&Value>, path: &str) -> Outcome {

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Additional, Child, Schema};
+use super::super::builtin::canonical;
+use super::{Additional, Child, JsonType, Schema};
 
 impl Schema {
     /// Fills in defaults, also where a null stands that the schema doesn't allow.
@@ -73,38 +74,110 @@ impl Schema {
         }
     }
 
-    /// Drops maps and lists that are empty, as the encoder of Go types does with all but required ones.
-    pub fn drop_empty(&self, value: &mut Value) {
+    /// Puts empty text where a map or a list of texts has a null, or of bytes a list without any, as a decoder of Go
+    /// types does.
+    pub fn zero_nulls(&self, value: &mut Value) {
+        let zero = |schema: Option<&Self>, value: &mut Value| {
+            let Some(schema) = schema else { return };
+            let nothing = value.is_null() || (schema.is_bytes() && value.is_array());
+            if nothing && schema.kind == Some(JsonType::String) {
+                *value = json!("");
+            }
+            schema.zero_nulls(value);
+        };
         match value {
             Value::Object(fields) => {
-                fields.retain(|name, value| {
-                    let Some(schema) = self.properties.get(name) else {
-                        return true;
-                    };
-                    if schema.omit_zero
-                        && (value == &json!(0) || value == &json!("") || value == &json!(false))
-                    {
-                        return false;
+                for (name, value) in fields {
+                    match self.child(name) {
+                        Child::Declared(schema) => schema.zero_nulls(value),
+                        child => zero(child.schema(), value),
                     }
-                    let required = self.checks.required.contains(name);
-                    let is_map =
-                        schema.properties.is_empty() && matches!(schema.additional, Additional::Of(_));
-                    match value {
-                        Value::Object(fields) => !(is_map && fields.is_empty()),
-                        Value::Array(items) => required || !items.is_empty(),
-                        _ => true,
-                    }
-                });
+                }
+            }
+            Value::Array(items) => items
+                .iter_mut()
+                .for_each(|item| zero(self.items.as_deref(), item)),
+            _ => {}
+        }
+    }
+
+    /// Writes amounts in their canonical form.
+    pub fn canonical_quantities(&self, value: &mut Value) {
+        if self.is_quantity() {
+            let text = match &*value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            if let Some(canonical) = canonical(&text) {
+                *value = canonical.into();
+            }
+            return;
+        }
+        match value {
+            Value::Object(fields) => {
                 for (name, value) in fields {
                     if let Some(schema) = self.child(name).schema() {
-                        schema.drop_empty(value);
+                        schema.canonical_quantities(value);
                     }
                 }
             }
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for item in items {
-                    schema.drop_empty(item);
+                    schema.canonical_quantities(item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops zeros that a Go type doesn't tell from nothing.
+    pub fn drop_zeros(&self, value: &mut Value) {
+        let is_zero = |value: &Value| value == &json!(0) || value == &json!("") || value == &json!(false);
+        self.drop_fields(value, &|_, schema, _, value| schema.omit_zero && is_zero(value));
+    }
+
+    /// Drops maps and lists that are empty, as the encoder of Go types does with all but required ones.
+    pub fn drop_empty(&self, value: &mut Value) {
+        self.drop_fields(value, &|parent, schema, name, value| match value {
+            Value::Object(fields) => {
+                let is_map = schema.properties.is_empty() && matches!(schema.additional, Additional::Of(_));
+                is_map && fields.is_empty()
+            }
+            Value::Array(items) => items.is_empty() && !parent.checks.required.contains(name),
+            _ => false,
+        });
+    }
+
+    /// Drops maps of texts that are empty.
+    pub fn drop_empty_texts(&self, value: &mut Value) {
+        self.drop_fields(value, &|_, schema, _, value| {
+            let Additional::Of(element) = &schema.additional else {
+                return false;
+            };
+            let texts = element.kind == Some(JsonType::String) && !element.is_bytes();
+            texts && value.as_object().is_some_and(Map::is_empty)
+        });
+    }
+
+    /// Drops properties by their parent's schema, their own, their name and their value.
+    fn drop_fields(&self, value: &mut Value, drop: &impl Fn(&Self, &Self, &String, &Value) -> bool) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, value| {
+                    let schema = self.properties.get(name);
+                    !schema.is_some_and(|schema| drop(self, schema, name, value))
+                });
+                for (name, value) in fields {
+                    if let Some(schema) = self.child(name).schema() {
+                        schema.drop_fields(value, drop);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.drop_fields(item, drop);
                 }
             }
             _ => {}
@@ -161,6 +234,18 @@ impl Schema {
             }
             _ => {}
         }
+    }
+}
+
+/// Returns whether a whole number is written with a fraction somewhere.
+pub fn has_fractions_of_nothing(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number
+            .as_f64()
+            .is_some_and(|float| number.is_f64() && float.fract() == 0.0),
+        Value::Object(fields) => fields.values().any(has_fractions_of_nothing),
+        Value::Array(items) => items.iter().any(has_fractions_of_nothing),
+        _ => false,
     }
 }
 
