@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::run::Pair;
-use super::step::{self, APPLY, Body, JSON, MERGE, PARTIAL_LIST, Step, TABLE};
+use super::step::{self, APPLY, JSON, MERGE, PARTIAL_LIST, Step, TABLE};
 
 const MAPS: &str = "/api/v1/namespaces/${ns}/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/${ns}/secrets";
@@ -148,14 +148,7 @@ async fn parts_that_go_always_writes_have_no_owner() {
 #[tokio::test]
 async fn the_resource_version_0_is_none() {
     let change = json!({"metadata": {"resourceVersion": "0"}});
-    let put = |path: &str, object: &str| Step {
-        content_type: Some(JSON),
-        body: Body::Seen {
-            object: object.to_owned(),
-            change: change.clone(),
-        },
-        ..Step::new("PUT", path)
-    };
+    let put = |path: &str, object: &str| Step::put_seen(path, object, change.clone());
     let steps = [
         Step::post(MAPS, map(&json!({"name": "a"}))),
         put(&format!("{MAPS}/a"), "configmaps/a"),

@@ -20,6 +20,10 @@ pub struct Kind {
     pub built_in: bool,
     /// How often sequences are about it.
     pub weight: usize,
+    /// One object in so many is broken.
+    pub mistakes: usize,
+    /// Where nothing is broken at random: the sandbox doesn't know all the rules for what stands there.
+    pub closed: &'static [&'static str],
     /// Everything of an object but type and metadata; valid most of the time.
     pub body: fn(&Dice) -> Map<String, Value>,
     pub status_body: fn(&Dice) -> Value,
@@ -48,23 +52,12 @@ const fn built_in(
         status: false,
         built_in: true,
         weight: 4,
+        mistakes: 10,
+        closed: &[],
         body,
         status_body: NO_STATUS,
         minimal: NOTHING,
         fields: &["metadata.name", "metadata.namespace", "spec.foo"],
-    }
-}
-
-const fn custom(
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    body: fn(&Dice) -> Map<String, Value>,
-) -> Kind {
-    Kind {
-        built_in: false,
-        ..built_in(group, version, kind, plural, body)
     }
 }
 
@@ -77,6 +70,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         status: true,
         weight: 5,
+        closed: &["/spec/template", "/spec/selector", "/spec/strategy", "/status"],
         status_body: values::deployment_status,
         minimal: values::smallest_deployment,
         ..built_in("apps", "v1", "Deployment", "deployments", values::deployment)
@@ -95,62 +89,72 @@ pub const KINDS: &[Kind] = &[
         status_body: values::gadget_status,
         minimal: values::smallest_gadget,
         fields: &["metadata.name", "spec.mode", "spec.size", "spec.note"],
-        ..custom("diff.example.dev", "v1", "Gadget", "gadgets", values::gadget)
+        ..built_in("diff.example.dev", "v1", "Gadget", "gadgets", values::gadget).custom()
     },
     Kind {
         weight: 2,
         minimal: values::smallest_gadget,
-        ..custom("diff.example.dev", "v1beta1", "Gadget", "gadgets", values::gadget)
+        ..built_in("diff.example.dev", "v1beta1", "Gadget", "gadgets", values::gadget).custom()
     },
     Kind {
         weight: 2,
         fields: &["metadata.name"],
-        ..custom("diff.example.dev", "v1", "Plain", "plains", values::plain)
+        ..built_in("diff.example.dev", "v1", "Plain", "plains", values::plain).custom()
     },
     Kind {
         weight: 3,
         minimal: values::smallest_override_policy,
-        ..custom(
+        ..built_in(
             "policy.karmada.io",
             "v1alpha1",
             "OverridePolicy",
             "overridepolicies",
             values::override_policy,
         )
+        .custom()
     },
     Kind {
         weight: 3,
         minimal: values::smallest_propagation_policy,
-        ..custom(
+        ..built_in(
             "policy.karmada.io",
             "v1alpha1",
             "PropagationPolicy",
             "propagationpolicies",
             values::propagation_policy,
         )
+        .custom()
     },
     Kind {
         status: true,
         weight: 3,
         status_body: values::migration_status,
         minimal: values::smallest_migration,
-        ..custom(
+        ..built_in(
             "cutover.dev",
             "v1alpha1",
             "Migration",
             "migrations",
             values::migration,
         )
+        .custom()
     },
     Kind {
         namespaced: false,
         weight: 1,
         minimal: values::smallest_claim,
-        ..custom("cutover.dev", "v1alpha1", "Claim", "claims", values::claim)
+        ..built_in("cutover.dev", "v1alpha1", "Claim", "claims", values::claim).custom()
     },
 ];
 
 impl Kind {
+    const fn custom(self) -> Self {
+        Self {
+            built_in: false,
+            ..self
+        }
+    }
+
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()

@@ -75,7 +75,10 @@ impl Names<'_> {
                             self.rename(value);
                             sort_managers(value);
                         }
-                        "cells" => ages(value),
+                        "cells" => {
+                            self.rename(value);
+                            ages(value);
+                        }
                         name if TIMES.contains(&name) && value.is_string() => *value = json!("${time}"),
                         _ => self.rename(value),
                     }

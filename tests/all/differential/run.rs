@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cutover::sandbox::api::{ApiServer, Options};
+use cutover::sandbox::api::{ApiServer, Options, clock_from};
 use futures::{StreamExt, TryStreamExt};
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use kube::client::Body as ClientBody;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -57,7 +58,11 @@ impl Pair {
         // Once for the process: its tests share the real server.
         static INSTALLED: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
         let shared = real::shared(test).await?;
-        let sandbox = ApiServer::new(Options::new("sandbox", 1));
+        // The age of what objects say of a time is counted from now on both.
+        let sandbox = ApiServer::new(Options {
+            clock: clock_from(Timestamp::now()),
+            ..Options::new("sandbox", 1)
+        });
         for definition in real::definitions().iter().chain(&kinds::definitions()) {
             sandbox.install(definition).unwrap();
         }
@@ -168,7 +173,18 @@ impl<'a> Side<'a> {
         let response = timeout(PATIENCE, self.client.send(self.request(step))).await;
         let response = match response {
             Ok(Ok(response)) => response,
-            broken => panic!("{step}: {broken:?}"),
+            // A real server breaks connections over which it panics.
+            Ok(Err(broken)) => {
+                let body = json!({"broken": broken.to_string()});
+                return (
+                    Answer {
+                        body,
+                        ..Answer::default()
+                    },
+                    None,
+                );
+            }
+            Err(late) => panic!("{step}: {late}"),
         };
         let mut answer = Answer {
             code: response.status().as_u16(),
@@ -249,7 +265,12 @@ impl Seen {
     fn learn(&mut self, path: &str, namespace: &str, body: &Value) {
         let plural = kinds::plural_of(path);
         if let Some(items) = body["items"].as_array() {
-            self.list = text(&body["metadata"]["resourceVersion"]);
+            let revision = |text: &str| text.parse::<u64>().unwrap_or_default();
+            let listed = text(&body["metadata"]["resourceVersion"]);
+            // A real server has no events from before it served a kind.
+            if revision(&listed) >= revision(&self.begin) {
+                self.list = listed;
+            }
             self.token = text(&body["metadata"]["continue"]);
             for item in items {
                 self.learn_object(plural, namespace, item);
@@ -265,7 +286,9 @@ impl Seen {
             text(&object["metadata"]["name"]).replace(namespace, "")
         );
         let version = text(&object["metadata"]["resourceVersion"]);
-        self.first.entry(key.clone()).or_insert(version);
+        if !version.is_empty() {
+            self.first.entry(key.clone()).or_insert(version);
+        }
         if object["kind"] != "Scale" && object["kind"] != "PartialObjectMetadata" {
             self.objects.insert(key, object.clone());
         }
@@ -279,7 +302,9 @@ impl Seen {
         };
         let found = match name.split_once(':').unwrap_or((name, "")) {
             ("ns", _) => Some(namespace.to_owned()),
-            ("rv", key) => of(key, "resourceVersion").or_else(|| Some(self.begin.clone())),
+            ("rv", key) => of(key, "resourceVersion")
+                .filter(|version| !version.is_empty())
+                .or_else(|| Some(self.begin.clone())),
             ("rv1", key) => self.first.get(key).or(Some(&self.begin)).cloned(),
             ("uid", key) => of(key, "uid"),
             ("list", _) => Some(self.list.clone()),

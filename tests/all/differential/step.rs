@@ -63,6 +63,19 @@ impl Step {
         Self::new("PUT", path).json(JSON, body)
     }
 
+    /// Replaces an object by what was seen of it last, with a change.
+    pub fn put_seen(path: impl Into<String>, object: impl Into<String>, change: Value) -> Self {
+        let body = Body::Seen {
+            object: object.into(),
+            change,
+        };
+        Self {
+            content_type: Some(JSON),
+            body,
+            ..Self::new("PUT", path)
+        }
+    }
+
     pub fn patch(path: impl Into<String>, content_type: &'static str, body: Value) -> Self {
         Self::new("PATCH", path).json(content_type, body)
     }

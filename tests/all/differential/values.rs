@@ -129,11 +129,14 @@ pub fn metadata(rng: &Dice, name: &str) -> Map<String, Value> {
 }
 
 /// Breaks an object somewhere: a value of another type, a field that is not known, one that is missing.
-pub fn corrupt(rng: &Dice, value: &mut Value) {
+pub fn corrupt(rng: &Dice, value: &mut Value, closed: &[&str]) {
     let mut places = Vec::new();
     collect(value, "", &mut places);
     places.retain(|place| {
-        !place.starts_with("/metadata") && place != "/spec/size" && !place.starts_with("/spec/object")
+        !closed.iter().any(|closed| place.starts_with(closed))
+            && !place.starts_with("/metadata")
+            && place != "/spec/size"
+            && !place.starts_with("/spec/object")
     });
     let Some(place) = places.get(rng.usize(..places.len().max(1))) else {
         return;
@@ -184,6 +187,9 @@ fn collect(value: &Value, path: &str, places: &mut Vec<String>) {
 pub fn pointers(value: &Value) -> Vec<String> {
     let mut places = Vec::new();
     collect(value, "", &mut places);
+    if places.is_empty() {
+        places.push("/metadata".to_owned());
+    }
     places
 }
 
@@ -324,7 +330,22 @@ pub fn deployment(rng: &Dice) -> Map<String, Value> {
 }
 
 fn container(rng: &Dice, index: usize) -> Value {
-    let quantity = one(rng, &["250m", "500m", "1"]);
+    let quantity = || {
+        let plain = ["250m", "500m", "1"].map(Value::from);
+        let odd = [
+            json!("0.5"),
+            json!("1000m"),
+            json!(1),
+            json!(0.25),
+            json!("1e-1"),
+            json!("0.0001"),
+        ];
+        if once_in(rng, 4) {
+            one(rng, &odd)
+        } else {
+            one(rng, &plain)
+        }
+    };
     let mut container = some(
         rng,
         4,
@@ -345,7 +366,14 @@ fn container(rng: &Dice, index: usize) -> Value {
             ),
             (
                 "resources",
-                json!({"requests": {"cpu": quantity}, "limits": {"cpu": one(rng, &["1", "2"])}}),
+                one(
+                    rng,
+                    &[
+                        json!({"requests": {"cpu": quantity()}, "limits": {"cpu": one(rng, &["1", "2"])}}),
+                        json!({"limits": {"memory": one(rng, &["1Gi", "1024Mi", "1073741824", "1.5G", "100M", "2048Ki"])}}),
+                        json!({"requests": {"cpu": quantity(), "memory": one(rng, &["64Mi", "0.5Gi", "128974848"])}}),
+                    ],
+                ),
             ),
             (
                 "livenessProbe",
