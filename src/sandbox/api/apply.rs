@@ -165,8 +165,8 @@ pub fn update_from(
 
 /// Records in the `managedFields` of `new` who set the number at a JSON pointer through the scale subresource.
 ///
-/// As with a real server the time of it is lost, a zero belongs to nobody, and so does a number that is `replaced` by
-/// itself.
+/// As with a real server the time of it is lost, a zero belongs to nobody, and of a number that is `replaced` by itself
+/// only appliers stay owners.
 pub fn scaled(live: &Value, new: &mut Value, pointer: &str, by: Writer<'_>, replaced: bool) {
     let mut managed = Managed::of(live).unwrap_or_default();
     let path: Path = pointer.split('/').skip(1).map(PathElement::field).collect();
@@ -175,12 +175,12 @@ pub fn scaled(live: &Value, new: &mut Value, pointer: &str, by: Writer<'_>, repl
     let owned = |owned: &Owned| !owned.set.intersection(&number).is_empty();
     // As long as nobody owns the number, nobody comes to own it.
     let tracked = managed.owners.values().any(owned);
-    if changed || replaced {
-        for owned in managed.owners.values_mut() {
+    for (owner, owned) in &mut managed.owners {
+        if changed || (replaced && owner.operation == Operation::Update) {
             owned.set = owned.set.difference(&number);
         }
-        managed.tidy();
     }
+    managed.tidy();
     if tracked && changed && new.pointer(pointer).is_some_and(|number| number != 0) {
         let mine = Owned {
             set: number,

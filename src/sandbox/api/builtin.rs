@@ -4,6 +4,7 @@
 //! those that clients come to see; what only kubelets and controllers care about is left out.
 
 mod defaults;
+mod pods;
 mod quantity;
 mod validation;
 

@@ -96,6 +96,9 @@ impl Rules {
             return Err(error);
         }
         let unknown = self.schema.prune(body);
+        if self.built_in.is_none() {
+            self.schema.tidy_embedded(body);
+        }
         if self.built_in.is_some() {
             self.schema.zero_nulls(body);
         }
@@ -239,10 +242,6 @@ impl Rules {
         )
         .map(|mut applied| {
             self.simplify(&mut applied);
-            // What is merged with an object loses empty maps of texts before it is checked.
-            if live.is_some() && self.built_in.is_some() {
-                self.schema.drop_empty_texts(&mut applied);
-            }
             applied
         })
         .map_err(refused_apply)

@@ -229,7 +229,7 @@ impl Write<'_> {
     fn create(&mut self, mut body: Value, owned: Owned) -> Result<Written, Status> {
         let (kind, version) = (self.kind, self.version);
         let namespace = self.namespace_of(&body)?.map(str::to_owned);
-        let versioned = is_conditional(&body);
+        let versioned = owned == Owned::ByChange && is_conditional(&body);
         let revision = body["metadata"].get("resourceVersion").cloned();
         strategy::prepare_defaults(kind, version, &mut body);
         self.fill_defaults(&mut body);
@@ -338,7 +338,7 @@ impl Write<'_> {
             self.check_identity(&body)?;
             return self.replace(&key, &old, body, Owned::Recorded);
         }
-        let mut body = version
+        let body = version
             .rules
             .apply(None, configuration, version, &ownership, force)?;
         self.check_repeated()?;
@@ -352,7 +352,6 @@ impl Write<'_> {
         self.namespace_of(&body)?;
         self.check_named(&body)?;
         self.check_identity(&body)?;
-        metadata::set(&mut body, "resourceVersion", None);
         self.create(body, Owned::Recorded)
     }
 

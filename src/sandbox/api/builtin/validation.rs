@@ -5,8 +5,7 @@ use serde_json::{Map, Value};
 use super::super::admission::validation as admission;
 use super::super::schema::{FieldError, Mistake};
 use super::super::selector::Selector;
-use super::BuiltIn;
-use super::quantity::billionths;
+use super::{BuiltIn, pods};
 
 /// Validates an object of a built-in kind after defaulting; `old` is what it replaces.
 pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
@@ -28,7 +27,7 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
         "namespaces" => phase(object, old, &mut errors),
         "configmaps" | "secrets" => {
             data_keys(object, &mut errors);
-            immutable_data(object, old, &mut errors);
+            immutable_data(kind, object, old, &mut errors);
         }
         _ => {}
     }
@@ -55,53 +54,6 @@ fn phase(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if phase != wanted {
         let why = format!("may only be '{wanted}' if `deletionTimestamp` {is} empty");
         errors.push(FieldError::invalid("status.Phase", phase, why));
-    }
-}
-
-/// Checks that the variables of a container come from somewhere.
-fn environment(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let variables = container.get("env").and_then(Value::as_array);
-    for (index, variable) in variables.into_iter().flatten().enumerate() {
-        let Some(source) = variable.get("valueFrom").and_then(Value::as_object) else {
-            continue;
-        };
-        let said = variable.get("value").is_some_and(|value| value != "");
-        let why = match source.len() {
-            0 => {
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-            }
-            _ if said => "may not be specified when `value` is not empty",
-            1 => continue,
-            _ => "may not have more than one field specified at a time",
-        };
-        errors.push(FieldError::invalid(
-            format!("{path}.env[{index}].valueFrom"),
-            "",
-            why,
-        ));
-    }
-}
-
-/// Checks that a container requests no more than its limit.
-fn resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let requests = container
-        .pointer("/resources/requests")
-        .and_then(Value::as_object);
-    for (name, request) in requests.into_iter().flatten() {
-        let limit = container
-            .pointer("/resources/limits")
-            .and_then(|limits| limits.get(name));
-        let (Some(asked), Some(most)) = (request.as_str(), limit.and_then(Value::as_str)) else {
-            continue;
-        };
-        if billionths(asked) > billionths(most) {
-            let why = format!("must be less than or equal to {name} limit of {most}");
-            errors.push(FieldError::invalid(
-                format!("{path}.resources.requests"),
-                asked,
-                why,
-            ));
-        }
     }
 }
 
@@ -148,29 +100,7 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
             detail,
         ));
     }
-    let containers = object
-        .pointer("/spec/template/spec/containers")
-        .and_then(Value::as_array);
-    if containers.is_none_or(Vec::is_empty) {
-        errors.push(FieldError::required("spec.template.spec.containers", ""));
-    }
-    for list in ["initContainers", "containers"] {
-        let pod = object.pointer("/spec/template/spec");
-        let containers = pod.and_then(|pod| pod.get(list)).and_then(Value::as_array);
-        for (index, container) in containers.into_iter().flatten().enumerate() {
-            let path = format!("spec.template.spec.{list}[{index}]");
-            environment(container, &path, errors);
-            resources(container, &path, errors);
-            if container.get("name").is_some_and(|name| name == "") {
-                let path = format!("spec.template.spec.{list}[{index}].name");
-                errors.push(FieldError::required(path, ""));
-            }
-            if container.get("image").is_none_or(|image| image == "") {
-                let path = format!("spec.template.spec.{list}[{index}].image");
-                errors.push(FieldError::required(path, ""));
-            }
-        }
-    }
+    pods::template(object, errors);
     if let Some(selector) = selector.filter(|selector| !selector.is_null()) {
         if selector.as_object().is_some_and(Map::is_empty) {
             let detail = "empty selector is invalid for deployment";
@@ -301,7 +231,7 @@ fn secret(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     errors.extend(missing.map(|key| FieldError::required(format!("data[{key}]"), "")));
 }
 
-fn immutable_data(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn immutable_data(kind: &BuiltIn, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let Some(old) = old.filter(|old| old.get("immutable") == Some(&Value::Bool(true))) else {
         return;
     };
@@ -309,8 +239,15 @@ fn immutable_data(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
     if object.get("immutable") != old.get("immutable") {
         errors.push(FieldError::forbidden("immutable", frozen));
     }
+    // A ConfigMap without data gets some, which is empty.
+    let nothing = Value::Object(Map::new());
+    let filled = kind.plural == "configmaps";
     for field in ["data", "binaryData"] {
-        if object.get(field) != old.get(field) {
+        let of = |object: &'_ Value| {
+            let data = object.get(field).cloned();
+            data.or_else(|| (filled && field == "data").then(|| nothing.clone()))
+        };
+        if of(object) != of(old) {
             errors.push(FieldError::forbidden(field, frozen));
         }
     }

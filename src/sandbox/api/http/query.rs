@@ -204,7 +204,7 @@ impl Query {
     /// Returns what the body of a DELETE says, or the parameters when it has none.
     pub(super) fn delete_options(&self, body: &[u8], user: &str) -> Result<DeleteOptions, Status> {
         if body.is_empty() {
-            return self.delete_options_of(&self.delete_parameters()?, user);
+            return Self::delete_options_of(&self.delete_parameters()?, user);
         }
         let told: Value = serde_yaml::from_slice(body).map_err(|error| {
             Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
@@ -221,7 +221,7 @@ impl Query {
                 "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
             )));
         }
-        self.delete_options_of(&told, user)
+        Self::delete_options_of(&told, user)
     }
 
     fn delete_parameters(&self) -> Result<Value, Status> {
@@ -241,7 +241,7 @@ impl Query {
         Ok(Value::Object(told))
     }
 
-    fn delete_options_of(&self, told: &Value, user: &str) -> Result<DeleteOptions, Status> {
+    fn delete_options_of(told: &Value, user: &str) -> Result<DeleteOptions, Status> {
         const POLICY: &str = "propagationPolicy";
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let mut causes = Vec::new();

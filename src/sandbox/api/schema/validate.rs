@@ -24,6 +24,7 @@ impl Schema {
     pub fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let (before, after) = (old.and_then(|old| old.get("status")), object.get("status"));
+        let after = after.filter(|status| !status.is_null());
         if let (Some(status), Some(schema)) = (after, self.child("status").schema()) {
             errors = schema.outcome(status, before, "").errors;
         }

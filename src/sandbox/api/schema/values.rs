@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::builtin::canonical;
+use super::super::object_meta;
 use super::{Additional, Child, JsonType, Schema};
 
 impl Schema {
@@ -149,15 +150,27 @@ impl Schema {
         });
     }
 
-    /// Drops maps of texts that are empty.
-    pub fn drop_empty_texts(&self, value: &mut Value) {
-        self.drop_fields(value, &|_, schema, _, value| {
-            let Additional::Of(element) = &schema.additional else {
-                return false;
-            };
-            let texts = element.kind == Some(JsonType::String) && !element.is_bytes();
-            texts && value.as_object().is_some_and(Map::is_empty)
-        });
+    /// Leaves out what is empty in the metadata of embedded objects.
+    pub fn tidy_embedded(&self, value: &mut Value) {
+        if self.embedded {
+            object_meta::tidy(value);
+        }
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    if let Some(schema) = self.child(name).schema() {
+                        schema.tidy_embedded(value);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let Some(schema) = &self.items else { return };
+                for item in items {
+                    schema.tidy_embedded(item);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Drops properties by their parent's schema, their own, their name and their value.
