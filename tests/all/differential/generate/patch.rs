@@ -43,7 +43,7 @@ impl Sequence {
 
     pub(super) fn merge_patch(&mut self) -> Step {
         let (path, name) = self.path();
-        let object = self.object(&name);
+        let object = self.plain_object(&name);
         let change = self.change(&object);
         let step = match self.rng.usize(..25) {
             0 => Step::new("PATCH", path).text(MERGE, one(&self.rng, &["{", "7"])),
@@ -65,7 +65,7 @@ impl Sequence {
             let from = one(&self.rng, &pointers);
             let is_closed = |place: &String| self.kind.closed.iter().any(|closed| place.starts_with(closed));
             if is_closed(&pointer) || is_closed(&from) {
-                let op = one(&self.rng, &["add", "replace", "test"]);
+                let op = one(&self.rng, &["replace", "test"]);
                 operations.push(json!({"op": op, "path": pointer, "value": value}));
                 continue;
             }
