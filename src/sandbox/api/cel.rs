@@ -26,6 +26,31 @@ pub(super) use check::Scope;
 pub(super) use library::authorizer;
 pub(super) use types::Type;
 
+/// The words that are no identifiers.
+pub(super) const RESERVED: &[&str] = &[
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
 /// A value of an expression.
 pub(super) type CelValue = Box<dyn Val>;
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::cel::{Expression, Scope, Type};
+use super::super::cel::{Expression, RESERVED, Scope, Type};
 use super::super::schema::{FieldError, Mistake};
 use super::super::selector::{is_label_value, is_subdomain};
 use super::policy::scope;
@@ -538,29 +538,6 @@ fn qualified(name: &str, path: &str, errors: &mut Errors) {
 }
 
 fn is_identifier(name: &str) -> bool {
-    const RESERVED: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
     let letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
     name.starts_with(letter)
         && name.chars().all(|other| letter(other) || other.is_ascii_digit())

@@ -240,30 +240,7 @@ fn cel_value(value: &Value, schema: Option<&Schema>) -> ::cel::Value {
 
 /// Property names that are no CEL identifiers are written differently in rules.
 fn escaped(name: &str) -> String {
-    const RESERVED: &[&str] = &[
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if RESERVED.contains(&name) {
+    if language::RESERVED.contains(&name) {
         return format!("__{name}__");
     }
     name.replace("__", "__underscores__")
