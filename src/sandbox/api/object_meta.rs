@@ -187,7 +187,7 @@ fn owners(object: &Value, causes: &mut Vec<Cause>) {
 }
 
 /// The finalizers that need no domain, but for the one of namespaces.
-const STANDARD: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
+pub(super) const STANDARD: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 
 fn finalizers(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
     const PATH: &str = "metadata.finalizers";

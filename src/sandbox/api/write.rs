@@ -336,6 +336,9 @@ impl Write<'_> {
             self.namespace_of(&body)?;
             self.check_named(&body)?;
             self.check_identity(&body)?;
+            if !metadata::text(configuration, "resourceVersion").is_empty() {
+                self.check_conditional(&body, &key)?;
+            }
             return self.replace(&key, &old, body, Owned::Recorded);
         }
         let body = version

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::admission::validation as admission;
+use super::super::object_meta;
 use super::super::schema::{FieldError, Mistake};
 use super::super::selector::Selector;
 use super::{BuiltIn, pods};
@@ -24,7 +25,10 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
         .collect();
     match kind.plural {
         "deployments" | "statefulsets" | "daemonsets" | "replicasets" => workload(object, old, &mut errors),
-        "namespaces" => phase(object, old, &mut errors),
+        "namespaces" => {
+            phase(object, old, &mut errors);
+            held(object, &mut errors);
+        }
         "configmaps" | "secrets" => {
             data_keys(object, &mut errors);
             immutable_data(kind, object, old, &mut errors);
@@ -54,6 +58,17 @@ fn phase(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if phase != wanted {
         let why = format!("may only be '{wanted}' if `deletionTimestamp` {is} empty");
         errors.push(FieldError::invalid("status.Phase", phase, why));
+    }
+}
+
+/// Checks the finalizers of a namespace's content.
+fn held(object: &Value, errors: &mut Vec<FieldError>) {
+    let finalizers = object.pointer("/spec/finalizers").and_then(Value::as_array);
+    for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
+        if !finalizer.contains('/') && !object_meta::STANDARD.contains(&finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid("spec.finalizers", finalizer, why));
+        }
     }
 }
 
