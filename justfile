@@ -27,7 +27,7 @@ kube-tools:
     tools/build.sh
 
 # Compare the sandbox with the real API server on generated requests: how many, from which seed
-test-kube count="2000" seed="1": kube-tools
+test-kube count="1500" seed="1": kube-tools
     CI=true cargo test --test all real_server::
     CI=true CUTOVER_DIFFERENTIAL={{ count }}:{{ seed }} cargo test --test all differential::
 
