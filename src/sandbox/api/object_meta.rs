@@ -74,14 +74,14 @@ fn transition(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
     if !metadata::is_terminating(old) {
         return;
     }
-    let added: Vec<String> = metadata::finalizers(new)
+    let added: BTreeSet<String> = metadata::finalizers(new)
         .filter(|finalizer| !metadata::finalizers(old).any(|present| present == *finalizer))
         .map(|finalizer| format!("\"{finalizer}\""))
         .collect();
     if !added.is_empty() {
         let why = format!(
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            added.join(", ")
+            added.into_iter().collect::<Vec<_>>().join(", ")
         );
         causes.push(Cause::forbidden("metadata.finalizers", &why));
     }
