@@ -1,5 +1,7 @@
 //! What the specs and statuses of all intents share.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,11 +109,44 @@ pub struct Condition {
     pub last_transition_time: Timestamp,
 }
 
+/// Who or what has to do something before an intent goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WaitCode {
+    /// What the next step needs has not been observed yet.
+    #[default]
+    Evidence,
+    /// What was sent failed, and is sent again.
+    Retry,
+    /// A person has to approve.
+    Approval,
+    /// A person has to resume it.
+    Pause,
+}
+
+impl WaitCode {
+    /// Returns whether only a person ends the wait.
+    pub const fn is_for_a_person(self) -> bool {
+        matches!(self, Self::Approval | Self::Pause)
+    }
+}
+
+impl fmt::Display for WaitCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
 /// Why an intent does not go on at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingFor {
+    #[serde(default)]
+    pub code: WaitCode,
+    /// What is waited for, as a sentence.
     pub reason: String,
+    /// The phase that begins when it is approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<super::Phase>,
     pub since: Timestamp,
     /// When the wait ends by itself; what happens then stands in `then`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -32,8 +32,11 @@ use crate::name::ClusterName;
     printcolumn = r#"{"name":"From","type":"string","jsonPath":".status.source"}"#,
     printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
-    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.code"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Attempt","type":"integer","jsonPath":".status.attempt","priority":1}"#,
+    printcolumn = r#"{"name":"Downtime ms","type":"integer","jsonPath":".status.downtimeMs","priority":1}"#,
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {
@@ -188,11 +191,30 @@ impl Phase {
             Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted
         )
     }
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Hold => "Hold",
+            Self::Expand => "Expand",
+            Self::Capture => "Capture",
+            Self::Handoff => "Handoff",
+            Self::Verify => "Verify",
+            Self::Cleanup => "Cleanup",
+            Self::RollingBack => "RollingBack",
+            Self::Completed => "Completed",
+            Self::RolledBack => "RolledBack",
+            Self::Failed => "Failed",
+            Self::Aborted => "Aborted",
+        }
+    }
 }
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
+        f.write_str(self.name())
     }
 }
 

@@ -10,7 +10,7 @@ mod window;
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{
     Approval, ApprovalGate, Assumption, Condition, ConditionStatus, Fact, Finding, PatchOp, StepRecord,
-    WaitingFor, WorkloadRef,
+    WaitCode, WaitingFor, WorkloadRef,
 };
 pub use migration::{
     Barrier, BindingId, Capture, Changes, Check, Fence, HeldBack, Journal, LeaseSeen, Migration,

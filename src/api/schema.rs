@@ -9,15 +9,18 @@ use super::{API_VERSION, GROUP, crds};
 use crate::config::Config;
 use crate::error::Error;
 use crate::plan::Document;
+use crate::report::Snapshot;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Returns the JSON Schema of every file that a person writes, and of what programs read, by kind in lower case;
-/// `cutover.yaml` is `config`, what `cutover plan -o json` prints is `plan`.
+/// `cutover.yaml` is `config`, what `cutover plan -o json` prints is `plan`, what `cutover
+/// status -o json` prints is `status`.
 pub fn json_schemas() -> Result<BTreeMap<String, Value>, Error> {
     let mut schemas = BTreeMap::from([
         ("config".to_owned(), Config::schema()),
         ("plan".to_owned(), schemars::schema_for!(Document).to_value()),
+        ("status".to_owned(), schemars::schema_for!(Snapshot).to_value()),
     ]);
     for crd in crds() {
         // Claims are made by cutover alone.
@@ -119,7 +122,7 @@ mod tests {
         let schemas = json_schemas().unwrap();
         assert_eq!(
             schemas.keys().collect::<Vec<_>>(),
-            ["config", "migration", "plan", "workloadprofile"]
+            ["config", "migration", "plan", "status", "workloadprofile"]
         );
         let spec = &schemas["migration"]["properties"]["spec"];
         assert_eq!(spec["additionalProperties"], false);

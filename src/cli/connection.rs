@@ -77,7 +77,8 @@ impl GitArgs {
         })
     }
 
-    fn credentials(&self) -> Credentials {
+    /// Returns what opens the repository.
+    pub fn credentials(&self) -> Credentials {
         let user = self.git_user.clone();
         let https = match (&self.git_token, &self.git_token_file) {
             (Some(token), _) => HttpsCredentials::Token {

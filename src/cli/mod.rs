@@ -8,14 +8,17 @@
 
 mod completions;
 mod connection;
+mod control;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod example;
 mod files;
 mod global;
 mod init;
+mod migrate;
 mod output;
 mod plan;
+mod recorded;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
@@ -23,12 +26,14 @@ mod schema;
 mod signal;
 mod status;
 mod validate;
+mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::error::{Error, Result};
+use crate::intent::control::Control;
 
 pub use example::FILES as EXAMPLE_FILES;
 pub use output::{failed, usage};
@@ -59,6 +64,16 @@ enum Command {
     Run(run::Run),
     /// Show what intents are doing
     Status(status::Status),
+    /// Ask for a workload to be moved: write and commit the Migration
+    Migrate(migrate::Migrate),
+    /// Let a migration begin the phase that waits for an approval, by a commit
+    Approve(control::Approve),
+    /// Stop a migration before its next step, by a commit
+    Pause(control::IntentArgs),
+    /// Let a paused migration go on, by a commit
+    Resume(control::IntentArgs),
+    /// Roll a migration back, by a commit
+    Abort(control::IntentArgs),
     /// Serve a Karmada sandbox for kubectl and for trying things out
     #[cfg(feature = "sandbox")]
     Sandbox(sandbox::Sandbox),
@@ -79,6 +94,11 @@ impl Cli {
             Command::Plan(command) => block_on(command.run()),
             Command::Run(command) => block_on(command.run()),
             Command::Status(command) => block_on(command.run()),
+            Command::Migrate(command) => block_on(command.run()),
+            Command::Approve(command) => block_on(command.run()),
+            Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
+            Command::Resume(intent) => block_on(intent.ask(Control::Resume)),
+            Command::Abort(intent) => block_on(intent.ask(Control::Abort)),
             #[cfg(feature = "sandbox")]
             Command::Sandbox(command) => block_on(command.run()),
             Command::Schema(command) => command.run(),

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 #[derive(Args, Debug)]
 pub struct SchemaCommand {
-    /// Print the JSON Schema of one kind: `config` (cutover.yaml), `migration`, `workloadprofile`; none: list them
+    /// Print the JSON Schema of one kind: `config` (cutover.yaml), `migration`, `status`, …; none: list them
     #[arg(value_name = "KIND")]
     kind: Option<String>,
     /// Write schemas/*.json and deploy/crds/*.yaml into this directory

@@ -1,28 +1,68 @@
-//! `cutover status`: what intents are doing, from the Karmada API server.
+//! `cutover status`: what intents are doing, from the Karmada API server or from the status branch alone.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 
-use super::connection::ClusterArgs;
-use super::{output, signal};
+use super::connection::{ClusterArgs, GitArgs};
+use super::recorded::Recorded;
+use super::{files, output, signal};
 use crate::api::{self, Migration};
 use crate::cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
+use crate::config::{self, Config};
 use crate::error::{Error, Kind, Result};
 use crate::name::Gvk;
-use crate::report::{Overview, status_json, status_text};
+use crate::repo::{Checkout, RemoteUrl};
+use crate::report::{Overview, View};
 
 #[derive(Args, Debug)]
 pub struct Status {
+    /// Only this migration: NAME or NAMESPACE/NAME
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Only migrations of this namespace
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// How it is written; `json`: with the time and the evidence of each phase (cutover schema status)
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Format,
     /// Go on, and print again whenever something has changed
     #[arg(short, long)]
     watch: bool,
+    /// Ask no control plane: say what the status branch says, read at the remote of the clone in this directory
+    #[arg(long)]
+    recorded: bool,
+    #[command(flatten)]
+    branch: BranchArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    git: GitArgs,
+}
+
+/// Which status branch, for `--recorded`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of --recorded")]
+struct BranchArgs {
+    /// A directory in another clone
+    #[arg(
+        short = 'C',
+        long,
+        value_name = "DIR",
+        default_value = ".",
+        requires = "recorded"
+    )]
+    directory: PathBuf,
+    /// A repository elsewhere, instead of a clone
+    #[arg(long, value_name = "URL", requires = "recorded", conflicts_with = "directory")]
+    repo: Option<RemoteUrl>,
+    /// The status branch [default: what cutover.yaml of the clone says, else cutover-status]
+    #[arg(long, value_name = "NAME", requires = "recorded")]
+    status_branch: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,28 +73,62 @@ enum Format {
 
 /// How long changes are gathered before they are printed.
 const GATHER: Duration = Duration::from_millis(50);
+/// How often the status branch is read again.
+const AGAIN: Duration = Duration::from_secs(5);
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 impl Status {
     pub async fn run(self) -> Result<ExitCode> {
-        let cluster = self.cluster.connect().await?;
+        if self.recorded {
+            return self.run_recorded().await;
+        }
+        let cluster = self.cluster.connect().await.map_err(|error| {
+            let hint = "without a control plane, say what the status branch says: cutover status --recorded";
+            match error.hint_text() {
+                Some(_) => error,
+                None => error.hint(hint),
+            }
+        })?;
         let gvk = Gvk::new(api::API_VERSION, "Migration");
         let Lookup::Served(served) = cluster.lookup(&gvk).await? else {
             return Err(Error::user(format!("{} does not serve {gvk}", cluster.server()))
                 .hint("install the CRDs: cutover init --cluster"));
         };
-        output::data(self.render(&overview(&cluster, &served).await?)?)?;
+        let mut screen = Screen::default();
+        self.show(&observed(&cluster, &served).await?, &mut screen)?;
         if self.watch {
-            self.follow(&cluster, &served).await?;
+            self.follow(&cluster, &served, &mut screen).await?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn follow(&self, cluster: &Cluster, served: &Served) -> Result<()> {
+    async fn run_recorded(&self) -> Result<ExitCode> {
+        let recorded = self.branch.recorded()?;
+        let mut screen = Screen::default();
+        loop {
+            let view = recorded.view(&self.git).await?;
+            let Some(view) = view else {
+                return Err(
+                    Error::user(format!("{} has no branch {}", recorded.url, recorded.branch)).hint(
+                        "a reconciler makes it when it first has something to say; --status-branch names another one",
+                    ),
+                );
+            };
+            self.show(&view, &mut screen)?;
+            if !self.watch {
+                return Ok(ExitCode::SUCCESS);
+            }
+            tokio::select! {
+                () = signal::asked_to_end() => return Ok(ExitCode::SUCCESS),
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+        }
+    }
+
+    async fn follow(&self, cluster: &Cluster, served: &Served, screen: &mut Screen) -> Result<()> {
         let observer = Observer::new(cluster.clone());
         let mut changes = observer.changes();
         observer.watch(Watched::all(served.gvk.clone()));
-        let mut shown = String::new();
         loop {
             let heard = tokio::select! {
                 () = signal::asked_to_end() => return Ok(()),
@@ -65,24 +139,72 @@ impl Status {
             }
             tokio::time::sleep(GATHER).await;
             while changes.try_recv().is_ok() {}
-            let text = self.render(&overview(cluster, served).await?)?;
-            if text != shown {
-                let clear = std::io::stdout().is_terminal() && self.output == Format::Text;
-                output::data(format!("{}{text}", if clear { CLEAR } else { "" }))?;
-                shown = text;
-            }
+            self.show(&observed(cluster, served).await?, screen)?;
         }
     }
 
-    fn render(&self, overview: &Overview) -> Result<String> {
-        match self.output {
-            Format::Text => Ok(status_text(overview)),
-            Format::Json => Ok(status_json(overview)? + "\n"),
+    /// Prints what is asked for, if it says something new.
+    fn show(&self, view: &View, screen: &mut Screen) -> Result<()> {
+        let view = match (&self.name, &self.namespace) {
+            (None, None) => view.clone(),
+            (name, namespace) => {
+                let named = name.as_deref().map(|name| match name.split_once('/') {
+                    Some((namespace, name)) => (Some(namespace), name),
+                    None => (None, name),
+                });
+                let view = view.only(|there, one| {
+                    let fits = |wanted: Option<&str>| wanted.is_none_or(|wanted| wanted == there);
+                    fits(namespace.as_deref())
+                        && named.is_none_or(|(namespace, name)| name == one && fits(namespace))
+                });
+                if let (true, Some(name), false) = (view.is_empty(), name, self.watch) {
+                    return Err(Error::user(format!("there is no migration {name}")).hint(
+                        "cutover status lists them; one that was just pushed appears with the next sync",
+                    ));
+                }
+                view
+            }
+        };
+        // How long something takes is no news.
+        let content = view.json()?;
+        if screen.shown.as_ref() == Some(&content) {
+            return Ok(());
         }
+        let text = match self.output {
+            Format::Text => view.text(Timestamp::now()),
+            Format::Json => content.clone(),
+        };
+        let clear = screen.shown.is_some() && std::io::stdout().is_terminal() && self.output == Format::Text;
+        screen.shown = Some(content);
+        output::data(format!("{}{text}", if clear { CLEAR } else { "" }))
     }
 }
 
-async fn overview(cluster: &Cluster, served: &Served) -> Result<Overview> {
+/// What was printed last.
+#[derive(Default)]
+struct Screen {
+    shown: Option<String>,
+}
+
+impl BranchArgs {
+    fn recorded(&self) -> Result<Recorded> {
+        let configured = Config::default().status.branch;
+        let (url, configured) = match &self.repo {
+            Some(url) => (url.clone(), configured),
+            None => {
+                let checkout = Checkout::find(&self.directory)?;
+                let config = files::read_one(checkout.root(), config::PATH)?.unwrap_or_default();
+                (checkout.remote()?, Config::parse(&config)?.status.branch)
+            }
+        };
+        Ok(Recorded {
+            url,
+            branch: self.status_branch.clone().unwrap_or(configured),
+        })
+    }
+}
+
+async fn observed(cluster: &Cluster, served: &Served) -> Result<View> {
     let read = cluster.reader().list(served, None, None).await;
     let objects = match read.answer {
         Answer::Found(objects) => objects,
@@ -90,13 +212,14 @@ async fn overview(cluster: &Cluster, served: &Served) -> Result<Overview> {
         Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
     };
     let migrations: Result<Vec<Migration>, _> = objects.into_iter().map(serde_json::from_value).collect();
-    Ok(Overview {
-        migrations: migrations.map_err(|error| {
-            Error::user(format!(
-                "a Migration has another form than this release knows: {error}"
-            ))
-            .hint("are CRDs and cutover of the same release?")
-        })?,
+    let migrations = migrations.map_err(|error| {
+        Error::user(format!(
+            "a Migration has another form than this release knows: {error}"
+        ))
+        .hint("are CRDs and cutover of the same release?")
+    })?;
+    Ok(View::of(&Overview {
+        migrations,
         ..Overview::default()
-    })
+    }))
 }

@@ -4,6 +4,7 @@
 //! silently guesses (a key written twice, a key `y` that becomes `true`), this refuses and says how to write it.
 //! Nothing here knows a cluster: whether a kind is namespaced, and what its schema is, is decided elsewhere.
 
+mod edit;
 mod entry;
 mod error;
 mod object;
@@ -17,6 +18,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+pub use edit::{Change, NotEditable, edit};
 pub use entry::{Entries, Entry, Origin, Packer};
 pub use error::{Error, Problem};
 pub use position::{Mark, Positions};

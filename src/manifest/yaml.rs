@@ -18,9 +18,9 @@ use super::{Error, Limits, Mark, Positions, Problem};
 /// The text of one document and where it begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Document<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     /// Lines of the file before it.
-    before: usize,
+    pub(super) before: usize,
 }
 
 /// Cuts a file into its documents.

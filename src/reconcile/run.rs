@@ -14,7 +14,7 @@ use super::running::{Running, Stop};
 use super::sync::{Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::{GitRecords, settings};
-use crate::api::{self, Phase};
+use crate::api::{self, Phase, WaitCode};
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
@@ -330,12 +330,10 @@ async fn settled(observer: &Observer) {
     let still = |observer: &Observer| {
         observer.list(api::GROUP, "Migration").iter().all(|object| {
             let phase = serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
-            let reason = object["status"]["waitingFor"]["reason"]
-                .as_str()
-                .unwrap_or_default();
+            let code: Option<WaitCode> =
+                serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
             let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-            let waits = reason.starts_with("approval of") || reason.starts_with("paused");
-            seen && (phase.is_terminal() || waits)
+            seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person))
         })
     };
     while !observer.until(Duration::from_hours(1), still).await {}

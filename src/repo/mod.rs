@@ -5,6 +5,7 @@
 //! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
 //! - `remote`, `local`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
 //! - `tree`, `log`: reading revisions; `publish`: writing them; `watch`: when to fetch
+//! - `checkout`: a person's working copy, without a mirror
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), cutover::repo::Error> {
@@ -22,6 +23,7 @@
 //! # }
 //! ```
 
+mod checkout;
 mod credentials;
 mod error;
 mod known_hosts;
@@ -43,6 +45,7 @@ use std::time::Duration;
 use git2::Repository;
 use tokio_util::sync::CancellationToken;
 
+pub use checkout::{Checkout, CheckoutError};
 pub use credentials::{Credentials, HttpsCredentials, Secret, SshCredentials, TOKEN_USER};
 pub use error::Error;
 pub use log::CommitInfo;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{
-    ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration, finding_text, gantt, instant,
-    names, record_path, route, since, status, symbol,
+    Account, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration, finding_text, gantt,
+    instant, names, record_path, route, since, status, symbol,
 };
 use crate::api::{Migration, Phase, StepRecord, WaitingFor};
 
@@ -46,7 +46,7 @@ pub(super) fn page(overview: &Overview) -> String {
         let _ = writeln!(page, "Desired state: revision `{revision}`.\n");
     }
     syncs(&mut page, &overview.syncs);
-    let migrations = by_urgency(overview);
+    let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {
         table(&mut page, &migrations);
     }
@@ -191,12 +191,22 @@ fn story(page: &mut String, migration: &Migration) {
     if status.attempt > 1 {
         let _ = write!(page, ", attempt {}", status.attempt);
     }
-    if let Some(downtime) = status.downtime_ms {
+    let account = Account::of(migration);
+    if let Some(took) = account.took_ms {
+        let _ = write!(page, "; took {}", milliseconds(took));
+    }
+    if let Some(downtime) = account.downtime_ms {
         let _ = write!(page, "; downtime {}", milliseconds(downtime));
     }
     page.push_str(".\n\n");
+    if let Some(reason) = &account.reason {
+        let _ = writeln!(page, "> ⏪ Rolled back: {}\n", escape(&brief(reason)));
+    }
     if let Some(waiting) = &status.waiting_for {
         let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting)));
+    }
+    if let Some(next) = &account.next {
+        let _ = writeln!(page, "*Next:* {}\n", escape(next));
     }
     for finding in &status.findings {
         let _ = writeln!(page, "- ⚠️ {}", escape(&finding_text(finding)));
@@ -232,7 +242,7 @@ fn row(page: &mut String, step: &StepRecord) {
 }
 
 /// Returns why something waits, since when, until when, and what happens then.
-pub(super) fn wait(waiting: &WaitingFor) -> String {
+fn wait(waiting: &WaitingFor) -> String {
     let mut text = format!("Waits since {}: {}", instant(waiting.since), waiting.reason);
     if let Some(until) = waiting.until {
         let _ = write!(text, ". At {}", instant(until));

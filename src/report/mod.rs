@@ -3,11 +3,13 @@
 //! The same state gives the same bytes, so that a pass in which nothing changed commits nothing: nothing here reads a
 //! clock, and an [`Overview`] says how things stand, not what a pass did.
 
+mod account;
 mod findings;
 mod gantt;
 mod markdown;
 mod snapshot;
 mod text;
+mod told;
 mod units;
 
 use std::borrow::Cow;
@@ -19,9 +21,11 @@ use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
 use crate::redact;
 
+pub use account::{Account, StepAccount};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
-pub use snapshot::{CommitText, TrailerKey, commit_text, is_news};
-pub use text::{finding_lines, migration_lines, status_json, status_text, step_line};
+pub use snapshot::{CommitText, Snapshot, TrailerKey, commit_text, is_news};
+pub use text::View;
+pub use told::{finding_lines, migration_lines, step_line};
 pub use units::{brief, duration, instant};
 
 /// The file for people.
@@ -80,13 +84,23 @@ pub struct WaitOverview {
 impl WaitOverview {
     /// Returns the wait as a sentence without its end: `ConfigMap shop/a waits since … for …`.
     pub fn sentence(&self) -> String {
-        let waits = match self.objects.as_slice() {
-            [only] => format!("{only} waits"),
-            [first, rest @ ..] => format!("{first} and {} more wait", rest.len()),
-            [] => "nothing waits".to_owned(),
-        };
-        format!("{waits} since {} for {}", instant(self.since), self.what)
+        sentence(self.objects.first(), self.objects.len(), self.since, &self.what)
     }
+}
+
+/// Returns why `count` objects wait, of which the first is named.
+fn sentence(
+    first: Option<&impl std::fmt::Display>,
+    count: usize,
+    since: jiff::Timestamp,
+    what: &str,
+) -> String {
+    let waits = match (first, count) {
+        (Some(first), 2..) => format!("{first} and {} more wait", count - 1),
+        (Some(only), _) => format!("{only} waits"),
+        (None, _) => "nothing waits".to_owned(),
+    };
+    format!("{waits} since {} for {what}", instant(since))
 }
 
 /// Something about an object that is no problem.
@@ -182,8 +196,8 @@ fn route(migration: &Migration) -> (&str, &str) {
 }
 
 /// Returns what is running first, then what ended, the last first; ties by name.
-fn by_urgency(overview: &Overview) -> Vec<&Migration> {
-    let mut all: Vec<&Migration> = overview.migrations.iter().collect();
+fn by_urgency(migrations: &[Migration]) -> Vec<&Migration> {
+    let mut all: Vec<&Migration> = migrations.iter().collect();
     all.sort_by(|one, other| {
         let (a, b) = (status(one), status(other));
         let ended = a.phase.is_terminal().cmp(&b.phase.is_terminal());

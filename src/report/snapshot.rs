@@ -1,103 +1,112 @@
 //! `status.yaml`: the overview for machines, and what changed since the last one.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ObjectNote, Overview, Problem, SyncOverview, WaitOverview, names, record_path, route, since, status,
+    Account, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names, record_path,
+    route, since, status,
 };
 use crate::api::{Migration, Phase, WaitingFor, WorkloadRef};
+use crate::error::Error;
 use crate::name::{Location, Revision};
 
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.
 const VERSION: u32 = 1;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How everything stands, as `status.yaml` and `cutover status -o json` say it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Snapshot {
+#[schemars(title = "Status")]
+pub struct Snapshot {
     version: u32,
+    /// The commit of the desired state that was looked at last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    revision: Option<Revision>,
-    syncs: Vec<SyncSnapshot>,
-    intents: Vec<IntentSnapshot>,
+    pub(super) revision: Option<Revision>,
+    pub(super) syncs: Vec<SyncSnapshot>,
+    pub(super) intents: Vec<IntentSnapshot>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct SyncSnapshot {
-    name: String,
+pub struct SyncSnapshot {
+    pub(super) name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    revision: Option<Revision>,
-    in_sync: usize,
+    pub(super) revision: Option<Revision>,
+    pub(super) in_sync: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    held_back: Vec<HeldSnapshot>,
+    pub(super) held_back: Vec<HeldSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    waiting: Vec<WaitSnapshot>,
+    pub(super) waiting: Vec<WaitSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    drifted: Vec<NoteSnapshot>,
+    pub(super) drifted: Vec<NoteSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    kept: Vec<NoteSnapshot>,
+    pub(super) kept: Vec<NoteSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    problems: Vec<ProblemSnapshot>,
+    pub(super) problems: Vec<ProblemSnapshot>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct NoteSnapshot {
-    object: String,
-    note: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NoteSnapshot {
+    pub(super) object: String,
+    pub(super) note: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct WaitSnapshot {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitSnapshot {
     #[serde(rename = "for")]
-    what: String,
-    since: Timestamp,
+    pub(super) what: String,
+    pub(super) since: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    until: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    overdue: bool,
+    pub(super) overdue: bool,
     /// How many objects wait; the first of them follow.
-    count: usize,
-    objects: Vec<String>,
+    pub(super) count: usize,
+    pub(super) objects: Vec<String>,
 }
 
 /// How many objects that wait for the same are named.
 const NAMED: usize = 20;
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct HeldSnapshot {
-    object: String,
-    by: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldSnapshot {
+    pub(super) object: String,
+    pub(super) by: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct ProblemSnapshot {
-    message: String,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemSnapshot {
+    pub(super) message: String,
     #[serde(flatten)]
-    location: Option<Location>,
+    pub(super) location: Option<Location>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
+    pub(super) hint: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct IntentSnapshot {
-    kind: String,
-    namespace: String,
-    name: String,
-    workload: WorkloadRef,
-    from: String,
-    to: String,
-    phase: Phase,
-    attempt: u32,
+pub struct IntentSnapshot {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) workload: WorkloadRef,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) phase: Phase,
+    pub(super) attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    since: Option<Timestamp>,
+    pub(super) since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    waiting_for: Option<WaitingFor>,
+    pub(super) waiting_for: Option<WaitingFor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    downtime_ms: Option<u64>,
+    pub(super) downtime_ms: Option<u64>,
     /// Where on the branch the whole record stands.
-    record: String,
+    pub(super) record: String,
+    /// What became of the attempt so far; only on request, since the record has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) report: Option<Account>,
 }
 
 impl Snapshot {
@@ -110,6 +119,35 @@ impl Snapshot {
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents,
         }
+    }
+
+    /// Reads what [`super::SNAPSHOT_FILE`] holds.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let read: Self = serde_yaml::from_slice(bytes).map_err(|error| {
+            Error::user(format!(
+                "{SNAPSHOT_FILE} on the status branch cannot be read: {error}"
+            ))
+            .hint("is it of another release, or did somebody edit it?")
+        })?;
+        if read.version > VERSION {
+            return Err(Error::user(format!(
+                "{SNAPSHOT_FILE} on the status branch is of a newer release: version {}",
+                read.version
+            ))
+            .hint("use the release that the reconciler is of"));
+        }
+        Ok(read)
+    }
+
+    /// Adds what became of each attempt.
+    pub(super) fn with_accounts(mut self, migrations: &[Migration]) -> Self {
+        for intent in &mut self.intents {
+            let of = migrations
+                .iter()
+                .find(|migration| record_path(migration) == intent.record);
+            intent.report = of.map(Account::of);
+        }
+        self
     }
 }
 
@@ -145,6 +183,13 @@ impl WaitSnapshot {
             count: wait.objects.len(),
             objects: wait.objects.iter().take(NAMED).map(ToString::to_string).collect(),
         }
+    }
+}
+
+impl WaitSnapshot {
+    /// Returns the wait as a sentence without its end.
+    pub(super) fn sentence(&self) -> String {
+        super::sentence(self.objects.first(), self.count, self.since, &self.what)
     }
 }
 
@@ -185,6 +230,7 @@ impl IntentSnapshot {
             waiting_for: status.waiting_for.clone(),
             downtime_ms: status.downtime_ms,
             record: record_path(migration),
+            report: None,
         }
     }
 

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use super::*;
 
+const NOW: Timestamp = Timestamp::constant(1_772_359_265, 0);
+
 fn migration(status: serde_json::Value) -> Migration {
     serde_json::from_value(json!({
         "apiVersion": "cutover.dev/v1alpha1", "kind": "Migration",
@@ -75,7 +77,7 @@ fn a_completed_migration_is_told_with_its_steps_and_a_chart() {
 
     ### ✅ shop/orders-to-west: Completed
 
-    FlinkDeployment orders from east to west; downtime 1.2 s.
+    FlinkDeployment orders from east to west; took 5.0 s; downtime 1.2 s.
 
     ```mermaid
     gantt
@@ -174,9 +176,9 @@ fn what_waits_is_told_together_and_is_no_news() {
     | fleet | `01234567` | 6 | 0 | 2 | 0 |
     - ⏳ Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC.
     ");
-    assert_snapshot!(anstream::adapter::strip_str(&status_text(&waiting)).to_string(), @"
+    assert_snapshot!(anstream::adapter::strip_str(&View::of(&waiting).text(NOW)).to_string(), @"
     fleet  01234567  in sync: 6, held back: 0, waiting: 2, problems: 0
-      Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated
+      Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC
     no migrations
     ");
 }
@@ -209,14 +211,14 @@ fn problems_of_the_desired_state_come_with_position_and_hint() {
     - ❌ `apps/orders.yaml:4:3`: "name" is written twice \| &lt;b&gt;  
       *Hint:* remove one of them
     "#);
-    assert_snapshot!(anstream::adapter::strip_str(&status_text(&overview)).to_string(), @r#"
+    assert_snapshot!(anstream::adapter::strip_str(&View::of(&overview).text(NOW)).to_string(), @r#"
     fleet  01234567  in sync: 6, held back: 0, waiting: 0, problems: 1
       "name" is written twice | <b>
       --> apps/orders.yaml:4:3
       hint: remove one of them
     no migrations
     "#);
-    assert_snapshot!(status_json(&overview).unwrap(), @r#"
+    assert_snapshot!(View::of(&overview).json().unwrap(), @r#"
     {
       "version": 1,
       "revision": "0123456789abcdef0123456789abcdef01234567",
@@ -249,7 +251,7 @@ fn running_migrations_come_first_then_the_last_that_ended() {
     older.metadata.name = Some("a-older".to_owned());
     older.status.as_mut().unwrap().finished_at = Some("2026-02-01T10:00:00Z".parse::<Timestamp>().unwrap());
     let overview = overview(vec![older, completed(), running]);
-    let names: Vec<&str> = by_urgency(&overview)
+    let names: Vec<&str> = by_urgency(&overview.migrations)
         .iter()
         .map(|migration| super::names(migration).1)
         .collect();
@@ -326,16 +328,157 @@ fn the_same_state_gives_the_same_bytes_in_any_order() {
 }
 
 #[test]
-fn a_step_is_one_line() {
+fn a_completed_migration_is_told_with_its_times() {
     let migration = completed();
-    let lines: Vec<String> = migration_lines(&migration)
+    let lines: Vec<String> = migration_lines(&migration, NOW)
         .iter()
         .map(|line| anstream::adapter::strip_str(line).to_string())
         .collect();
     assert_snapshot!(lines.join("\n"), @"
-    shop/orders-to-west  FlinkDeployment orders  east → west  Completed  downtime 1.2 s
+    shop/orders-to-west  FlinkDeployment orders  east → west  Completed
       ✓ Preflight      50 ms  orders runs in east, observed
       ✓ Capture        1.4 s  stopped: suspended | no pods; savepoint s3://savepoints/sp_1
       ✓ Handoff        3.5 s
+      downtime 1.2 s; took 5.0 s, until 2026-03-01 10:00:05 UTC
     ");
+}
+
+/// What a stranger reads of a migration in some state.
+fn told(status: serde_json::Value) -> String {
+    let view = View::of(&Overview {
+        migrations: vec![migration(status)],
+        ..Overview::default()
+    });
+    anstream::adapter::strip_str(&view.text(NOW)).to_string()
+}
+
+fn journal(more: serde_json::Value) -> serde_json::Value {
+    let mut journal = json!({
+        "spec": {
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+            "to": "west",
+        },
+        "profile": {
+            "appliesTo": {"group": "flink.apache.org", "kinds": ["FlinkDeployment"]}, "stateful": true,
+            "suspend": [], "hold": [], "start": [], "restart": [],
+            "observedWhen": "true", "suspendedWhen": "true", "healthyWhen": "true",
+        },
+        "source": "east", "target": "west", "templateUid": "t", "seq": 3, "pinned": true, "clusters": ["east", "west"],
+        "binding": {"name": "orders-flinkdeployment", "uid": "b", "id": "i"},
+        "fence": {"recorded": true},
+    });
+    for (field, value) in more.as_object().unwrap() {
+        journal[field] = value.clone();
+    }
+    journal
+}
+
+#[test]
+fn a_wait_says_for_what_since_when_until_when_what_then_and_what_to_do() {
+    assert_snapshot!(told(json!({
+        "phase": "Capture", "attempt": 2, "source": "east",
+        "steps": [step("Capture", "01", None, &[])],
+        "journal": journal(json!({"downSince": "2026-03-01T10:00:01Z"})),
+        "waitingFor": {
+            "code": "Approval", "reason": "approval of Handoff for attempt 2", "approval": "Handoff",
+            "since": "2026-03-01T10:00:05Z", "until": "2026-03-01T10:15:01Z", "then": "roll back",
+        },
+    })), @"
+    shop/orders-to-west  FlinkDeployment orders  east → west  Capture  attempt 2
+      • Capture            …
+      runs nowhere for 1 min 4 s: since 2026-03-01 10:00:01 UTC
+      waits: approval of Handoff for attempt 2
+        since 2026-03-01 10:00:05 UTC (1 min 0 s)
+        at 2026-03-01 10:15:01 UTC (in 13 min 56 s): roll back
+      next: cutover approve shop/orders-to-west --phase Handoff
+    ");
+    assert_snapshot!(told(json!({
+        "phase": "Verify", "attempt": 1, "source": "east",
+        "waitingFor": {"code": "Pause", "reason": "paused by the spec", "since": "2026-03-01T10:00:05Z"},
+    })), @"
+    shop/orders-to-west  FlinkDeployment orders  east → west  Verify
+      waits: paused by the spec
+        since 2026-03-01 10:00:05 UTC (1 min 0 s)
+      next: cutover resume shop/orders-to-west
+    ");
+}
+
+#[test]
+fn a_failed_check_says_what_to_mend() {
+    assert_snapshot!(told(json!({
+        "phase": "Failed", "attempt": 1, "source": "east",
+        "startedAt": "2026-03-01T10:00:00Z", "finishedAt": "2026-03-01T10:00:01Z",
+        "steps": [step("Preflight", "00", Some("01"), &["west is not Ready"])],
+        "findings": [{"code": "TargetNotReady", "message": "west is not Ready", "hint": "choose another target"}],
+    })), @"
+    shop/orders-to-west  FlinkDeployment orders  east → west  Failed
+      ✓ Preflight       1.0 s  west is not Ready
+      took 1.0 s, until 2026-03-01 10:00:01 UTC
+      TargetNotReady: west is not Ready
+        hint: choose another target
+      next: nothing was touched: mend that, and ask again with cutover migrate
+    ");
+}
+
+#[test]
+fn a_roll_back_says_why_and_where_it_was_decided() {
+    let back = json!({
+        "reason": "SingleWriterLapse: the pin was edited or removed by somebody else", "fromPhase": "Verify",
+        "since": "2026-03-01T10:00:10Z", "endsAs": "RolledBack", "restart": true, "stage": "Taken",
+    });
+    let mut status = json!({
+        "phase": "RollingBack", "attempt": 1, "source": "east",
+        "steps": [step("Verify", "05", Some("10"), &["SingleWriterLapse"]), step("RollingBack", "10", None, &[])],
+        "journal": journal(json!({"rollBack": back, "downSince": "2026-03-01T10:00:01Z"})),
+        "waitingFor": {"code": "Evidence", "reason": "west: cannot be reached", "since": "2026-03-01T10:00:12Z"},
+    });
+    assert_snapshot!(told(status.clone()), @"
+    shop/orders-to-west  FlinkDeployment orders  east → west  RollingBack
+      ✗ Verify          5.0 s  SingleWriterLapse
+      • RollingBack        …
+      rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
+      runs nowhere for 1 min 4 s: since 2026-03-01 10:00:01 UTC
+      waits: west: cannot be reached
+        since 2026-03-01 10:00:12 UTC (53.0 s)
+      next: where a cluster can't be asked for long, a person who knows can vouch for it: spec.assume
+    ");
+    status["phase"] = json!("RolledBack");
+    status["waitingFor"] = json!(null);
+    status["downtimeMs"] = json!(19_000);
+    status["startedAt"] = json!("2026-03-01T10:00:00Z");
+    status["finishedAt"] = json!("2026-03-01T10:00:21Z");
+    status["steps"][1]["finishedAt"] = json!("2026-03-01T10:00:21Z");
+    assert_snapshot!(told(status), @"
+    shop/orders-to-west  FlinkDeployment orders  east → west  RolledBack
+      ✗ Verify          5.0 s  SingleWriterLapse
+      ✓ RollingBack    11.0 s
+      rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
+      downtime 19.0 s; took 21.0 s, until 2026-03-01 10:00:21 UTC
+    ");
+}
+
+#[test]
+fn the_status_branch_tells_the_same_as_what_was_observed() {
+    let observed = overview(vec![completed()]);
+    let files = status_tree(&observed).unwrap();
+    let record = serde_yaml::from_slice(&files["intents/shop/migration-orders-to-west.yaml"]).unwrap();
+    let recorded = View::recorded(Some(&files[SNAPSHOT_FILE]), vec![record]).unwrap();
+    let live = View::of(&observed);
+    assert_eq!(recorded.text(NOW), live.text(NOW));
+    assert_eq!(recorded.json().unwrap(), live.json().unwrap());
+    assert!(View::recorded(Some(b"version: 99\nsyncs: []\nintents: []\n"), Vec::new()).is_err());
+}
+
+#[test]
+fn the_json_status_fits_its_schema_and_has_the_time_of_each_phase() {
+    let view = View::of(&overview(vec![completed()]));
+    let document: serde_json::Value = serde_json::from_str(&view.json().unwrap()).unwrap();
+    let schema = schemars::schema_for!(Snapshot).to_value();
+    let found = crate::lint::schema::violations(&document, &schema);
+    assert!(found.is_empty(), "{found:?}");
+    let report = &document["intents"][0]["report"];
+    assert_eq!(report["tookMs"], 5000);
+    assert_eq!(report["downtimeMs"], 1250);
+    assert_eq!(report["steps"][1]["tookMs"], 1450);
+    assert_eq!(report["steps"][1]["evidence"][0], "stopped: suspended | no pods");
 }

@@ -28,7 +28,7 @@ const FORBIDDEN: &[&str] = &[
     "std::fs",
     "std::net",
     "std::process",
-    "crate::repo",
+    "crate::repo::",
     "crate::cluster",
     "crate::reconcile",
     "crate::cli",

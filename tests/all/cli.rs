@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use cutover::sandbox::api::{ApiServer, Options};
 use serde_json::{Value, json};
 
-fn cutover(arguments: &[&str]) -> Output {
+pub fn cutover(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cutover"))
         .args(arguments)
         .env_remove("KUBECONFIG")
@@ -15,7 +15,7 @@ fn cutover(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -108,14 +108,14 @@ fn exit_codes_tell_the_users_mistakes_from_unreachable_servers() {
 }
 
 /// An API server with Karmada's kinds and nobody behind them, on a port of its own.
-struct Served {
-    kubeconfig: String,
-    dir: tempfile::TempDir,
+pub struct Served {
+    pub kubeconfig: String,
+    pub dir: tempfile::TempDir,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl Served {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let server = ApiServer::new(Options::new("karmada", 1));
         let kinds = cutover::karmada::crds()
             .into_iter()
@@ -174,7 +174,7 @@ impl Served {
             .unwrap();
     }
 
-    fn cutover(&self, arguments: &[&str]) -> Output {
+    pub fn cutover(&self, arguments: &[&str]) -> Output {
         let state = self.dir.path().join("state");
         let mut all = arguments.to_vec();
         all.extend(["--kubeconfig", &self.kubeconfig]);

@@ -6,6 +6,7 @@ mod support;
 mod admission;
 mod apply;
 mod architecture;
+mod ask;
 mod cli;
 mod cluster;
 mod crash;

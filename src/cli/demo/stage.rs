@@ -134,7 +134,7 @@ impl Stage {
             Some(migration) if ended => Ok(migration),
             Some(migration) => Err(gave_up(&format!(
                 "{name} to end: {}",
-                crate::report::migration_lines(&migration).join("\n")
+                crate::report::migration_lines(&migration, jiff::Timestamp::now()).join("\n")
             ))),
             None => Err(gave_up(&format!("{name} to reach the API server"))),
         }

@@ -11,6 +11,7 @@ mod pause;
 mod preflight;
 mod roll_back;
 mod token;
+mod wait;
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use super::seen::NotKnown;
 use super::world::World;
 use crate::api::{
     Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack,
-    RollBackStage, StepRecord, WaitingFor,
+    RollBackStage, StepRecord, WaitCode,
 };
 
 /// How often the members are looked at again while something is expected of them.
@@ -185,8 +186,8 @@ impl Machine<'_> {
     fn settle(&mut self, outcome: Result<Next, Stop>) -> Vec<Effect> {
         match outcome {
             Ok(Next::Enter(phase, evidence)) => {
-                if let Some(gate) = self.closed_gate(phase) {
-                    self.wait(gate);
+                if self.is_gated(phase) {
+                    self.wait_for_approval(phase);
                     return Vec::new();
                 }
                 self.enter(phase, evidence);
@@ -194,7 +195,7 @@ impl Machine<'_> {
             Ok(Next::Again) | Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
             Err(Stop::Act(effects)) => {
                 match self.input.trouble {
-                    Some(trouble) => self.wait(format!("trying again: {trouble}")),
+                    Some(trouble) => self.wait_for(WaitCode::Retry, format!("trying again: {trouble}")),
                     None => self.status.waiting_for = None,
                 }
                 return effects;
@@ -376,39 +377,6 @@ impl Machine<'_> {
             return vec![Effect::RemoveFinalizer];
         }
         Vec::new()
-    }
-
-    fn wait(&mut self, reason: String) {
-        let now = self.input.now;
-        let until = self.status.journal.as_ref().and_then(|journal| {
-            let limit = limit(self.status.phase, &journal.spec).filter(|_| !self.is_paused())?;
-            journal.phase_since.map(|since| since + limit)
-        });
-        let since = match &self.status.waiting_for {
-            Some(wait) if wait.reason == reason => wait.since,
-            _ => now,
-        };
-        let then = until.map(|_| "roll back".to_owned());
-        self.status.waiting_for = Some(WaitingFor {
-            reason,
-            since,
-            until,
-            then,
-        });
-    }
-
-    fn closed_gate(&self, phase: Phase) -> Option<String> {
-        let gate = self.status.journal.as_ref()?.spec.approval.as_ref()?;
-        if !gate.before.contains(&phase) {
-            return None;
-        }
-        let approved = self
-            .input
-            .spec
-            .approvals
-            .iter()
-            .any(|approval| approval.phase == phase && approval.attempt == self.status.attempt);
-        (!approved).then(|| format!("approval of {phase} for attempt {}", self.status.attempt))
     }
 
     fn committed(&self) -> bool {

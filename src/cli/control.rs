@@ -1,0 +1,216 @@
+//! `cutover approve`, `pause`, `resume`, `abort`: each says one thing to a migration that runs, by a commit to its file.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::connection::{ClusterArgs, GitArgs};
+use super::output;
+use super::recorded::Recorded;
+use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
+use crate::api::{self, Migration, Phase};
+use crate::cluster::{Answer, Lookup};
+use crate::error::{Error, Result};
+use crate::intent::control::{self, Decision, GATES, Standing};
+use crate::manifest::edit;
+use crate::name::Gvk;
+
+/// Lets a migration that waits for it begin its next phase, once.
+#[derive(Args, Debug)]
+pub struct Approve {
+    #[command(flatten)]
+    intent: IntentArgs,
+    /// The phase that may begin [default: the one that waits for it]
+    #[arg(long, value_name = "PHASE", value_parser = phase_parser(), ignore_case = true)]
+    phase: Option<Phase>,
+    /// The attempt that is meant [default: the present one, as the control plane or the status branch says]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    attempt: Option<u32>,
+    /// Who approves [default: who commits]
+    #[arg(long, value_name = "WHO")]
+    by: Option<String>,
+}
+
+/// Which intent, and where its state is looked up.
+#[derive(Args, Debug)]
+pub struct IntentArgs {
+    /// The Migration, as a file of the repository names it: NAME or NAMESPACE/NAME
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The namespace of the Migration, where its name alone is not enough
+    #[arg(short, long)]
+    namespace: Option<String>,
+    #[command(flatten)]
+    change: ChangeArgs,
+    #[command(flatten)]
+    look: LookArgs,
+}
+
+/// Where it is learned how an intent stands.
+#[derive(Args, Debug)]
+pub struct LookArgs {
+    /// Ask neither the control plane nor the remote how the intent stands
+    #[arg(long, help_heading = "Cluster options")]
+    offline: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    pub git: GitArgs,
+}
+
+/// How long the control plane may take to answer before the status branch is read instead.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Returns what reads a phase that can wait for an approval.
+pub fn phase_parser() -> impl TypedValueParser<Value = Phase> {
+    let named = |text: String| {
+        let is_meant = |phase: &Phase| phase.to_string().eq_ignore_ascii_case(&text);
+        GATES.into_iter().find(is_meant).unwrap_or_default()
+    };
+    PossibleValuesParser::new(GATES.map(|phase| -> &'static str { phase.name() })).map(named)
+}
+
+impl Approve {
+    pub async fn run(self) -> Result<ExitCode> {
+        let control = control::Control::Approve {
+            phase: self.phase,
+            attempt: self.attempt,
+            by: self.by,
+        };
+        self.intent.ask(control).await
+    }
+}
+
+impl IntentArgs {
+    /// Changes the file of the intent so that it asks for this.
+    pub async fn ask(self, mut control: control::Control) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let intent = workspace.intent(&self.name, self.namespace.as_deref())?;
+        if let control::Control::Approve { by, .. } = &mut control
+            && by.is_none()
+        {
+            *by = workspace.checkout().and_then(crate::repo::Checkout::author);
+        }
+        let known = self.look.known(&workspace, &intent.namespace, &intent.name).await;
+        let standing = match &known {
+            Known::As(migration) => Standing::Known(migration),
+            Known::Fresh => Standing::Fresh,
+            Known::Not(_) => Standing::Unknown,
+        };
+        let name = intent.full_name();
+        if let Known::Not(reasons) = &known {
+            for reason in reasons {
+                output::note(format!("note: how {name} stands is not known: {reason}"));
+            }
+        }
+        match control::decide(&control, &name, &intent.spec, standing)? {
+            Decision::Nothing(why) => output::note(format!("nothing to do: {why}")),
+            Decision::Change {
+                change,
+                subject,
+                body,
+            } => {
+                let edit = edited(&workspace, &intent, &change, subject, body)?;
+                workspace.apply(&self.change, &self.look.git, &edit)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn edited(
+    workspace: &Workspace,
+    intent: &Intent,
+    change: &crate::manifest::Change,
+    subject: String,
+    body: String,
+) -> Result<Edit> {
+    let path = &intent.manifest.source.path;
+    let text = workspace
+        .text(path)
+        .ok_or_else(|| Error::internal(format!("{path} was read and has no text")))?;
+    let text = edit(text, &intent.manifest, change).map_err(|error| {
+        let hint = format!("edit it by hand: {}", change.by_hand());
+        Error::user(error.to_string()).at(error.at).hint(hint)
+    })?;
+    Ok(Edit {
+        path: path.clone(),
+        text,
+        intent: intent.full_name(),
+        subject,
+        body,
+    })
+}
+
+/// What could be learned of how an intent stands.
+#[derive(Debug)]
+pub enum Known {
+    As(Box<Migration>),
+    /// Nobody has seen it yet.
+    Fresh,
+    /// And why.
+    Not(Vec<String>),
+}
+
+impl LookArgs {
+    /// Asks the control plane, and the status branch if that can't say.
+    pub async fn known(&self, workspace: &Workspace, namespace: &str, name: &str) -> Known {
+        if self.offline {
+            return Known::Not(Vec::new());
+        }
+        let mut reasons = Vec::new();
+        let live = tokio::time::timeout(PATIENCE, self.live(namespace, name)).await;
+        match live {
+            Ok(Ok(Some(migration))) => return Known::As(Box::new(migration)),
+            Ok(Ok(None)) => {}
+            Ok(Err(error)) => reasons.push(error.to_string()),
+            Err(_) => reasons.push(format!(
+                "the control plane does not answer within {} s",
+                PATIENCE.as_secs()
+            )),
+        }
+        match self.recorded(workspace, namespace, name).await {
+            Ok(Some(migration)) => Known::As(Box::new(migration)),
+            Ok(None) => Known::Fresh,
+            Err(error) => {
+                reasons.push(error.to_string());
+                Known::Not(reasons)
+            }
+        }
+    }
+
+    async fn live(&self, namespace: &str, name: &str) -> Result<Option<Migration>> {
+        let cluster = self.cluster.connect().await?;
+        let gvk = Gvk::new(api::API_VERSION, "Migration");
+        let Lookup::Served(served) = cluster.lookup(&gvk).await? else {
+            return Err(Error::user(format!("{} does not serve {gvk}", cluster.server())));
+        };
+        match cluster.reader().get(&served, Some(namespace), name).await.answer {
+            Answer::Found(object) => serde_json::from_value(object).map(Some).map_err(|error| {
+                Error::user(format!("Migration {namespace}/{name} cannot be read: {error}"))
+            }),
+            Answer::NotFound => Ok(None),
+            Answer::Unknown { why } => Err(Error::user(why)),
+        }
+    }
+
+    async fn recorded(
+        &self,
+        workspace: &Workspace,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Migration>> {
+        let Some(checkout) = workspace.checkout() else {
+            return Err(Error::user(
+                "there is no Git repository whose status branch could be read",
+            ));
+        };
+        let recorded = Recorded {
+            url: checkout.remote()?,
+            branch: workspace.config.status.branch.clone(),
+        };
+        recorded.migration(&self.git, namespace, name).await
+    }
+}

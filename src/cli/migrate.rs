@@ -1,0 +1,342 @@
+//! `cutover migrate`: writes and commits the file that asks for a migration.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::control::{Known, LookArgs, phase_parser};
+use super::workspace::{ChangeArgs, Edit, Workspace};
+use crate::api::{self, MigrationSpec, OnFailure, Phase, WorkloadRef};
+use crate::error::{Error, Result};
+use crate::intent::record;
+use crate::manifest::Manifest;
+use crate::profile;
+
+/// Writes the file that moves a workload, with its state, to another cluster.
+#[derive(Args, Debug)]
+pub struct Migrate {
+    /// The workload: NAME or KIND/NAME of a template in the repository
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+    /// The cluster that it goes to
+    #[arg(long, value_name = "CLUSTER")]
+    to: String,
+    /// The cluster that it must be in now; none: wherever it is
+    #[arg(long, value_name = "CLUSTER")]
+    from: Option<String>,
+    /// The namespace of the workload [default: that of its template in the repository]
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// The API version of a workload whose template is not in the repository
+    #[arg(long, value_name = "GROUP/VERSION", requires = "namespace")]
+    api_version: Option<String>,
+    /// The name of the Migration [default: WORKLOAD-to-CLUSTER, with a number if that is taken]
+    #[arg(long)]
+    name: Option<String>,
+    /// The file to write [default: NAME.yaml beside other Migrations, else in intents/]
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    /// Phases that wait for `cutover approve` before they begin
+    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = phase_parser(), ignore_case = true)]
+    require_approval: Vec<Phase>,
+    /// How long the target must be healthy without a break before the source is removed [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    healthy_for: Option<String>,
+    /// How long the target may take to become healthy [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<String>,
+    /// What happens when it doesn't [default: roll-back]
+    #[arg(long, value_name = "WHAT")]
+    on_failure: Option<Failure>,
+    /// When a migration that is not past its commit point is rolled back, for instance 2030-01-31T06:00:00Z
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Timestamp>,
+    /// The WorkloadProfile to use [default: the one of its kind]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    #[command(flatten)]
+    change: ChangeArgs,
+    #[command(flatten)]
+    look: LookArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Failure {
+    /// The source runs again, from the newest state
+    RollBack,
+    /// Everything stays as it is until somebody asks for abort
+    Hold,
+}
+
+/// Where Migrations go when there is none yet whose place could be followed.
+const FOLDER: &str = "intents";
+
+fn duration(text: &str) -> Result<String, String> {
+    let parsed: Result<SignedDuration, _> = text.parse();
+    match parsed {
+        Ok(length) if length.is_positive() => Ok(text.to_owned()),
+        _ => Err("not a length of time such as 90s or 1h30m".to_owned()),
+    }
+}
+
+impl Migrate {
+    pub async fn run(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let (workload, namespace) = self.workload(&workspace)?;
+        let spec = self.spec(&workload);
+        let name = self.name(&workspace, &namespace, &spec).await?;
+        let path = match &self.file {
+            Some(path) => path.trim_start_matches("./").to_owned(),
+            None => place(&workspace, &workload, &namespace, &name)?,
+        };
+        if workspace.is_taken(&path) {
+            return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
+        }
+        let what = format!("{} {namespace}/{}", workload.kind, workload.name);
+        let from = self
+            .from
+            .as_ref()
+            .map_or_else(String::new, |from| format!(" from {from}"));
+        let edit = Edit {
+            text: document(&namespace, &name, &spec)?,
+            intent: format!("{namespace}/{name}"),
+            subject: format!("Move {}{from} to {}", workload.name, self.to),
+            body: format!("Asks for Migration {namespace}/{name} of {what}, in {path}."),
+            path,
+        };
+        workspace.apply(&self.change, &self.look.git, &edit)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the workload that is meant and its namespace.
+    fn workload(&self, workspace: &Workspace) -> Result<(WorkloadRef, String)> {
+        let (kind, name) = match self.workload.split_once('/') {
+            Some((kind, name)) => (Some(kind), name),
+            None => (None, self.workload.as_str()),
+        };
+        if let (Some(api_version), Some(namespace), Some(kind)) = (&self.api_version, &self.namespace, kind) {
+            let workload = WorkloadRef {
+                api_version: api_version.clone(),
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+            };
+            return Ok((workload, namespace.clone()));
+        }
+        let kinds = profiled(workspace)?;
+        let is_meant = |manifest: &Manifest| {
+            let of_kind = match kind {
+                Some(kind) => manifest.key.kind.eq_ignore_ascii_case(kind),
+                None => kinds.contains(&(manifest.key.group.clone(), manifest.key.kind.clone())),
+            };
+            let namespace = workspace.namespace_of(manifest);
+            let there = self.namespace.as_ref().is_none_or(|wanted| *wanted == namespace);
+            manifest.key.name == name && of_kind && there
+        };
+        let found: Vec<_> = workspace.set.definitions().filter(|one| is_meant(one)).collect();
+        let described = |manifest: &Manifest| {
+            format!(
+                "{} {}/{name}",
+                manifest.key.kind,
+                workspace.namespace_of(manifest)
+            )
+        };
+        match found.as_slice() {
+            [manifest] => Ok((
+                WorkloadRef {
+                    api_version: manifest.gvk.api_version(),
+                    kind: manifest.gvk.kind.clone(),
+                    name: name.to_owned(),
+                },
+                workspace.namespace_of(manifest),
+            )),
+            [] => Err(Error::user(format!(
+                "the repository has no template of a workload {}",
+                self.workload
+            ))
+            .hint("name it as KIND/NAME; one that is elsewhere also needs --api-version and --namespace")),
+            several => {
+                let names: Vec<String> = several.iter().map(|manifest| described(manifest)).collect();
+                Err(
+                    Error::user(format!("{} could be any of {}", self.workload, names.join(", ")))
+                        .hint("say which one with KIND/NAME and --namespace"),
+                )
+            }
+        }
+    }
+
+    /// Returns only what was asked for: what is left out has its default.
+    fn spec(&self, workload: &WorkloadRef) -> Value {
+        let mut spec = Map::new();
+        spec.insert("workload".to_owned(), json!(workload));
+        let mut say = |field: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                spec.insert(field.to_owned(), value);
+            }
+        };
+        say("from", self.from.as_ref().map(|from| json!(from)));
+        say("to", Some(json!(self.to)));
+        say("profile", self.profile.as_ref().map(|profile| json!(profile)));
+        let mut verify = Map::new();
+        for (field, value) in [("healthyFor", &self.healthy_for), ("timeout", &self.timeout)] {
+            if let Some(value) = value {
+                verify.insert(field.to_owned(), json!(value));
+            }
+        }
+        say("verify", (!verify.is_empty()).then_some(Value::Object(verify)));
+        let on_failure = self.on_failure.map(|failure| match failure {
+            Failure::RollBack => json!(OnFailure::RollBack),
+            Failure::Hold => json!(OnFailure::Hold),
+        });
+        say("onFailure", on_failure);
+        let gates = &self.require_approval;
+        say(
+            "approval",
+            (!gates.is_empty()).then(|| json!({ "before": gates })),
+        );
+        say("deadline", self.deadline.map(|deadline| json!(deadline)));
+        Value::Object(spec)
+    }
+
+    /// Returns the name that was given, or the next free one. The same operation isn't asked for twice at once.
+    async fn name(&self, workspace: &Workspace, namespace: &str, spec: &Value) -> Result<String> {
+        let taken: BTreeMap<String, &Manifest> = workspace
+            .migrations()
+            .filter(|(_, there)| there == namespace)
+            .map(|(manifest, _)| (manifest.key.name.clone(), &**manifest))
+            .collect();
+        if let Some(name) = &self.name {
+            return match taken.get(name) {
+                None => Ok(name.clone()),
+                Some(there) => Err(
+                    Error::user(format!("there is a Migration {namespace}/{name} already"))
+                        .at(there.source.clone())
+                        .hint("give it another name with --name, or change its file"),
+                ),
+            };
+        }
+        let workload = spec["workload"]["name"].as_str().unwrap_or_default();
+        let base = format!("{workload}-to-{}", self.to);
+        let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
+        let mut last = None;
+        for name in std::iter::once(base.clone()).chain(numbered) {
+            let Some(there) = taken.get(&name) else {
+                if let Some((last, there)) = last {
+                    self.must_have_ended(workspace, namespace, last, there).await?;
+                }
+                return Ok(name);
+            };
+            last = taken
+                .get_key_value(&name)
+                .map(|(name, _)| (name.as_str(), *there));
+        }
+        Ok(base)
+    }
+
+    /// Fails while an earlier Migration to the same cluster isn't known to have ended.
+    async fn must_have_ended(
+        &self,
+        workspace: &Workspace,
+        namespace: &str,
+        name: &str,
+        there: &Manifest,
+    ) -> Result<()> {
+        let asked: Option<MigrationSpec> = serde_json::from_value(there.value["spec"].clone()).ok();
+        let error = |why: &str| {
+            Error::user(format!(
+                "Migration {namespace}/{name} asks for that already, {why}"
+            ))
+            .at(there.source.clone())
+            .hint("cutover status says how it stands; to ask once more all the same, give a --name")
+        };
+        match self.look.known(workspace, namespace, name).await {
+            Known::As(migration) => {
+                let status = migration.status.unwrap_or_default();
+                let obeyed = status
+                    .journal
+                    .as_ref()
+                    .map_or(&migration.spec, |journal| &*journal.spec);
+                let same = asked.is_some_and(|asked| record::asks_the_same(obeyed, &asked));
+                match status.phase {
+                    phase if phase.is_terminal() && same => Ok(()),
+                    phase if phase.is_terminal() => Err(error("and was changed after it had ended")),
+                    phase => Err(error(&format!("and is not done: {phase}"))),
+                }
+            }
+            Known::Fresh => Err(error("and has not begun")),
+            Known::Not(_) => Err(error("and whether it has ended is not known")),
+        }
+    }
+}
+
+/// Returns the groups and kinds that some profile can move.
+fn profiled(workspace: &Workspace) -> Result<std::collections::BTreeSet<(String, String)>> {
+    let built_in = profile::built_in().map_err(|error| Error::internal(error.to_string()))?;
+    let own = workspace.set.of_kind(api::GROUP, "WorkloadProfile");
+    let own = own.filter_map(|manifest| serde_json::from_value(manifest.value.clone()).ok());
+    let all: Vec<api::WorkloadProfile> = built_in.into_iter().chain(own).collect();
+    let kinds = all.into_iter().flat_map(|profile| {
+        let api::AppliesTo { group, kinds } = profile.spec.applies_to;
+        kinds.into_iter().map(move |kind| (group.clone(), kind))
+    });
+    Ok(kinds.collect())
+}
+
+/// Returns where a new Migration goes: beside the others of its namespace, else into the sync of its workload.
+fn place(workspace: &Workspace, workload: &WorkloadRef, namespace: &str, name: &str) -> Result<String> {
+    let folder = |path: &str| {
+        path.rsplit_once('/')
+            .map_or(String::new(), |(folder, _)| folder.to_owned())
+    };
+    let mut folders: BTreeMap<String, usize> = BTreeMap::new();
+    for (manifest, there) in workspace.migrations() {
+        // One that is in a place of its own namespace's says more than any other.
+        let weight = if there == namespace { 1000 } else { 1 };
+        *folders.entry(folder(&manifest.source.path)).or_default() += weight;
+    }
+    let most = folders
+        .into_iter()
+        .max_by(|(a, one), (b, other)| one.cmp(other).then(b.cmp(a)));
+    let key = workload.key(namespace);
+    let beside_workload = || {
+        let template = workspace.set.of_kind(&key.group, &key.kind).find(|manifest| {
+            manifest.key.name == key.name && workspace.namespace_of(manifest) == namespace
+        })?;
+        workspace.config.sync_of(&template.source.path)
+    };
+    let folder = match most {
+        Some((folder, _)) => folder,
+        None => {
+            let sync = beside_workload().or(match workspace.config.syncs.as_slice() {
+                [only] => Some(only),
+                _ => None,
+            });
+            let Some(sync) = sync else {
+                return Err(Error::user("which sync the Migration belongs to isn't clear")
+                    .hint("name the file to write with --file"));
+            };
+            let path = sync.path.trim_start_matches("./").trim_end_matches('/');
+            match path {
+                "" | "." => FOLDER.to_owned(),
+                path => format!("{path}/{FOLDER}"),
+            }
+        }
+    };
+    Ok(match folder.as_str() {
+        "" => format!("{name}.yaml"),
+        folder => format!("{folder}/{name}.yaml"),
+    })
+}
+
+fn document(namespace: &str, name: &str, spec: &Value) -> Result<String> {
+    let document = json!({
+        "apiVersion": api::API_VERSION,
+        "kind": "Migration",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    });
+    serde_yaml::to_string(&document)
+        .map_err(|error| Error::internal(format!("the Migration cannot be written as YAML: {error}")))
+}

@@ -1,0 +1,80 @@
+//! What the status branch says, read at the remote without a control plane.
+
+use tokio_util::sync::CancellationToken;
+
+use super::connection::GitArgs;
+use crate::api::Migration;
+use crate::error::{Error, Kind, Result};
+use crate::intent::record;
+use crate::repo::{self, RemoteUrl, Repo};
+use crate::report::{self, View};
+
+/// The status branch of a repository.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub url: RemoteUrl,
+    pub branch: String,
+}
+
+impl Recorded {
+    /// Returns everything that the branch says; `None` if there is no such branch.
+    pub async fn view(&self, git: &GitArgs) -> Result<Option<View>> {
+        let Some(files) = self.read(git, &[report::SNAPSHOT_FILE, "intents"]).await? else {
+            return Ok(None);
+        };
+        let (intents, others): (Vec<_>, Vec<_>) = files
+            .into_iter()
+            .partition(|(path, _)| path.starts_with("intents/"));
+        let migrations: Result<_> = intents
+            .iter()
+            .map(|(path, bytes)| migration(path, bytes))
+            .collect();
+        let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
+        View::recorded(snapshot, migrations?).map(Some)
+    }
+
+    /// Returns the record of one intent; `None` if there certainly is none.
+    pub async fn migration(&self, git: &GitArgs, namespace: &str, name: &str) -> Result<Option<Migration>> {
+        let path = record::path("Migration", namespace, name);
+        let files = self.read(git, &[&path]).await?.unwrap_or_default();
+        files
+            .first()
+            .map(|(path, bytes)| migration(path, bytes))
+            .transpose()
+    }
+
+    async fn read(&self, git: &GitArgs, paths: &[&str]) -> Result<Option<Vec<(String, Vec<u8>)>>> {
+        let mut options = git.options(self.url.clone(), &self.branch)?;
+        options.status_branch.clone_from(&self.branch);
+        // A reconciler on this machine has the mirror of the repository for itself.
+        options.state_dir = options.state_dir.join("status");
+        let repo = Repo::open(options, CancellationToken::new()).await?;
+        let fetched = match repo.fetch().await {
+            Ok(fetched) => fetched,
+            Err(repo::Error::NoBranch { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let changes = repo.files(fetched.revision, paths).await?;
+        let (names, blobs): (Vec<_>, Vec<_>) = changes
+            .files
+            .into_iter()
+            .map(|file| (file.path, file.blob))
+            .unzip();
+        let contents = repo.read(blobs).await?;
+        let files = names.into_iter().zip(contents);
+        let files: Result<Vec<_>> = files.map(|(path, content)| Ok((path, content?))).collect();
+        files.map(Some)
+    }
+}
+
+fn migration(path: &str, bytes: &[u8]) -> Result<Migration> {
+    serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::new(
+        Kind::User,
+        format!("{path} on the status branch cannot be read: {error}"),
+    )
+    .hint("is it of a newer release, or did somebody edit it?")
+}

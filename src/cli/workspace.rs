@@ -1,0 +1,307 @@
+//! A repository in the user's hands: finds what its files say, writes one of them, and commits just that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use similar::TextDiff;
+
+use super::connection::GitArgs;
+use super::{example, files, output};
+use crate::api::{self, MigrationSpec};
+use crate::config::{self, Config};
+use crate::error::{Error, Kind, Result};
+use crate::lint::{self, Context, Finding, Severity};
+use crate::manifest::{Limits, Manifest, Set, Source, parse};
+use crate::repo::{Checkout, Message, Trailer};
+
+/// What becomes of a change.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Change options")]
+pub struct ChangeArgs {
+    /// A directory in the clone whose file is changed
+    #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// Only print what would change, as a diff
+    #[arg(long)]
+    dry_run: bool,
+    /// Only write the file, and leave the commit to you
+    #[arg(long, conflicts_with = "dry_run")]
+    no_commit: bool,
+    /// Push the branch afterwards, as git push would
+    #[arg(long, conflicts_with_all = ["dry_run", "no_commit"])]
+    push: bool,
+    /// Why; stands in the message of the commit
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+}
+
+/// The files of a repository as they are on disk.
+pub struct Workspace {
+    /// `None`: not a Git repository, which is enough for files alone.
+    checkout: Option<Checkout>,
+    root: PathBuf,
+    pub config: Config,
+    pub set: Set,
+    texts: BTreeMap<String, String>,
+}
+
+/// A Migration as a file asks for it.
+#[derive(Debug)]
+pub struct Intent {
+    pub manifest: Arc<Manifest>,
+    pub spec: MigrationSpec,
+    pub namespace: String,
+    pub name: String,
+}
+
+/// A file as it is to be, and the commit that makes it so.
+pub struct Edit {
+    pub path: String,
+    pub text: String,
+    /// Namespace and name of the intent that it is about.
+    pub intent: String,
+    pub subject: String,
+    pub body: String,
+}
+
+impl Intent {
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Workspace {
+    pub fn open(args: &ChangeArgs) -> Result<Self> {
+        let checkout = match Checkout::find(&args.directory) {
+            Ok(checkout) => Some(checkout),
+            Err(_) if args.no_commit || args.dry_run => None,
+            Err(error) => return Err(error.into()),
+        };
+        let root = match &checkout {
+            Some(checkout) => checkout.root().to_owned(),
+            None => args.directory.clone(),
+        };
+        let config = Config::parse(&files::read_one(&root, config::PATH)?.unwrap_or_default())?;
+        let (mut set, mut texts) = (Set::new(), BTreeMap::new());
+        for file in files::read(&root, |path| config.sync_of(path).is_some())? {
+            set.update(&file.path, parsed(&file.path, &file.content));
+            if let Ok(text) = String::from_utf8(file.content) {
+                texts.insert(file.path, text);
+            }
+        }
+        Ok(Self {
+            checkout,
+            root,
+            config,
+            set,
+            texts,
+        })
+    }
+
+    pub const fn checkout(&self) -> Option<&Checkout> {
+        self.checkout.as_ref()
+    }
+
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str)
+    }
+
+    /// Returns whether there is anything at a path, synced or not.
+    pub fn is_taken(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// Returns the namespace that an object of a file goes to.
+    pub fn namespace_of(&self, manifest: &Manifest) -> String {
+        let sync = self.config.sync_of(&manifest.source.path);
+        let written = manifest.key.namespace.clone();
+        written
+            .or_else(|| sync.and_then(|sync| sync.namespace.clone()))
+            .unwrap_or_else(|| "default".to_owned())
+    }
+
+    /// Returns every Migration that the files define.
+    pub fn migrations(&self) -> impl Iterator<Item = (&Arc<Manifest>, String)> {
+        let of_kind = self.set.of_kind(api::GROUP, "Migration");
+        of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
+    }
+
+    /// Finds a Migration by `NAME` or `NAMESPACE/NAME`.
+    pub fn intent(&self, named: &str, namespace: Option<&str>) -> Result<Intent> {
+        let (namespace, name) = match named.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (namespace, named),
+        };
+        let found: Vec<_> = self
+            .migrations()
+            .filter(|(manifest, there)| {
+                manifest.key.name == name && namespace.is_none_or(|wanted| wanted == there)
+            })
+            .collect();
+        let (manifest, namespace) = match found.as_slice() {
+            [(manifest, namespace)] => (Arc::clone(manifest), namespace.clone()),
+            [] => return Err(self.no_intent(named)),
+            [(first, one), .., (_, other)] if one == other => {
+                return Err(
+                    Error::user(format!("Migration {one}/{name} is defined more than once"))
+                        .at(first.source.clone())
+                        .hint("cutover validate shows where"),
+                );
+            }
+            [(_, one), .., (_, other)] => {
+                return Err(
+                    Error::user(format!("there is a Migration {name} in {one} and in {other}"))
+                        .hint(format!("name it as {one}/{name} or {other}/{name}")),
+                );
+            }
+        };
+        let spec = manifest.value.get("spec").cloned().unwrap_or_default();
+        let spec = serde_json::from_value(spec).map_err(|error| {
+            Error::user(format!("Migration {namespace}/{name} cannot be read: {error}"))
+                .at(manifest.source.clone())
+                .hint("cutover validate says what is wrong with it")
+        })?;
+        Ok(Intent {
+            manifest,
+            spec,
+            namespace,
+            name: name.to_owned(),
+        })
+    }
+
+    fn no_intent(&self, named: &str) -> Error {
+        let names: Vec<String> = self
+            .migrations()
+            .map(|(manifest, namespace)| format!("{namespace}/{}", manifest.key.name))
+            .collect();
+        let hint = match names.as_slice() {
+            [] => "none of its files defines one; cutover migrate writes one".to_owned(),
+            names => format!("there is {}", names.join(", ")),
+        };
+        let broken = self.set.errors().next().map(|error| error.location.clone());
+        let error = Error::user(format!("the repository has no Migration {named}")).hint(hint);
+        match broken {
+            Some(location) if names.is_empty() => error.at(location),
+            _ => error,
+        }
+    }
+
+    /// Writes a file, commits it and pushes it, as far as that is asked for; prints what was changed.
+    pub fn apply(&self, args: &ChangeArgs, git: &GitArgs, edit: &Edit) -> Result<()> {
+        let before = self.texts.get(&edit.path).map_or("", String::as_str);
+        self.check(edit)?;
+        if args.dry_run {
+            let old = if before.is_empty() {
+                "/dev/null".to_owned()
+            } else {
+                format!("a/{}", edit.path)
+            };
+            let diff = TextDiff::from_lines(before, edit.text.as_str());
+            let mut diff = diff.unified_diff();
+            return output::data(diff.header(&old, &format!("b/{}", edit.path)).to_string());
+        }
+        let checkout = self.checkout.as_ref().filter(|_| !args.no_commit);
+        if let Some(checkout) = checkout {
+            checkout.ready(&edit.path)?;
+        }
+        let file = self.root.join(&edit.path);
+        example::write_file(&file, &edit.text)?;
+        output::data(format!("{}\n", edit.path))?;
+        let Some(checkout) = checkout else {
+            output::note(format!("written, not committed: {}", edit.subject));
+            return Ok(());
+        };
+        let committed = checkout.commit(&edit.path, &message(edit, args.message.as_deref()));
+        let revision = match committed {
+            Ok(revision) => revision,
+            Err(error) => {
+                put_back(&file, self.texts.get(&edit.path))?;
+                return Err(error.into());
+            }
+        };
+        let branch = checkout.branch()?;
+        output::note(format!(
+            "committed {} on {branch}: {}",
+            revision.short(),
+            edit.subject
+        ));
+        let hooks = checkout.hooks();
+        if !hooks.is_empty() {
+            output::note(format!("note: Git's hooks did not run: {}", hooks.join(", ")));
+        }
+        if args.push {
+            let pushed = checkout.push(&git.credentials())?;
+            let plural = if pushed == 1 { "" } else { "s" };
+            output::note(format!("pushed {pushed} commit{plural} of {branch}"));
+        } else {
+            output::note("next: git push");
+        }
+        Ok(())
+    }
+
+    /// Refuses a file that says something wrong which wasn't there before.
+    fn check(&self, edit: &Edit) -> Result<()> {
+        if self.config.sync_of(&edit.path).is_none() {
+            return Err(
+                Error::user(format!("{} belongs to no sync of cutover.yaml", edit.path))
+                    .hint("name a .yaml file in the folder of a sync, which doesn't exclude it, with --file"),
+            );
+        }
+        let context = Context::built_in()?;
+        let known: Vec<Finding> = lint::check(&self.set, &context);
+        let mut set = self.set.clone();
+        set.update(&edit.path, parsed(&edit.path, edit.text.as_bytes()));
+        let is_old = |finding: &Finding| {
+            let mut known = known.iter();
+            known.any(|known| known.code == finding.code && known.message == finding.message)
+        };
+        let here = |finding: &Finding| {
+            let place = finding.location.as_ref();
+            place.is_some_and(|place| place.path == edit.path)
+        };
+        let new = lint::check(&set, &context).into_iter();
+        let mut new = new.filter(|finding| here(finding) && !is_old(finding));
+        let Some(finding) = new.find(|finding| finding.severity == Severity::Error) else {
+            return Ok(());
+        };
+        let mut error = Error::new(
+            Kind::User,
+            format!(
+                "nothing was written: {} would not be valid: {}",
+                edit.path, finding.message
+            ),
+        );
+        if let Some(location) = finding.location {
+            error = error.at(location);
+        }
+        Err(match finding.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        })
+    }
+}
+
+/// Returns the message of the commit.
+fn message(edit: &Edit, why: Option<&str>) -> Message {
+    let body = match why {
+        Some(why) => format!("{}\n\n{}", why.trim(), edit.body),
+        None => edit.body.clone(),
+    };
+    Message::new(&edit.subject)
+        .body(body)
+        .trailer(Trailer::Intent, &edit.intent)
+}
+
+fn put_back(file: &Path, before: Option<&String>) -> Result<()> {
+    match before {
+        Some(text) => example::write_file(file, text),
+        None => std::fs::remove_file(file)
+            .map_err(|error| Error::user(format!("cannot remove {} again: {error}", file.display()))),
+    }
+}
+
+fn parsed(path: &str, content: &[u8]) -> crate::manifest::Parsed {
+    parse(Source::new(path), content, &Limits::default())
+}

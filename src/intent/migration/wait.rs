@@ -1,0 +1,73 @@
+//! What a migration says while it doesn't go on: who or what it waits for, since when, until when, and what happens then.
+
+use jiff::Timestamp;
+
+use super::{Machine, OnFailure, Phase, limit};
+use crate::api::{WaitCode, WaitingFor};
+
+impl Machine<'_> {
+    pub(super) fn wait(&mut self, reason: String) {
+        let code = if self.is_paused() {
+            WaitCode::Pause
+        } else {
+            WaitCode::Evidence
+        };
+        self.wait_for(code, reason);
+    }
+
+    pub(super) fn wait_for(&mut self, code: WaitCode, reason: String) {
+        let now = self.input.now;
+        let since = match &self.status.waiting_for {
+            Some(wait) if wait.reason == reason => wait.since,
+            _ => now,
+        };
+        let (until, then) = self.end_of_wait().unzip();
+        self.status.waiting_for = Some(WaitingFor {
+            code,
+            reason,
+            approval: None,
+            since,
+            until,
+            then: then.map(str::to_owned),
+        });
+    }
+
+    pub(super) fn wait_for_approval(&mut self, phase: Phase) {
+        let attempt = self.status.attempt;
+        self.wait_for(
+            WaitCode::Approval,
+            format!("approval of {phase} for attempt {attempt}"),
+        );
+        if let Some(wait) = &mut self.status.waiting_for {
+            wait.approval = Some(phase);
+        }
+    }
+
+    /// Returns when a wait ends whatever is observed, and what happens then.
+    fn end_of_wait(&self) -> Option<(Timestamp, &'static str)> {
+        if self.committed() || self.status.phase == Phase::RollingBack {
+            return None;
+        }
+        let late = self.status.journal.as_ref().and_then(|journal| {
+            let limit = limit(self.status.phase, &journal.spec).filter(|_| !self.is_paused())?;
+            let then = match journal.spec.on_failure {
+                OnFailure::RollBack => "roll back",
+                OnFailure::Hold => "stay as it is, until a person asks for abort",
+            };
+            journal.phase_since.map(|since| (since + limit, then))
+        });
+        let deadline = self.input.spec.deadline.map(|deadline| (deadline, "roll back"));
+        late.into_iter().chain(deadline).min()
+    }
+
+    pub(super) fn is_gated(&self, phase: Phase) -> bool {
+        let gate = self
+            .status
+            .journal
+            .as_ref()
+            .and_then(|journal| journal.spec.approval.as_ref());
+        let mut approvals = self.input.spec.approvals.iter();
+        gate.is_some_and(|gate| gate.before.contains(&phase))
+            && !approvals.any(|approval| approval.phase == phase && approval.attempt == self.status.attempt)
+    }
+}

@@ -1,0 +1,554 @@
+//! What people ask for by `cutover migrate`, `approve`, `pause`, `resume` and `abort`: one commit to one file of a real clone,
+//! and nothing when that could hold anything else.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use cutover::cluster::{ConnectOptions, Lookup, Mode, Written, connect};
+use cutover::name::Gvk;
+use git2::Repository;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::cli::{Served, text};
+use crate::support::git::Origin;
+
+const TEMPLATE: &str = "\
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {name: orders, namespace: shop}
+spec: {job: {state: running}}
+";
+
+const INTENT: &str = "\
+# Asked for by the orders team.
+apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {name: orders-to-west, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  to: west # it has room
+  approval: {before: [Handoff, Cleanup]}
+";
+
+const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{name: shop, path: fleet}]\n";
+const PATH: &str = "fleet/asks/west.yaml";
+
+/// A clone in somebody's hands.
+struct Clone {
+    origin: Origin,
+    dir: TempDir,
+}
+
+impl Clone {
+    fn of(files: &[(&str, &str)]) -> Self {
+        let origin = Origin::with(files);
+        let dir = tempfile::tempdir().unwrap();
+        let repo = Repository::clone(origin.path().to_str().unwrap(), dir.path().join("clone")).unwrap();
+        let mut config = repo.config().unwrap();
+        config.set_str("user.name", "Ada").unwrap();
+        config.set_str("user.email", "ada@example.com").unwrap();
+        Self { origin, dir }
+    }
+
+    fn with_intent() -> Self {
+        Self::of(&[
+            ("cutover.yaml", CONFIG),
+            ("fleet/orders.yaml", TEMPLATE),
+            (PATH, INTENT),
+        ])
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("clone")
+    }
+
+    fn repo(&self) -> Repository {
+        Repository::open(self.path()).unwrap()
+    }
+
+    fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path().join(path)).unwrap()
+    }
+
+    fn write(&self, path: &str, content: &str) {
+        std::fs::write(self.path().join(path), content).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cutover"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_remove("KUBECONFIG")
+            .env("HOME", "/nonexistent")
+            .env("CUTOVER_STATE_DIR", self.dir.path().join("state"))
+            .env("GIT_CONFIG_NOSYSTEM", "1");
+        command
+    }
+
+    fn cutover(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn done(&self, arguments: &[&str]) -> Output {
+        let output = self.cutover(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        output
+    }
+
+    /// Returns what is said of a command that must do nothing.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let (head, file) = (self.head(), self.read(PATH));
+        let output = self.cutover(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert_eq!((self.head(), self.read(PATH)), (head, file), "{arguments:?}");
+        text(&output.stderr)
+    }
+
+    fn head(&self) -> String {
+        self.repo().head().unwrap().target().unwrap().to_string()
+    }
+
+    /// Returns the message of the last commit and the paths that it changed.
+    fn last_commit(&self) -> (String, Vec<String>) {
+        let repo = self.repo();
+        let commit = repo.head().unwrap().peel_to_commit().unwrap();
+        let before = commit.parent(0).unwrap().tree().unwrap();
+        let diff = repo
+            .diff_tree_to_tree(Some(&before), Some(&commit.tree().unwrap()), None)
+            .unwrap();
+        let paths = diff
+            .deltas()
+            .map(|delta| delta.new_file().path().unwrap().display().to_string())
+            .collect();
+        (commit.message().unwrap().to_owned(), paths)
+    }
+
+    fn is_clean(&self) -> bool {
+        self.repo().statuses(None).unwrap().is_empty()
+    }
+}
+
+/// Puts a Migration with a status into a control plane.
+fn put(served: &Served, status: Value) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let options = ConnectOptions {
+            kubeconfig: Some(served.kubeconfig.clone().into()),
+            ..ConnectOptions::default()
+        };
+        let cluster = connect(&options).await.unwrap();
+        let kind = async |api_version, kind| match cluster.lookup(&Gvk::new(api_version, kind)).await.unwrap()
+        {
+            Lookup::Served(served) => served,
+            Lookup::NotServed => panic!("{kind} is not served"),
+        };
+        let writer = cluster.writer("test");
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        writer
+            .create(&kind("v1", "Namespace").await, &namespace, Mode::Write)
+            .await
+            .unwrap();
+        let kind = kind("cutover.dev/v1alpha1", "Migration").await;
+        let intent: Value = serde_yaml::from_str(INTENT).unwrap();
+        let Written::Done(mut object) = writer.create(&kind, &intent, Mode::Write).await.unwrap() else {
+            panic!("it is there already");
+        };
+        object["status"] = status;
+        writer.replace_status(&kind, &object).await.unwrap();
+    });
+}
+
+fn waiting(attempt: u32) -> Value {
+    json!({
+        "phase": "Capture", "attempt": attempt, "observedGeneration": 1,
+        "waitingFor": {
+            "code": "Approval", "approval": "Handoff", "reason": "approval of Handoff",
+            "since": "2026-03-01T10:00:00Z",
+        },
+    })
+}
+
+/// The record of an intent, as the status branch has it.
+fn record(status: &Value) -> String {
+    let mut record: Value = serde_yaml::from_str(INTENT).unwrap();
+    record["status"] = status.clone();
+    serde_yaml::to_string(&record).unwrap()
+}
+
+const RECORD: &str = "intents/shop/migration-orders-to-west.yaml";
+
+#[test]
+fn a_migration_is_written_where_others_are_and_pushed_alone() {
+    let clone = Clone::with_intent();
+    clone.write("fleet/notes.txt", "mine, and not yours");
+    let asked = [
+        "migrate",
+        "orders",
+        "--to",
+        "north",
+        "--from",
+        "west",
+        "--healthy-for",
+        "90s",
+        "--offline",
+    ];
+    let more = [
+        "--require-approval",
+        "handoff,Cleanup",
+        "--push",
+        "-m",
+        "east is full (INC-7)",
+    ];
+    let output = clone.done(&[&asked[..], &more].concat());
+    assert_eq!(text(&output.stdout), "fleet/asks/orders-to-north.yaml\n");
+    insta::assert_snapshot!(clone.origin.read("main", "fleet/asks/orders-to-north.yaml").unwrap(), @"
+    apiVersion: cutover.dev/v1alpha1
+    kind: Migration
+    metadata:
+      name: orders-to-north
+      namespace: shop
+    spec:
+      workload:
+        apiVersion: flink.apache.org/v1beta1
+        kind: FlinkDeployment
+        name: orders
+      from: west
+      to: north
+      verify:
+        healthyFor: 90s
+      approval:
+        before:
+        - Handoff
+        - Cleanup
+    ");
+    let (message, paths) = clone.last_commit();
+    assert_eq!(paths, ["fleet/asks/orders-to-north.yaml"]);
+    insta::assert_snapshot!(message, @"
+    Move orders from west to north
+
+    east is full (INC-7)
+
+    Asks for Migration shop/orders-to-north of FlinkDeployment shop/orders, in fleet/asks/orders-to-north.yaml.
+
+    Cutover-Intent: shop/orders-to-north
+    ");
+    let tip = clone.origin.tip("main").unwrap();
+    assert_eq!(tip.as_str(), clone.head());
+    assert_eq!(clone.read("fleet/notes.txt"), "mine, and not yours");
+    assert!(text(&clone.done(&["validate"]).stderr).contains("no findings"));
+}
+
+#[test]
+fn the_first_migration_of_a_repository_goes_beside_its_workload() {
+    let clone = Clone::of(&[("cutover.yaml", CONFIG), ("fleet/orders.yaml", TEMPLATE)]);
+    clone.done(&["migrate", "flinkdeployment/orders", "--to", "west"]);
+    assert!(
+        clone
+            .read("fleet/intents/orders-to-west.yaml")
+            .contains("to: west")
+    );
+    assert!(clone.is_clean());
+    let said = text(&clone.cutover(&["migrate", "storefront", "--to", "west"]).stderr);
+    assert!(said.contains("no template of a workload storefront"), "{said}");
+    let again = text(&clone.cutover(&["migrate", "orders", "--to", "west"]).stderr);
+    assert!(
+        again.contains("asks for that already, and has not begun"),
+        "{again}"
+    );
+}
+
+#[test]
+fn the_same_is_asked_for_again_only_after_the_first_has_ended() {
+    let clone = Clone::with_intent();
+    clone.origin.commit(
+        "cutover-status",
+        &[(RECORD, &record(&json!({"phase": "Verify", "attempt": 1})))],
+    );
+    let said = clone.refused(&["migrate", "orders", "--to", "west"]);
+    assert!(said.contains("and is not done: Verify"), "{said}");
+    let ended = record(&json!({"phase": "Completed", "attempt": 1}));
+    clone.origin.commit("cutover-status", &[(RECORD, &ended)]);
+    clone.done(&["migrate", "orders", "--to", "west"]);
+    assert!(
+        clone
+            .read("fleet/asks/orders-to-west-2.yaml")
+            .contains("name: orders-to-west-2")
+    );
+}
+
+#[test]
+fn what_is_not_valid_is_not_written() {
+    let clone = Clone::with_intent();
+    let said = clone.refused(&[
+        "migrate",
+        "orders",
+        "--to",
+        "north",
+        "--profile",
+        "flnk",
+        "--offline",
+    ]);
+    assert!(
+        said.contains("nothing was written") && said.contains("flnk"),
+        "{said}"
+    );
+    let said = clone.refused(&[
+        "migrate",
+        "orders",
+        "--to",
+        "north",
+        "--file",
+        "west.txt",
+        "--offline",
+    ]);
+    assert!(said.contains("belongs to no sync"), "{said}");
+    assert!(clone.is_clean());
+}
+
+#[test]
+fn an_approval_is_for_the_attempt_and_phase_that_the_control_plane_says() {
+    let served = Served::start();
+    assert!(served.cutover(&["init", "--cluster"]).status.success());
+    put(&served, waiting(3));
+    let clone = Clone::with_intent();
+    clone.done(&["approve", "orders-to-west", "--kubeconfig", &served.kubeconfig]);
+    let approval = "  approvals:\n  - phase: Handoff\n    attempt: 3\n    by: Ada\n";
+    assert_eq!(clone.read(PATH), format!("{INTENT}{approval}"));
+    let (message, paths) = clone.last_commit();
+    assert_eq!(paths, [PATH]);
+    insta::assert_snapshot!(message, @"
+    Approve Handoff of shop/orders-to-west
+
+    Attempt 3 to move FlinkDeployment orders to west may begin Handoff.
+
+    Cutover-Intent: shop/orders-to-west
+    ");
+    let said = clone.refused(&[
+        "approve",
+        "orders-to-west",
+        "--phase",
+        "Verify",
+        "--kubeconfig",
+        &served.kubeconfig,
+    ]);
+    assert!(
+        said.contains("does not wait for an approval of Verify, but of Handoff and Cleanup"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_a_control_plane_the_status_branch_says_which_attempt_is_meant() {
+    let clone = Clone::with_intent();
+    clone
+        .origin
+        .commit("cutover-status", &[(RECORD, &record(&waiting(2)))]);
+    clone.done(&["approve", "orders-to-west", "--by", "the team"]);
+    assert!(
+        clone
+            .read(PATH)
+            .ends_with("  - phase: Handoff\n    attempt: 2\n    by: the team\n")
+    );
+    let output = clone.done(&["approve", "orders-to-west", "--phase", "handoff"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("approved already for attempt 2"), "{said}");
+}
+
+#[test]
+fn without_either_the_attempt_has_to_be_said() {
+    let clone = Clone::with_intent();
+    std::fs::remove_dir_all(clone.origin.path()).unwrap();
+    let said = clone.refused(&["approve", "orders-to-west"]);
+    assert!(
+        said.contains("how shop/orders-to-west stands is not known"),
+        "{said}"
+    );
+    assert!(said.contains("hint: say it with --attempt"), "{said}");
+    clone.done(&[
+        "approve",
+        "orders-to-west",
+        "--attempt",
+        "1",
+        "--phase",
+        "Handoff",
+        "--offline",
+    ]);
+    assert!(clone.read(PATH).contains("attempt: 1"));
+}
+
+#[test]
+fn a_pause_and_its_end_leave_the_file_as_it_was() {
+    let clone = Clone::with_intent();
+    clone.done(&["pause", "shop/orders-to-west"]);
+    assert_eq!(clone.read(PATH), format!("{INTENT}  paused: true\n"));
+    assert_eq!(
+        clone.last_commit().0.lines().next(),
+        Some("Pause shop/orders-to-west")
+    );
+    let said = text(&clone.done(&["pause", "shop/orders-to-west"]).stderr);
+    assert!(
+        said.contains("nothing to do: shop/orders-to-west is paused already"),
+        "{said}"
+    );
+    clone.done(&["resume", "orders-to-west", "-n", "shop"]);
+    assert_eq!(clone.read(PATH), INTENT);
+    assert!(clone.is_clean());
+}
+
+#[test]
+fn an_abort_that_would_not_be_obeyed_is_refused() {
+    let clone = Clone::with_intent();
+    let committed = json!({
+        "spec": {"workload": {"apiVersion": "a/v1", "kind": "A", "name": "a"}, "to": "west"},
+        "profile": {
+            "appliesTo": {"group": "a", "kinds": ["A"]}, "stateful": false, "suspend": [], "hold": [], "start": [],
+            "restart": [], "observedWhen": "true", "suspendedWhen": "true", "healthyWhen": "true",
+        },
+        "source": "east", "target": "west", "templateUid": "t", "seq": 3, "pinned": true, "clusters": ["west"],
+        "binding": {"name": "b", "uid": "b", "id": "i"}, "fence": {}, "committed": true,
+    });
+    let status = json!({"phase": "Cleanup", "attempt": 1, "journal": committed});
+    clone
+        .origin
+        .commit("cutover-status", &[(RECORD, &record(&status))]);
+    let said = clone.refused(&["abort", "orders-to-west"]);
+    assert!(said.contains("past its commit point"), "{said}");
+    clone
+        .origin
+        .commit("cutover-status", &[(RECORD, &record(&waiting(1)))]);
+    let output = clone.done(&["abort", "orders-to-west", "--dry-run"]);
+    insta::assert_snapshot!(text(&output.stdout), @"
+    --- a/fleet/asks/west.yaml
+    +++ b/fleet/asks/west.yaml
+    @@ -6,3 +6,4 @@
+       workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+       to: west # it has room
+       approval: {before: [Handoff, Cleanup]}
+    +  abort: true
+    ");
+    assert_eq!(clone.read(PATH), INTENT);
+    clone.done(&["abort", "orders-to-west", "--no-commit"]);
+    assert_eq!(clone.read(PATH), format!("{INTENT}  abort: true\n"));
+    assert!(!clone.is_clean());
+}
+
+#[test]
+fn nothing_of_somebody_elses_gets_into_the_commit() {
+    let clone = Clone::with_intent();
+    let pause = ["pause", "orders-to-west", "--offline"];
+
+    clone.write("fleet/other.yaml", "a: 1\n");
+    let repo = clone.repo();
+    let mut index = repo.index().unwrap();
+    index.add_path(std::path::Path::new("fleet/other.yaml")).unwrap();
+    index.write().unwrap();
+    let said = clone.refused(&pause);
+    assert!(said.contains("fleet/other.yaml is staged"), "{said}");
+    index
+        .remove_path(std::path::Path::new("fleet/other.yaml"))
+        .unwrap();
+    index.write().unwrap();
+    std::fs::remove_file(clone.path().join("fleet/other.yaml")).unwrap();
+
+    clone.write(PATH, &format!("{INTENT}# not done yet\n"));
+    let said = clone.refused(&pause);
+    assert!(
+        said.contains("west.yaml has changes that are not committed"),
+        "{said}"
+    );
+    clone.write(PATH, INTENT);
+
+    let head = clone.head();
+    clone.repo().set_head_detached(head.parse().unwrap()).unwrap();
+    let said = clone.refused(&pause);
+    assert!(said.contains("HEAD is on no branch"), "{said}");
+    clone.repo().set_head("refs/heads/main").unwrap();
+
+    let mut config = clone.repo().config().unwrap();
+    config.set_bool("commit.gpgSign", true).unwrap();
+    let said = clone.refused(&pause);
+    assert!(
+        said.contains("can't sign commits") && said.contains("--no-commit"),
+        "{said}"
+    );
+    config.set_bool("commit.gpgSign", false).unwrap();
+    config.remove("user.name").unwrap();
+    let said = clone.refused(&pause);
+    assert!(said.contains("Git doesn't know who you are"), "{said}");
+}
+
+#[test]
+fn a_push_that_came_too_late_keeps_the_commit_and_says_what_to_do() {
+    let clone = Clone::with_intent();
+    let theirs = clone.origin.commit("main", &[("fleet/theirs.txt", "first")]);
+    let output = clone.cutover(&["pause", "orders-to-west", "--offline", "--push"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("hint: the commit is made; git pull --rebase, then git push"),
+        "{said}"
+    );
+    assert_eq!(clone.origin.tip("main").unwrap(), theirs);
+    assert_eq!(clone.last_commit().1, [PATH]);
+}
+
+#[test]
+fn what_is_not_in_a_clone_is_only_written() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("orders.yaml"), TEMPLATE).unwrap();
+    let run = |more: &[&str]| {
+        let asked = [
+            "migrate",
+            "orders",
+            "--to",
+            "west",
+            "--offline",
+            "-C",
+            dir.path().to_str().unwrap(),
+        ];
+        crate::cli::cutover(&[&asked[..], more].concat())
+    };
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("not in a working copy of a Git repository"));
+    assert!(run(&["--no-commit"]).status.success());
+    assert!(dir.path().join("intents/orders-to-west.yaml").exists());
+}
+
+#[test]
+fn the_status_branch_alone_says_how_everything_stands() {
+    let clone = Clone::with_intent();
+    let output = clone.cutover(&["status", "--recorded"]);
+    assert!(
+        text(&output.stderr).contains("has no branch cutover-status"),
+        "{}",
+        text(&output.stderr)
+    );
+    clone
+        .origin
+        .commit("cutover-status", &[(RECORD, &record(&waiting(2)))]);
+    let said = text(&clone.done(&["status", "--recorded", "orders-to-west"]).stdout);
+    assert!(
+        said.starts_with("shop/orders-to-west  FlinkDeployment orders  ? → west  Capture  attempt 2\n"),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("  next: cutover approve shop/orders-to-west --phase Handoff\n"),
+        "{said}"
+    );
+    let url = clone.origin.path();
+    let elsewhere = [
+        "status",
+        "--recorded",
+        "-o",
+        "json",
+        "--repo",
+        url.to_str().unwrap(),
+    ];
+    let document: Value = serde_json::from_slice(&clone.done(&elsewhere).stdout).unwrap();
+    assert_eq!(document["intents"][0]["waitingFor"]["approval"], "Handoff");
+    let output = clone.cutover(&["status", "--recorded", "nothing"]);
+    assert!(text(&output.stderr).contains("there is no migration nothing"));
+}
