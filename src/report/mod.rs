@@ -4,6 +4,7 @@
 //! clock, and an [`Overview`] says how things stand, not what a pass did.
 
 mod account;
+mod event;
 mod findings;
 mod gantt;
 mod markdown;
@@ -22,6 +23,7 @@ use crate::name::{Location, ObjectKey, Revision};
 use crate::redact;
 
 pub use account::{Account, StepAccount};
+pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, commit_text, is_news};
 pub use text::View;

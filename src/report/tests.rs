@@ -412,7 +412,7 @@ fn a_failed_check_says_what_to_mend() {
         "findings": [{"code": "TargetNotReady", "message": "west is not Ready", "hint": "choose another target"}],
     })), @"
     shop/orders-to-west  FlinkDeployment orders  east → west  Failed
-      ✓ Preflight       1.0 s  west is not Ready
+      ✓ Preflight      1.0 s  west is not Ready
       took 1.0 s, until 2026-03-01 10:00:01 UTC
       TargetNotReady: west is not Ready
         hint: choose another target
@@ -434,7 +434,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
     });
     assert_snapshot!(told(status.clone()), @"
     shop/orders-to-west  FlinkDeployment orders  east → west  RollingBack
-      ✗ Verify          5.0 s  SingleWriterLapse
+      ✗ Verify         5.0 s  SingleWriterLapse
       • RollingBack        …
       rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
       runs nowhere for 1 min 4 s: since 2026-03-01 10:00:01 UTC
@@ -450,8 +450,8 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
     status["steps"][1]["finishedAt"] = json!("2026-03-01T10:00:21Z");
     assert_snapshot!(told(status), @"
     shop/orders-to-west  FlinkDeployment orders  east → west  RolledBack
-      ✗ Verify          5.0 s  SingleWriterLapse
-      ✓ RollingBack    11.0 s
+      ✗ Verify         5.0 s  SingleWriterLapse
+      ✓ RollingBack   11.0 s
       rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
       downtime 19.0 s; took 21.0 s, until 2026-03-01 10:00:21 UTC
     ");

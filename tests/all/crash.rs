@@ -106,6 +106,12 @@ async fn record(scenario: Scenario) -> Vec<Line> {
     let _controller = fleet.controller(Arc::clone(&recorder) as Arc<dyn Witness>);
     fleet.migrate("move", "west");
     assert_eq!(fleet.ended("move").await, scenario.ends);
+    let is_last = |line: &Line| line.0.ends_with("remove the finalizer") && line.1 == Side::After;
+    fleet
+        .until("the last write is done", |_| {
+            recorder.0.lock().unwrap().lines.last().is_some_and(is_last)
+        })
+        .await;
     fleet.assert_clean_in(scenario.in_cluster);
     recorder.0.lock().unwrap().lines.clone()
 }

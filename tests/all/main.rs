@@ -12,6 +12,7 @@ mod cluster;
 mod crash;
 mod differential;
 mod drift;
+mod events;
 mod faults;
 mod generated;
 mod kinds;

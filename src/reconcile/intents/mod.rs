@@ -1,6 +1,7 @@
 //! Carries intents out: one worker an intent, each pass observes afresh, decides by [`crate::intent`], writes the journal,
 //! sends the effects. Caches only wake a worker; they are never what it decides on.
 
+mod events;
 mod execute;
 mod observe;
 mod wake;
@@ -24,6 +25,8 @@ use crate::error::Error;
 use crate::intent::migration::{self, Input};
 use crate::intent::record::Record;
 use crate::name::{Gvk, ObjectKey};
+use crate::report;
+use events::Events;
 use execute::Sent;
 use wake::{Interest, Workers};
 
@@ -117,7 +120,8 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     let mut changes = parts.observer.changes();
     let mut tasks = JoinSet::new();
     let workers = Workers::default();
-    let spawn_new = |tasks: &mut JoinSet<ObjectKey>| spawn_new(&parts, &workers, tasks, &cancel);
+    let (events, writing) = Events::start(parts.cluster.clone());
+    let spawn_new = |tasks: &mut JoinSet<ObjectKey>| spawn_new(&parts, &events, &workers, tasks, &cancel);
     spawn_new(&mut tasks);
     loop {
         tokio::select! {
@@ -143,9 +147,17 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         }
     }
     while tasks.join_next().await.is_some() {}
+    drop(events);
+    writing.end().await;
 }
 
-fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>, stop: &CancellationToken) {
+fn spawn_new(
+    parts: &Parts,
+    events: &Events,
+    workers: &Workers,
+    tasks: &mut JoinSet<ObjectKey>,
+    stop: &CancellationToken,
+) {
     for object in parts.observer.list(api::GROUP, "Migration") {
         let key = ObjectKey {
             group: api::GROUP.to_owned(),
@@ -154,13 +166,15 @@ fn spawn_new(parts: &Parts, workers: &Workers, tasks: &mut JoinSet<ObjectKey>, s
             name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
         };
         if let Some(interest) = workers.begin(&key) {
-            let (parts, stop) = (parts.clone(), stop.clone());
+            let (parts, events, stop) = (parts.clone(), events.clone(), stop.clone());
             tasks.spawn(async move {
                 Box::pin(
                     Worker {
                         parts,
+                        events,
                         key: key.clone(),
                         trouble: None,
+                        told_wait: None,
                         stop,
                     }
                     .run(&interest),
@@ -187,9 +201,12 @@ pub enum Pass {
 
 struct Worker {
     parts: Parts,
+    events: Events,
     key: ObjectKey,
     /// Why the last effect failed, until one succeeds.
     trouble: Option<String>,
+    /// The long wait that people have been told of.
+    told_wait: Option<String>,
     /// Once cancelled, no write is begun.
     stop: CancellationToken,
 }
@@ -247,9 +264,11 @@ impl Worker {
         interest.update(&self.key, &intent, &world);
         let revision = self.parts.templates.revision();
         let step = migration::step(&self.input(&intent, &status, revision.as_deref(), &world));
+        self.tell_of_wait(&intent, &step.status);
 
         if step.status != status {
             self.journal(&served, raw, &status, &step.status).await?;
+            self.tell(report::events(&intent, &step.status), &intent);
             if step.effects.is_empty() {
                 return Ok(after(step.recheck));
             }
@@ -308,6 +327,24 @@ impl Worker {
             world,
             now: (self.parts.clock)(),
         }
+    }
+
+    fn tell(&self, told: Vec<report::Told>, intent: &Migration) {
+        let now = (self.parts.clock)();
+        for told in told {
+            self.events.tell(intent, told, now);
+        }
+    }
+
+    /// Tells of a wait that is long, once.
+    fn tell_of_wait(&mut self, intent: &Migration, status: &MigrationStatus) {
+        let reason = status.waiting_for.as_ref().map(|wait| wait.reason.clone());
+        if reason == self.told_wait {
+            return;
+        }
+        let long = report::long_wait(status, (self.parts.clock)());
+        self.told_wait = long.is_some().then_some(reason).flatten();
+        self.tell(long.into_iter().collect(), intent);
     }
 
     /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing.

@@ -240,7 +240,7 @@ impl Fleet {
         })
     }
 
-    fn create(&self, resource: &Resource, namespace: Option<&str>, object: Value) {
+    pub fn create(&self, resource: &Resource, namespace: Option<&str>, object: Value) {
         let writer = WriteOptions::manager("cutover");
         self.world
             .control_plane()
