@@ -28,8 +28,10 @@ pub struct Limits {
     pub request: Duration,
     /// After which no further attempt is begun.
     pub total: Duration,
-    /// After how long a watch is renewed; one that is silent for this long and a little more counts as dead.
+    /// After how long a watch is renewed.
     pub watch: Duration,
+    /// After how long of silence a watch counts as dead. An API server sends a bookmark every minute.
+    pub quiet: Duration,
     /// Attempts for one request, the first included.
     pub attempts: u32,
     /// The first delay between attempts; it doubles each time, up to `slowest`.
@@ -50,6 +52,7 @@ impl Default for Limits {
             request: Duration::from_secs(15),
             total: Duration::from_secs(40),
             watch: Duration::from_secs(290),
+            quiet: Duration::from_secs(75),
             attempts: 5,
             backoff: Duration::from_millis(100),
             slowest: Duration::from_secs(10),

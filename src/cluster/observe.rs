@@ -3,6 +3,7 @@
 //! Good for deciding what to look at and when; never the evidence of a proof (see [`super::Reader`]).
 
 mod cache;
+mod quiet;
 mod raw;
 mod watch;
 

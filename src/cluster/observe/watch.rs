@@ -12,6 +12,7 @@ use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
 
 use super::cache::{Cache, Seen, Watched};
+use super::quiet::Quiet;
 use super::raw::{Form, Raw};
 use crate::cluster::connect::Cluster;
 use crate::cluster::discover::{Lookup, Served};
@@ -119,12 +120,13 @@ impl Watch {
         }
     }
 
-    /// Returns a client that asks for no more than is kept, and says when a watch is open again: kube's watcher doesn't, and a quiet kind would count as
-    /// failing until something happens to it.
+    /// Returns a client that asks for no more than is kept, ends watches that have fallen silent, and says when one is open
+    /// again: kube's watcher doesn't, and a quiet kind would count as failing until something happens to it.
     fn client(&self) -> kube::Client {
         let inner = self.cluster.client();
         let (cache, kind) = (Arc::clone(&self.cache), self.kind.clone());
         let only_metadata = self.watched.form == Form::Version;
+        let quiet = self.cluster.limits().quiet;
         let service = tower::service_fn(move |mut request: Request<Body>| {
             let (inner, cache, kind) = (inner.clone(), Arc::clone(&cache), kind.clone());
             async move {
@@ -134,10 +136,12 @@ impl Watch {
                     request.headers_mut().insert(header::ACCEPT, accept);
                 }
                 let response = inner.send(request).await?;
-                if watches && response.status().is_success() {
+                let follows = watches && response.status().is_success();
+                if follows {
                     cache.following(&kind, Timestamp::now());
                 }
-                Ok::<_, kube::Error>(response)
+                let limit = follows.then_some(quiet);
+                Ok::<_, kube::Error>(response.map(|answer| Quiet::new(answer, limit)))
             }
         });
         kube::Client::new(service, self.cluster.client().default_namespace())
