@@ -9,7 +9,7 @@ use super::connect::Cluster;
 use super::{Answer, Exactly, Lookup, Mode, Observer, Served, Written};
 use crate::api::SYNC_MANAGER;
 use crate::error::Kind;
-use crate::name::ObjectKey;
+use crate::name::{Gvk, ObjectKey};
 use crate::plan::Doomed;
 
 /// What became of an object that was to be deleted.
@@ -26,6 +26,16 @@ pub enum Deleted {
         /// Whether trying the same again may help.
         passing: bool,
     },
+}
+
+/// Tries on the server what deleting a live object would give; nothing is deleted. What has changed or gone meanwhile is
+/// no refusal.
+pub async fn rehearse_deletion(cluster: &Cluster, gvk: &Gvk, live: &Value) -> super::Result<()> {
+    if let Lookup::Served(served) = cluster.lookup(gvk).await? {
+        let writer = cluster.writer(SYNC_MANAGER);
+        writer.delete(&served, &Exactly::of(live), Mode::Rehearse).await?;
+    }
+    Ok(())
 }
 
 /// How often an object that changes all the time is looked at anew.

@@ -18,10 +18,10 @@ mod observe;
 mod read;
 mod write;
 
-pub use apply::{Failure, Outcome, Write, apply, create_namespace, rehearse};
+pub use apply::{Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};
 pub use applyset::{Parent, Unusable, delete_parent, read_parent, read_parents, write_parent};
 pub use connect::{Cluster, ConnectOptions, connect};
-pub use delete::{Deleted, delete};
+pub use delete::{Deleted, delete, rehearse_deletion};
 pub use discover::{Discovery, Lookup, Served};
 pub use error::Error;
 pub use install::install_crds;

@@ -230,10 +230,14 @@ impl Writer {
         if let Some(resource_version) = &object.resource_version {
             preconditions["resourceVersion"] = resource_version.as_str().into();
         }
-        let body = json!({
+        let mut body = json!({
             "apiVersion": "v1", "kind": "DeleteOptions",
             "propagationPolicy": propagation, "preconditions": preconditions,
         });
+        if mode == Mode::Rehearse {
+            // With a body, the API server doesn't look at the query.
+            body["dryRun"] = json!(["All"]);
+        }
         unless_changed(
             self.send(Method::DELETE, &path, "application/json", &body, mode)
                 .await,

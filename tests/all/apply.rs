@@ -403,6 +403,15 @@ async fn a_conflict_is_told_once_and_resolved_by_force_or_by_giving_the_field_up
     };
     let (message, hint) = outcome.told("Deployment").unwrap();
     assert!(message.ends_with("autoscaler owns .spec.replicas"), "{message}");
+    assert_eq!(
+        report.all_problems()[0]
+            .at
+            .as_ref()
+            .map(ToString::to_string)
+            .as_deref(),
+        Some("web.yaml:5:3"),
+        "where the field is written"
+    );
     assert!(hint.unwrap().contains("cutover.dev/force"));
     // What its controller reports is no reason to try the same again.
     fleet.writes();

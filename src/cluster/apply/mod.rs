@@ -7,7 +7,7 @@ mod outcome;
 mod recreate;
 mod refusal;
 
-pub use outcome::{Failure, Outcome};
+pub use outcome::{Conflict, Failure, Outcome};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ async fn send(
     }
     match applied {
         Ok(Applied::Done(object)) => Ok(object),
-        Ok(Applied::Conflicts(fields)) => Err(Outcome::Conflict(fields)),
+        Ok(Applied::Conflicts(fields)) => Err(refusal::conflict(manifest, fields)),
         Ok(Applied::Precondition(why)) => Err(Outcome::overtaken(manifest, why)),
         // Discovery lists a new kind a moment before its paths are served.
         Err(error) if error.code() == 404 && refusal::names_nothing(&error) => {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::FieldConflict;
 use crate::manifest::Manifest;
 use crate::name::Location;
 use crate::plan::FORCE_ANNOTATION;
@@ -15,7 +14,7 @@ pub enum Outcome {
     /// The server made no difference of it.
     Unchanged,
     /// Others own fields that Git wants to have another value; nothing was written.
-    Conflict(Vec<FieldConflict>),
+    Conflict(Vec<Conflict>),
     /// Nobody serves the kind yet.
     NotServed,
     /// The object with this uid is on its way out; the new one is created when that is gone.
@@ -23,6 +22,18 @@ pub enum Outcome {
         uid: String,
     },
     Failed(Failure),
+}
+
+/// A field that somebody else owns and that Git wants to have another value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub manager: String,
+    /// For instance `.spec.replicas`.
+    pub field: String,
+    /// The same as a JSON pointer into what Git wants.
+    pub pointer: String,
+    /// Where the object begins, until somebody looks up where the field is written.
+    pub at: Location,
 }
 
 /// Why an object could not be applied, and where that stands in Git.
@@ -59,6 +70,32 @@ impl Outcome {
         }
     }
 
+    /// Returns where in Git that is written what stands in the way.
+    pub fn place(&self) -> Option<&Location> {
+        match self {
+            Self::Conflict(fields) => fields.iter().map(|own| &own.at).min(),
+            Self::Failed(failure) => Some(&failure.at),
+            _ => None,
+        }
+    }
+
+    /// Returns the fields that stand in the way, as JSON pointers, each with its place: to be looked up.
+    pub fn fields(&mut self) -> Vec<(String, &mut Location)> {
+        match self {
+            Self::Conflict(fields) => fields
+                .iter_mut()
+                .map(|own| (own.pointer.clone(), &mut own.at))
+                .collect(),
+            Self::Failed(failure) => failure
+                .field
+                .clone()
+                .map(|field| (field, &mut failure.at))
+                .into_iter()
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns what stands in the way, and the next thing to do about it; `None` when nothing does.
     pub fn told(&self, kind: &str) -> Option<(String, Option<String>)> {
         Some(match self {
@@ -88,11 +125,18 @@ impl Outcome {
     }
 }
 
-/// Returns who owns which fields: `autoscaler owns .spec.replicas; helm owns .spec.paused`.
-fn conflict(fields: &[FieldConflict]) -> String {
+/// Returns who owns which fields: `autoscaler owns .spec.replicas (line 9); helm owns .spec.paused (line 7)`. The place of
+/// a single one is told with the message.
+fn conflict(fields: &[Conflict]) -> String {
     let owned: Vec<String> = by_manager(fields)
         .into_iter()
-        .map(|(manager, fields)| format!("{manager} owns {}", fields.join(", ")))
+        .map(|(manager, owned)| {
+            let owned = owned.iter().map(|own| match fields.len() {
+                1 => own.field.clone(),
+                _ => format!("{} (line {})", own.field, own.at.line),
+            });
+            format!("{manager} owns {}", owned.collect::<Vec<_>>().join(", "))
+        })
         .collect();
     format!(
         "others own fields that Git wants to have another value: {}",
@@ -100,7 +144,7 @@ fn conflict(fields: &[FieldConflict]) -> String {
     )
 }
 
-fn conflict_hint(fields: &[FieldConflict]) -> String {
+fn conflict_hint(fields: &[Conflict]) -> String {
     let (it, them) = match fields.len() {
         1 => ("the field", "it"),
         _ => ("the fields", "them"),
@@ -113,10 +157,10 @@ fn conflict_hint(fields: &[FieldConflict]) -> String {
     )
 }
 
-fn by_manager(fields: &[FieldConflict]) -> BTreeMap<&str, Vec<&str>> {
-    let mut owners: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+fn by_manager(fields: &[Conflict]) -> BTreeMap<&str, Vec<&Conflict>> {
+    let mut owners: BTreeMap<&str, Vec<&Conflict>> = BTreeMap::new();
     for own in fields {
-        owners.entry(&own.manager).or_default().push(&own.field);
+        owners.entry(&own.manager).or_default().push(own);
     }
     owners
 }
@@ -127,21 +171,28 @@ mod tests {
 
     #[test]
     fn a_conflict_names_every_manager_once_with_its_fields() {
-        let own = |manager: &str, field: &str| FieldConflict {
+        let own = |manager: &str, field: &str, line: u32| Conflict {
             manager: manager.to_owned(),
             field: field.to_owned(),
+            pointer: field.replace('.', "/"),
+            at: Location {
+                path: "web.yaml".to_owned(),
+                line,
+                column: 3,
+            },
         };
         let outcome = Outcome::Conflict(vec![
-            own("autoscaler", ".spec.replicas"),
-            own("helm", ".spec.paused"),
-            own("helm", ".spec.strategy"),
+            own("autoscaler", ".spec.replicas", 9),
+            own("helm", ".spec.paused", 7),
+            own("helm", ".spec.strategy", 8),
         ]);
         let (message, hint) = outcome.told("Deployment").unwrap();
         assert_eq!(
             message,
-            "others own fields that Git wants to have another value: autoscaler owns .spec.replicas; helm owns \
-             .spec.paused, .spec.strategy"
+            "others own fields that Git wants to have another value: autoscaler owns .spec.replicas (line 9); helm \
+             owns .spec.paused (line 7), .spec.strategy (line 8)"
         );
+        assert_eq!(outcome.place().map(|at| at.line), Some(7));
         assert_eq!(
             hint.unwrap(),
             "take the fields out of the manifest to leave them to autoscaler and helm, or take them over: annotation \

@@ -4,9 +4,9 @@
 use kube::core::Status;
 use kube::core::response::StatusCause;
 
-use super::outcome::{Failure, Outcome};
-use crate::cluster::Error;
+use super::outcome::{Conflict, Failure, Outcome};
 use crate::cluster::error::describe;
+use crate::cluster::{Error, FieldConflict};
 use crate::error::Kind;
 use crate::manifest::Manifest;
 use crate::plan::{RECREATE_ANNOTATION, is_fixed};
@@ -31,6 +31,16 @@ pub(super) fn failure(manifest: &Manifest, error: &Error) -> Outcome {
             || error.code() == 404,
         fixed,
     })
+}
+
+pub(super) fn conflict(manifest: &Manifest, fields: Vec<FieldConflict>) -> Outcome {
+    let of = |own: FieldConflict| Conflict {
+        pointer: pointer_of(&own.field, &manifest.value),
+        manager: own.manager,
+        field: own.field,
+        at: manifest.source.clone(),
+    };
+    Outcome::Conflict(fields.into_iter().map(of).collect())
 }
 
 pub(super) fn names_nothing(error: &Error) -> bool {

@@ -82,11 +82,7 @@ impl ObjectReport {
             ObjectResult::Blocked { reason } => (reason.clone(), None, None),
             ObjectResult::Applied(outcome) => {
                 let (message, hint) = outcome.told(&key.kind)?;
-                let at = match outcome {
-                    Outcome::Failed(failure) => Some(failure.at.clone()),
-                    _ => None,
-                };
-                (message, hint, at)
+                (message, hint, outcome.place().cloned())
             }
         };
         Some(Problem {

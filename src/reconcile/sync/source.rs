@@ -181,12 +181,12 @@ impl Source {
     pub(super) async fn locate(&self, objects: &Shelf<Entry>, outcomes: &mut BTreeMap<ObjectKey, Outcome>) {
         let mut wanted: Vec<(BlobId, Arc<Entry>, String, &mut Location)> = Vec::new();
         for (key, outcome) in outcomes {
-            if let Outcome::Failed(failure) = outcome
-                && let Some(field) = &failure.field
-                && let Some(entry) = objects.get(key)
-                && let Some(blob) = entry.origin().blob.as_deref().and_then(|id| id.parse().ok())
-            {
-                wanted.push((blob, Arc::clone(entry), field.clone(), &mut failure.at));
+            let Some(entry) = objects.get(key) else { continue };
+            let Some(blob) = entry.origin().blob.as_deref().and_then(|id| id.parse().ok()) else {
+                continue;
+            };
+            for (field, at) in outcome.fields() {
+                wanted.push((blob, Arc::clone(entry), field, at));
             }
         }
         let limits = self.selection.limits;
