@@ -97,6 +97,9 @@ impl LeaseArgs {
     }
 }
 
+/// How many objects that are left behind are named.
+const TOLD: usize = 10;
+
 /// Returns the name of this machine or pod; only people read it.
 fn host() -> String {
     let given = std::env::var("HOSTNAME").ok();
@@ -205,6 +208,19 @@ fn tell(summary: &Summary) -> Result<()> {
         for waiting in report.waits().iter().filter(|waiting| !waiting.wait.overdue) {
             output::note(waiting.to_string());
         }
+    }
+    for left in &summary.left_behind {
+        let objects: Vec<String> = left.objects.iter().take(TOLD).map(ToString::to_string).collect();
+        let more = match left.objects.len().checked_sub(TOLD + 1) {
+            Some(more) => format!(" and {} more", more + 1),
+            None => String::new(),
+        };
+        output::note(format!(
+            "{}: {}{more} stay; {}",
+            left.why,
+            objects.join(", "),
+            left.hint
+        ));
     }
     for (namespace, name, phase) in &summary.migrations {
         output::data(format!("migration {namespace}/{name}: {phase}\n"))?;

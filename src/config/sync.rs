@@ -11,7 +11,7 @@ use super::Interval;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sync {
-    /// Names the sync in status, and in the labels of what it applied. Never change it while it prunes.
+    /// Names the sync in status, and the set of what it applied. Under another name it takes its objects along.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
     /// A folder, relative to the root. A file that is in the folders of several syncs belongs to the innermost.

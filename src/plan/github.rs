@@ -44,6 +44,7 @@ fn told(shown: &Shown<'_>) -> (&'static str, &'static str) {
         Action::Recreate { .. } => ("warning", "deleted and created anew"),
         Action::HeldBack { .. } => ("warning", "held back"),
         Action::Blocked { .. } => ("error", "blocked"),
+        Action::LeftBehind { .. } => ("notice", "left behind"),
     }
 }
 

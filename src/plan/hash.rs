@@ -71,7 +71,7 @@ impl ChangeSet {
         let pending = self
             .changes
             .iter()
-            .filter(|change| change.action != Action::Unchanged)
+            .filter(|change| !matches!(change.action, Action::Unchanged | Action::LeftBehind { .. }))
             .map(content);
         let problems = self.problems.iter().map(ToString::to_string);
         let mut all = json!({

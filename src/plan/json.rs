@@ -44,7 +44,7 @@ pub struct Document {
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
     pub action: ActionName,
-    /// By what it is held back, or why it is recreated or blocked.
+    /// By what it is held back, or why it is recreated, blocked or left behind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What an intent asks for, in words.
@@ -72,6 +72,7 @@ pub enum ActionName {
     Recreate,
     HeldBack,
     Blocked,
+    LeftBehind,
 }
 
 impl Action {
@@ -84,6 +85,7 @@ impl Action {
             Self::Recreate { .. } => ActionName::Recreate,
             Self::HeldBack { .. } => ActionName::HeldBack,
             Self::Blocked { .. } => ActionName::Blocked,
+            Self::LeftBehind { .. } => ActionName::LeftBehind,
         }
     }
 }

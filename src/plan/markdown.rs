@@ -43,7 +43,8 @@ const fn danger(action: &Action) -> u8 {
         Action::HeldBack { .. } => 3,
         Action::Configure => 4,
         Action::Create => 5,
-        Action::Unchanged => 6,
+        Action::LeftBehind { .. } => 6,
+        Action::Unchanged => 7,
     }
 }
 
@@ -142,6 +143,7 @@ fn row(shown: &Shown<'_>) -> String {
         Action::Recreate { .. } => "♻️",
         Action::HeldBack { .. } => "⏸️",
         Action::Blocked { .. } => "⛔",
+        Action::LeftBehind { .. } => "🍂",
     };
     let source = change
         .source
@@ -165,6 +167,7 @@ const fn word(action: &Action) -> &'static str {
         Action::Recreate { .. } => "recreate",
         Action::HeldBack { .. } => "held back",
         Action::Blocked { .. } => "blocked",
+        Action::LeftBehind { .. } => "left behind",
     }
 }
 

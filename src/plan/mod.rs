@@ -85,6 +85,10 @@ pub enum Action {
     Blocked {
         reason: String,
     },
+    /// Git has it no more, and it stays as it is: nobody prunes it.
+    LeftBehind {
+        reason: String,
+    },
 }
 
 /// What is to be done with one object.
@@ -195,6 +199,24 @@ impl Change {
             sent: None,
             uid: uid(live),
             wave: order::wave(live),
+        }
+    }
+
+    /// Returns a live object that Git has no more and that stays, and why.
+    pub fn left_behind(key: ObjectKey, gvk: Gvk, reason: impl Into<String>) -> Self {
+        Self {
+            key,
+            gvk,
+            action: Action::LeftBehind {
+                reason: reason.into(),
+            },
+            before: None,
+            after: None,
+            source: None,
+            unchecked: None,
+            sent: None,
+            uid: None,
+            wave: 0,
         }
     }
 
@@ -326,6 +348,7 @@ impl ChangeSet {
                 Action::Recreate { .. } => &mut summary.recreate,
                 Action::HeldBack { .. } => &mut summary.held_back,
                 Action::Blocked { .. } => &mut summary.blocked,
+                Action::LeftBehind { .. } => &mut summary.left_behind,
             } += 1;
         }
         summary
@@ -348,13 +371,14 @@ pub struct Summary {
     pub recreate: usize,
     pub held_back: usize,
     pub blocked: usize,
+    pub left_behind: usize,
     pub unchanged: usize,
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.create + self.change + self.delete + self.recreate + self.held_back + self.blocked;
-        if pending == 0 {
+        if pending + self.left_behind == 0 {
             return write!(f, "No changes: {} in sync.", count(self.unchanged, "object"));
         }
         write!(
@@ -370,6 +394,9 @@ impl fmt::Display for Summary {
         }
         if self.blocked > 0 {
             write!(f, ", {} blocked", self.blocked)?;
+        }
+        if self.left_behind > 0 {
+            write!(f, ", {} left behind", self.left_behind)?;
         }
         f.write_str(".")
     }

@@ -1,11 +1,11 @@
-//! The order of changes: what others need comes first, and goes last.
+//! The order of changes: what others need comes first, and goes last. What only stays is told at the end.
 
 use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::Change;
 use super::annotations::{self, WAVE_ANNOTATION};
+use super::{Action, Change};
 use crate::api::GROUP;
 use crate::name::Gvk;
 use crate::packed::View;
@@ -84,6 +84,10 @@ pub fn written_wave(object: View<'_>) -> i64 {
 
 pub(super) fn compare(a: &Change, b: &Change) -> Ordering {
     let forward = || a.place().cmp(&b.place()).then_with(|| a.key.cmp(&b.key));
+    let stays = |change: &Change| matches!(change.action, Action::LeftBehind { .. });
+    if stays(a) || stays(b) {
+        return stays(a).cmp(&stays(b)).then_with(forward);
+    }
     match (a.is_deletion(), b.is_deletion()) {
         (false, false) => forward(),
         (true, true) => forward().reverse(),

@@ -44,6 +44,8 @@ pub struct Pruning {
     pub blocked: BTreeMap<ObjectKey, String>,
     /// Why nothing is deleted at all.
     pub stop: Option<Stop>,
+    /// Why only intents are deleted for now.
+    pub pause: Option<String>,
     changes: Vec<Change>,
     places: Places,
 }
@@ -166,10 +168,12 @@ impl Pruning {
     /// Returns what may be deleted now: in each namespace, what comes last when objects are applied. What comes before
     /// waits until these are gone.
     pub fn next(&self) -> impl Iterator<Item = &Doomed> {
-        let allowed = self.stop.is_none();
-        self.doomed.iter().filter(move |doomed| {
-            allowed && self.places.is_next(doomed.key.namespace.as_deref(), doomed.place)
-        })
+        let allowed = |doomed: &&Doomed| {
+            // To abort an intent may be what heals.
+            self.stop.is_none() && (self.pause.is_none() || doomed.place.rank == Rank::Intent)
+        };
+        let is_next = |doomed: &&Doomed| self.places.is_next(doomed.key.namespace.as_deref(), doomed.place);
+        self.doomed.iter().filter(allowed).filter(is_next)
     }
 
     /// Returns the deletion as it is to be remembered when it was approved: its hash, and a digest of each object.
@@ -377,6 +381,18 @@ mod tests {
             pruning.leaving.into_values().collect::<Vec<_>>(),
             ["waits for cutover.dev/settle"]
         );
+    }
+
+    #[test]
+    fn while_something_waits_only_intents_go() {
+        let all = [
+            object("Migration", Some("shop"), "move"),
+            object("Service", Some("other"), "elsewhere"),
+        ];
+        let mut pruning = decide(&all, 100, &PruneLimit::default());
+        assert_eq!(names(pruning.next()), ["move", "elsewhere"]);
+        pruning.pause = Some("web waits".to_owned());
+        assert_eq!(names(pruning.next()), ["move"]);
     }
 
     #[test]

@@ -86,6 +86,7 @@ pub(super) const fn sign(action: &Action) -> char {
         Action::Recreate { .. } => '±',
         Action::HeldBack { .. } => '!',
         Action::Blocked { .. } => 'x',
+        Action::LeftBehind { .. } => '*',
     }
 }
 
@@ -125,7 +126,7 @@ impl Out<'_> {
         let style = match change.action {
             Action::Create => palette.added,
             Action::Configure => palette.header,
-            Action::Unchanged => palette.dim,
+            Action::Unchanged | Action::LeftBehind { .. } => palette.dim,
             Action::HeldBack { .. } => palette.warning,
             Action::Delete | Action::Recreate { .. } | Action::Blocked { .. } => palette.removed,
         };
@@ -139,6 +140,7 @@ impl Out<'_> {
             let verb = match change.action {
                 Action::HeldBack { .. } => "held back by",
                 Action::Recreate { .. } => "deleted and created anew:",
+                Action::LeftBehind { .. } => "left behind:",
                 _ => "blocked:",
             };
             self.note(palette.warning, &format!("{deletion}{verb} {reason}"));

@@ -88,7 +88,9 @@ impl Shown<'_> {
     /// Returns why it is done in this way, or not done.
     pub(super) fn reason(&self) -> Option<&str> {
         match &self.change.action {
-            Action::Recreate { reason } | Action::Blocked { reason } => Some(reason),
+            Action::Recreate { reason } | Action::Blocked { reason } | Action::LeftBehind { reason } => {
+                Some(reason)
+            }
             Action::HeldBack { by } => Some(by),
             Action::Create | Action::Configure | Action::Unchanged | Action::Delete => None,
         }

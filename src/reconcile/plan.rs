@@ -3,10 +3,11 @@
 use tokio_util::sync::CancellationToken;
 
 use super::settings;
-use super::sync::{Range, Selection, plan_revision};
-use crate::cluster::{Answer, Cluster, Lookup};
+use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
+use crate::cluster::{Answer, Cluster, Lookup, Observer};
+use crate::config::Config;
 use crate::error::Error;
-use crate::name::{Gvk, Revision};
+use crate::name::{Gvk, ObjectKey, Revision};
 use crate::plan::{ChangeSet, Hash};
 use crate::repo::{self, Repo};
 
@@ -52,12 +53,31 @@ pub async fn plan(
 pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Result<Plan, Error> {
     let config = settings::of(repo, range.revision.clone()).await?;
     let mut all = ChangeSet::default();
+    let (mut feeds, mut removed) = (Vec::new(), Vec::new());
     for sync in &config.syncs {
-        let part = plan_revision(repo, cluster, &range, Selection::of(&config, sync)).await?;
-        all.changes.extend(part.changes);
-        all.problems.extend(part.problems);
-        all.elsewhere += part.elsewhere;
+        let part = plan_part(repo, cluster, &range, Selection::of(&config, sync)).await?;
+        all.changes.extend(part.changes.changes);
+        all.problems.extend(part.changes.problems);
+        all.elsewhere += part.changes.elsewhere;
+        feeds.push(part.desired);
+        removed.extend(part.removed.into_iter().map(|live| (live, sync.name.clone())));
     }
+    let left = match &range.base {
+        None => {
+            let observer = Observer::new(cluster.clone());
+            let mut abandoned = Abandoned::new(cluster.clone(), observer, config, feeds);
+            abandoned.planned(&repo.source()).await
+        }
+        Some(base) => {
+            removed.extend(of_removed_syncs(repo, cluster, base, &config).await?);
+            let wanted: Vec<_> = feeds.iter().filter_map(DesiredFeed::latest).collect();
+            let is_wanted = |key: &ObjectKey| wanted.iter().any(|desired| desired.may_want(key));
+            let left = removed.into_iter().filter(|(live, _)| !is_wanted(&live.key));
+            left.map(|(live, sync)| stays(live.key, live.gvk, &why(&config, &sync)))
+                .collect()
+        }
+    };
+    all.changes.extend(left);
     let changes = ChangeSet {
         base: range.base,
         problems: all.problems,
@@ -69,6 +89,27 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         revision: range.revision,
         changes,
     })
+}
+
+/// Returns the live objects of the syncs that a range takes out of `cutover.yaml`, and whose they were.
+async fn of_removed_syncs(
+    repo: &Repo,
+    cluster: &Cluster,
+    base: &Revision,
+    now: &Config,
+) -> Result<Vec<(Live, String)>, Error> {
+    // What could not be used then was never carried out.
+    let Ok(then) = settings::of(repo, base.clone()).await else {
+        return Ok(Vec::new());
+    };
+    let mut all = Vec::new();
+    for sync in &then.syncs {
+        if !now.syncs.iter().any(|own| own.name == sync.name) {
+            let live = of_removed_sync(repo, cluster, base, Selection::of(&then, sync)).await?;
+            all.extend(live.into_iter().map(|live| (live, sync.name.clone())));
+        }
+    }
+    Ok(all)
 }
 
 /// Returns what tells this control plane from all others, and isn't public: the uid of a namespace that every API

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::records::parse;
-use super::sync::{ObjectReport, ObjectResult, PruneReport, SyncReport};
+use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
 use crate::api::{self, Migration, MigrationStatus};
 use crate::cluster::{Change, Observer};
 use crate::error::Error;
@@ -20,7 +21,8 @@ use crate::intent::record;
 use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
 use crate::report::{
-    self, CommitText, HeldObject, ObjectNote, Overview, Problem, SyncOverview, TrailerKey, WaitOverview,
+    self, CommitText, HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, TrailerKey,
+    WaitOverview,
 };
 
 /// How long changes are gathered into one commit.
@@ -43,6 +45,7 @@ pub struct Publisher {
     repo: Repo,
     observer: Observer,
     reports: Vec<Reports>,
+    left_behind: watch::Receiver<Vec<LeftBehind>>,
     /// What the branch holds of ours, so that nothing new costs nothing.
     published: BTreeMap<String, Vec<u8>>,
     /// What was published last, and when.
@@ -50,14 +53,22 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    pub const fn new(repo: Repo, observer: Observer, reports: Vec<Reports>) -> Self {
+    pub fn new(repo: Repo, observer: Observer, reports: Vec<Reports>) -> Self {
+        let (_nobody, left_behind) = watch::channel(Vec::new());
         Self {
             repo,
             observer,
             reports,
+            left_behind,
             published: BTreeMap::new(),
             last: None,
         }
+    }
+
+    /// Publishes what is left behind, too.
+    #[must_use]
+    pub fn with(self, left_behind: watch::Receiver<Vec<LeftBehind>>) -> Self {
+        Self { left_behind, ..self }
     }
 
     /// Publishes whenever something has changed, until it is cancelled, and then once more.
@@ -135,23 +146,9 @@ impl Publisher {
     }
 
     async fn reported(&self) {
-        let mut all: Vec<_> = self
-            .reports
-            .iter()
-            .map(|reports| reports.latest.clone())
-            .collect();
-        let changed = all.iter_mut().map(|latest| {
-            Box::pin(async move {
-                if latest.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            })
-        });
-        let changed: Vec<_> = changed.collect();
-        if changed.is_empty() {
-            std::future::pending::<()>().await;
-        }
-        let _ = futures::future::select_all(changed).await;
+        let latest = self.reports.iter().map(|reports| changed(reports.latest.clone()));
+        let left = std::iter::once(changed(self.left_behind.clone()));
+        let _ = futures::future::select_all(left.chain(latest)).await;
     }
 
     fn overview(&mut self) -> Overview {
@@ -167,12 +164,23 @@ impl Publisher {
             .filter_map(|object| serde_json::from_value::<Migration>(Value::clone(object)).ok())
             .collect();
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
+        let left_behind = self.left_behind.borrow_and_update().clone();
         Overview {
             revision,
             syncs,
             migrations,
+            left_behind: left_behind.into_iter().map(left_overview).collect(),
         }
     }
+}
+
+/// Returns when there is something new. One that never says anything again is waited for.
+fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        if news.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
 }
 
 /// Returns when an object of cutover's own has changed.
@@ -231,6 +239,14 @@ fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
         drifted: report.drifted().map(note).collect(),
         kept: staying.chain(orphaned).map(note).collect(),
         problems: problems.collect(),
+    }
+}
+
+fn left_overview(left: LeftBehind) -> LeftOverview {
+    LeftOverview {
+        why: left.why,
+        hint: left.hint,
+        objects: left.objects,
     }
 }
 

@@ -11,7 +11,7 @@ use super::intents::{self, Nobody, Parts, Witness};
 use super::lease::{self, LeaseOptions};
 use super::publish::{Publisher, Reports};
 use super::running::{Running, Stop};
-use super::sync::{Selection, Sync, SyncReport};
+use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::{GitRecords, settings};
 use crate::api::{self, Phase, WaitCode};
@@ -80,6 +80,8 @@ pub struct Summary {
     pub syncs: Vec<(String, Arc<SyncReport>)>,
     /// Namespace, name and phase of every migration.
     pub migrations: Vec<(String, String, Phase)>,
+    /// What syncs applied and nobody looks after any more.
+    pub left_behind: Vec<LeftBehind>,
 }
 
 impl Summary {
@@ -193,11 +195,14 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         let _ = running.await;
         // What intents held back may be free now.
         let syncs = layout.sync(at, &cancel).await?;
+        let left_behind = layout.abandoned.once(&repo.source()).await;
         let migrations = migrations(&layout.observer);
-        Publisher::new(repo.clone(), layout.observer.clone(), layout.reports())
-            .once()
-            .await?;
-        Ok(Summary { syncs, migrations })
+        layout.publisher().once().await?;
+        Ok(Summary {
+            syncs,
+            migrations,
+            left_behind,
+        })
     };
     let closing = async {
         cancel.cancelled().await;
@@ -214,6 +219,7 @@ struct Layout {
     repo: Repo,
     observer: Observer,
     syncs: Vec<(String, Sync)>,
+    abandoned: Abandoned,
 }
 
 impl Layout {
@@ -249,8 +255,11 @@ impl Layout {
                 }
             }
         }
+        let feeds = feeds.into_iter().map(|(_, feed)| feed).collect();
+        let cluster = options.cluster.clone();
         Self {
             repo: repo.clone(),
+            abandoned: Abandoned::new(cluster, observer.clone(), config.clone(), feeds),
             observer,
             syncs,
         }
@@ -286,6 +295,11 @@ impl Layout {
         }
     }
 
+    fn publisher(&self) -> Publisher {
+        let (repo, observer) = (self.repo.clone(), self.observer.clone());
+        Publisher::new(repo, observer, self.reports()).with(self.abandoned.told())
+    }
+
     fn reports(&self) -> Vec<Reports> {
         let reports = |(name, sync): &(String, Sync)| Reports {
             name: name.clone(),
@@ -302,7 +316,9 @@ impl Layout {
         });
         let parts = self.parts(options);
         running.spawn(|stop| intents::run(parts, stop));
-        let publisher = Publisher::new(self.repo.clone(), self.observer.clone(), self.reports());
+        let publisher = self.publisher();
+        let (abandoned, source) = (self.abandoned, self.repo.source());
+        running.spawn(|stop| abandoned.run(source, stop));
         running.publish(|finish| publisher.run(finish));
         for (_, sync) in self.syncs {
             running.spawn(|stop| sync.run(polling, stop));

@@ -9,6 +9,8 @@ mod desired;
 mod dirty;
 mod doubt;
 mod fights;
+mod followed;
+mod left_behind;
 mod members;
 mod namespaces;
 mod occupied;
@@ -22,7 +24,11 @@ mod source;
 mod standing;
 mod waves;
 
+pub(super) use left_behind::{Abandoned, stays, why};
+pub(super) use preview::{Live, of_removed_sync, plan_part};
+
 pub use desired::{Desired, DesiredFeed, Selection};
+pub use left_behind::LeftBehind;
 pub use preview::{Range, plan_revision};
 pub use prune::PruneReport;
 pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait, Waiting};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{
-    Account, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration, finding_text, gantt,
-    instant, names, record_path, route, since, status, symbol,
+    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration,
+    finding_text, gantt, instant, names, record_path, route, since, status, symbol,
 };
 use crate::api::{Migration, Phase, StepRecord, WaitingFor};
 
@@ -46,6 +46,7 @@ pub(super) fn page(overview: &Overview) -> String {
         let _ = writeln!(page, "Desired state: revision `{revision}`.\n");
     }
     syncs(&mut page, &overview.syncs);
+    left_behind(&mut page, &overview.left_behind);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {
         table(&mut page, &migrations);
@@ -111,6 +112,28 @@ fn syncs(page: &mut String, syncs: &[SyncOverview]) {
         if told || !sync.held_back.is_empty() || !sync.waiting.is_empty() || !sync.problems.is_empty() {
             page.push('\n');
         }
+    }
+}
+
+fn left_behind(page: &mut String, left: &[LeftOverview]) {
+    if left.is_empty() {
+        return;
+    }
+    page.push_str("## Left behind\n\n");
+    for left in left {
+        let _ = writeln!(
+            page,
+            "{}; {} of it stay as they are:\n",
+            escape(&left.why),
+            count(left.objects.len(), "object")
+        );
+        for object in left.objects.iter().take(LISTED) {
+            let _ = writeln!(page, "- {}", escape(&object.to_string()));
+        }
+        if let Some(more) = left.objects.len().checked_sub(LISTED + 1) {
+            let _ = writeln!(page, "- … and {} more.", more + 1);
+        }
+        let _ = writeln!(page, "\n*Hint:* {}.\n", escape(&left.hint));
     }
 }
 

@@ -42,6 +42,7 @@ pub struct Overview {
     pub revision: Option<Revision>,
     pub syncs: Vec<SyncOverview>,
     pub migrations: Vec<Migration>,
+    pub left_behind: Vec<LeftOverview>,
 }
 
 /// How one sync stands. Counts are of objects as they are now, not of requests.
@@ -103,6 +104,15 @@ fn sentence(
         (None, _) => "nothing waits".to_owned(),
     };
     format!("{waits} since {} for {what}", instant(since))
+}
+
+/// Objects that a sync applied and nobody looks after any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOverview {
+    /// For instance `sync apps is not in cutover.yaml any more`.
+    pub why: String,
+    pub hint: String,
+    pub objects: Vec<ObjectKey>,
 }
 
 /// Something about an object that is no problem.

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Account, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names, record_path,
-    route, since, status,
+    Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
+    record_path, route, since, status,
 };
 use crate::api::{Migration, Phase, WaitingFor, WorkloadRef};
 use crate::error::Error;
@@ -26,6 +26,17 @@ pub struct Snapshot {
     pub(super) revision: Option<Revision>,
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) intents: Vec<IntentSnapshot>,
+    /// What syncs applied and nobody looks after any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) left_behind: Vec<LeftSnapshot>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftSnapshot {
+    pub(super) why: String,
+    /// How many objects; the first of them follow.
+    pub(super) count: usize,
+    pub(super) objects: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,7 +78,7 @@ pub struct WaitSnapshot {
     pub(super) objects: Vec<String>,
 }
 
-/// How many objects that wait for the same are named.
+/// How many objects of a sort are named.
 const NAMED: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -118,6 +129,7 @@ impl Snapshot {
             revision: overview.revision.clone(),
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents,
+            left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
         }
     }
 
@@ -148,6 +160,16 @@ impl Snapshot {
             intent.report = of.map(Account::of);
         }
         self
+    }
+}
+
+impl LeftSnapshot {
+    fn of(left: &LeftOverview) -> Self {
+        Self {
+            why: left.why.clone(),
+            count: left.objects.len(),
+            objects: left.objects.iter().take(NAMED).map(ToString::to_string).collect(),
+        }
     }
 }
 
@@ -269,6 +291,7 @@ pub fn is_news(before: &Overview, after: &Overview) -> bool {
     };
     was.revision != is.revision
         || was.syncs != is.syncs
+        || was.left_behind != is.left_behind
         || was.intents.len() != is.intents.len()
         || is
             .intents

@@ -47,7 +47,32 @@ fn overview(migrations: Vec<Migration>) -> Overview {
             ..SyncOverview::default()
         }],
         migrations,
+        left_behind: Vec::new(),
     }
+}
+
+#[test]
+fn what_is_left_behind_is_listed_with_what_can_be_done() {
+    let object = |name: &str| ObjectKey {
+        group: String::new(),
+        kind: "ConfigMap".to_owned(),
+        namespace: Some("shop".to_owned()),
+        name: name.to_owned(),
+    };
+    let mut left = overview(Vec::new());
+    left.left_behind.push(LeftOverview {
+        why: "sync apps is not in cutover.yaml any more".to_owned(),
+        hint: "give it back".to_owned(),
+        objects: vec![object("a"), object("b")],
+    });
+    let page = page(&left);
+    let (_, told) = page.split_once("## Left behind\n\n").unwrap();
+    assert_eq!(
+        told,
+        "sync apps is not in cutover.yaml any more; 2 objects of it stay as they are:\n\n- ConfigMap shop/a\n\
+         - ConfigMap shop/b\n\n*Hint:* give it back.\n\n"
+    );
+    assert!(is_news(&overview(Vec::new()), &left));
 }
 
 fn page(overview: &Overview) -> String {

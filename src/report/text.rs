@@ -36,6 +36,7 @@ impl View {
             let read = Snapshot::read(bytes)?;
             view.snapshot.revision = read.revision;
             view.snapshot.syncs = read.syncs;
+            view.snapshot.left_behind = read.left_behind;
         }
         Ok(view)
     }
@@ -49,8 +50,8 @@ impl View {
         };
         Self::of(&Overview {
             revision: self.snapshot.revision.clone(),
-            syncs: Vec::new(),
             migrations: self.migrations.iter().filter(wanted).cloned().collect(),
+            ..Overview::default()
         })
     }
 
@@ -64,6 +65,9 @@ impl View {
         let mut text = String::new();
         for sync in &self.snapshot.syncs {
             sync_lines(&mut text, sync);
+        }
+        for left in &self.snapshot.left_behind {
+            let _ = writeln!(text, "left behind, as {}: {}", left.why, left.objects.join(", "));
         }
         let migrations = by_urgency(&self.migrations);
         for migration in &migrations {

@@ -242,7 +242,7 @@ fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
     ~ Secret shop/db  (db.yaml:1:1)
       ~ data.password: *** (hmac ········) → *** (hmac ········)
 
-    x Deployment shop/api  (api.yaml:1:1)
+    x Deployment shop/api  (api.yaml:1:98)
       blocked: others own fields that Git wants to have another value: keda owns .spec.replicas
       ~ spec.replicas: 7 → 1
 
@@ -292,7 +292,7 @@ fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
       ~ spec.template.spec.containers[main].env[DB_PASSWORD].value: *** (hmac ········) → *** (hmac ········)
       ~ spec.template.spec.containers[main].image: web:1 → web:2
 
-    x Deployment shop/wrong  (wrong.yaml:1:1)
+    x Deployment shop/wrong  (wrong.yaml:1:100)
       blocked: failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
       + apiVersion: apps/v1
       + kind: Deployment
@@ -612,10 +612,10 @@ fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
     ::notice title=created%3A ConfigMap lab/notes,file=lab.yaml,line=5,col=1::created: ConfigMap lab/notes
     ::notice title=changed%3A ConfigMap shop/settings,file=settings.yaml,line=1,col=1::data["app.properties"]
     ::notice title=changed%3A Secret shop/db,file=db.yaml,line=1,col=1::data.password
-    ::error title=blocked%3A Deployment shop/api,file=api.yaml,line=1,col=1::others own fields that Git wants to have another value: keda owns .spec.replicas%0Aspec.replicas
+    ::error title=blocked%3A Deployment shop/api,file=api.yaml,line=1,col=98::others own fields that Git wants to have another value: keda owns .spec.replicas%0Aspec.replicas
     ::notice title=created%3A Deployment shop/cart,file=cart.yaml,line=1,col=1::created: Deployment shop/cart
     ::notice title=changed%3A Deployment shop/web,file=web.yaml,line=1,col=1::spec.replicas, spec.template.spec.containers[main].env[DB_PASSWORD].value, spec.template.spec.containers[main].image
-    ::error title=blocked%3A Deployment shop/wrong,file=wrong.yaml,line=1,col=1::failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
+    ::error title=blocked%3A Deployment shop/wrong,file=wrong.yaml,line=1,col=100::failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
     ::notice title=created%3A Widget shop/knob,file=widgets.yaml,line=11,col=1::created: Widget shop/knob
     ::warning title=held back%3A FlinkDeployment shop/orders,file=orders.yaml,line=1,col=1::Migration shop/orders-to-west%0Aspec.image
     ::notice title=created%3A Migration shop/orders-to-west,file=orders-to-west.yaml,line=1,col=1::moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; waits for approval before Handoff; rolls back if it fails
@@ -681,6 +681,89 @@ fn a_range_is_what_its_last_commit_changes() {
         errors.contains("error: there is no commit \"nowhere\" here"),
         "{errors}"
     );
+}
+
+#[test]
+fn a_range_lists_what_it_takes_out_of_git_and_nobody_prunes() {
+    let story = Story::begin();
+    // One goes, one only moves, and one is of a sync of its own from then on.
+    story.origin.commit(
+        "main",
+        &[
+            ("web.yaml", ""),
+            ("api.yaml", ""),
+            ("elsewhere.yaml", &deployment("api", "api:1", 1)),
+        ],
+    );
+    let (text, errors, code) = story.plan(&["--revision", "HEAD~1..HEAD", "--detailed-exitcode"]);
+    assert_eq!(code, Some(0), "{errors}");
+    shown!(text, @r"
+    * Deployment shop/web
+      left behind: sync main does not prune, so it stays until somebody deletes it
+
+    Plan: 0 to create, 0 to change, 0 to delete, 1 left behind.
+    ");
+    let syncs = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n- {name: fleet, path: fleet}\n";
+    story.origin.commit("main", &[("cutover.yaml", syncs)]);
+    let (text, _, _) = story.plan(&["--revision", "HEAD~1..HEAD"]);
+    assert!(
+        text.contains("* Secret shop/db\n  left behind: sync main is not in cutover.yaml any more"),
+        "{text}"
+    );
+    let (document, _, _) = story.plan(&["--revision", "HEAD~1..HEAD", "-o", "json"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["summary"]["leftBehind"], 5, "{document:#}");
+}
+
+#[test]
+fn what_goes_and_what_is_created_anew_is_shown_with_the_reason() {
+    let served = Served::start("nobody-asks");
+    let recreate = |image: &str, app: &str| {
+        deployment("web", image, 1)
+            .replace("\"app\":\"web\"", &format!("\"app\":\"{app}\""))
+            .replace(
+                "\"name\":\"web\"",
+                "\"annotations\":{\"cutover.dev/recreate\":\"true\"},\"name\":\"web\"",
+            )
+    };
+    let settings = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n- {name: main, prune: true}\n";
+    let kept = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kept, namespace: shop, annotations: {cutover.dev/keep: 'true'}}\n";
+    let origin = Origin::with(&[
+        ("cutover.yaml", settings),
+        ("namespace.yaml", NAMESPACE),
+        ("web.yaml", &recreate("web:1", "web")),
+        ("db.yaml", &secret("swordfish")),
+        ("kept.yaml", kept),
+    ]);
+    let story = Story { served, origin };
+    let path = story.origin.path();
+    let output = story.served.cutover(&["run", "--once", "--repo", as_text(&path)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    story.origin.commit(
+        "main",
+        &[
+            ("web.yaml", &recreate("web:2", "shop-web")),
+            ("db.yaml", ""),
+            ("kept.yaml", ""),
+        ],
+    );
+    let before = story.served.server.revision();
+    let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
+    assert_eq!(code, Some(2), "{errors}");
+    shown!(text, @r"
+    ± Deployment shop/web  (web.yaml:1:157)
+      deleted and created anew: spec.selector cannot be changed once the object is there
+      ~ spec.selector.matchLabels.app: web → shop-web
+      ~ spec.template.metadata.labels.app: web → shop-web
+      ~ spec.template.spec.containers[main].env[DB_PASSWORD].value: *** (hmac ········) → *** (hmac ········)
+      ~ spec.template.spec.containers[main].image: web:1 → web:2
+
+    - Secret shop/db
+
+    Plan: 0 to create, 0 to change, 1 to delete, 1 to recreate.
+    Hash: ················
+    ");
+    assert_eq!(story.served.server.revision(), before, "a plan wrote something");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Prune: what goes when Git has it no more, and what never does. Every run is a new reconciler.
 
-use cutover::plan::{Action, Stop};
-use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
+use cutover::plan::{Action, Change, Stop};
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
@@ -136,6 +136,10 @@ async fn a_sync_that_is_renamed_takes_its_objects_along() {
     )]);
     assert!(plane.run().await.is_clean());
     assert_eq!([plane.uid("c0"), plane.uid("c1")], uids);
+    assert!(
+        plane.get(&CONFIG_MAPS, Some("cutover-system"), PARENT).is_none(),
+        "nothing is left of the old set"
+    );
     remove(&plane, 0..1);
     assert_eq!(
         names(&plane.pruned("renamed").await.deleted),
@@ -492,6 +496,160 @@ async fn a_sync_that_prunes_no_more_lets_its_objects_go_their_way() {
     assert!(label("c0").is_string(), "its set remembers it");
     plane.push(&[("cutover.yaml", &settings(ONE))]);
     assert_eq!(names(&plane.pruned("apps").await.deleted), ["ConfigMap shop/c0"]);
+}
+
+fn left_behind(planned: &[Change]) -> Vec<(String, &str)> {
+    let left = planned.iter().filter_map(|change| match &change.action {
+        Action::LeftBehind { reason } => Some((change.key.to_string(), reason.as_str())),
+        _ => None,
+    });
+    left.collect()
+}
+
+#[tokio::test]
+async fn what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_last_of_it() {
+    let plane = applied(
+        2,
+        "- {name: apps, path: apps, prune: true}\n- {name: more, path: more}",
+    )
+    .await;
+    plane.push(&[("cutover.yaml", &settings("- {name: more, path: more}"))]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    let [left] = summary.left_behind.as_slice() else {
+        panic!("{summary:?}");
+    };
+    assert_eq!(
+        names(&left.objects),
+        ["ConfigMap shop/c0", "ConfigMap shop/c1", "Namespace shop"]
+    );
+    assert_eq!(left.why, "sync apps is not in cutover.yaml any more");
+    assert!(
+        left.hint
+            .contains("kubectl delete configmap,namespace --all-namespaces --selector applyset"),
+        "{left:?}"
+    );
+    let status = plane.origin.read("cutover-status", "STATUS.md").unwrap();
+    assert!(
+        status.contains("sync apps is not in cutover.yaml any more; 3 objects of it stay as they are"),
+        "{status}"
+    );
+    let planned = plane.plan().await;
+    let why = "sync apps is not in cutover.yaml any more, so it stays until somebody deletes it";
+    assert_eq!(
+        left_behind(&planned),
+        ["Namespace shop", "ConfigMap shop/c0", "ConfigMap shop/c1"].map(|key| (key.to_owned(), why))
+    );
+    assert_eq!(plane.writes(), [""; 0], "they are told, and left alone");
+    // One is adopted by another sync, one is deleted by hand, one is taken out of the set.
+    plane.push(&[("more/c0.yaml", &config("c0"))]);
+    plane
+        .server
+        .delete(&CONFIG_MAPS, Some("shop"), "c1", &DeleteOptions::default())
+        .unwrap();
+    let summary = plane.run().await;
+    assert_eq!(names(&summary.left_behind[0].objects), ["Namespace shop"]);
+    assert_eq!(parent(&plane)["metadata"]["name"], PARENT);
+    let no_label = Patch::Merge(json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null}}}));
+    let by_hand = WriteOptions::manager("kubectl-label");
+    plane
+        .server
+        .patch(&NAMESPACES, None, "shop", None, &no_label, &by_hand)
+        .unwrap();
+    plane.writes();
+    assert_eq!(plane.run().await.left_behind, []);
+    assert_eq!(
+        plane.writes(),
+        ["DELETE /api/v1/namespaces/cutover-system/configmaps/cutover-apps"]
+    );
+    assert!(plane.get(&NAMESPACES, None, "shop").is_some());
+}
+
+#[tokio::test]
+async fn while_a_reconciler_runs_what_is_left_behind_is_followed() {
+    let plane = applied(1, ONE).await;
+    let running = plane.start();
+    plane.push(&[
+        ("cutover.yaml", &settings("- {name: more, path: more}")),
+        ("more/shop.yaml", NAMESPACE.1),
+    ]);
+    let status = || {
+        plane
+            .origin
+            .read("cutover-status", "STATUS.md")
+            .unwrap_or_default()
+    };
+    until("it is told", || status().contains("- ConfigMap shop/c0\n")).await;
+    let has_parent = || plane.get(&CONFIG_MAPS, Some("cutover-system"), PARENT).is_some();
+    assert!(has_parent());
+    plane.push(&[("more/c0.yaml", &config("c0"))]);
+    until("its set is gone", || !has_parent()).await;
+    until("nothing is left", || !status().contains("Left behind")).await;
+    assert!(plane.config("c0").is_some());
+    drop(running);
+}
+
+#[tokio::test]
+async fn while_a_wave_waits_nothing_goes_but_intents() {
+    let deployment = |name: &str, wave: &str| {
+        format!(
+            "apiVersion: apps/v1
+kind: Deployment
+metadata: {{namespace: shop, name: {name}, annotations: {{cutover.dev/wave: '{wave}'}}}}
+spec:
+  replicas: 1
+  selector: {{matchLabels: {{app: {name}}}}}
+  template: {{metadata: {{labels: {{app: {name}}}}}, spec: {{containers: [{{name: c, image: 'c:1'}}]}}}}
+"
+        )
+    };
+    let plane = applied(1, "- {name: apps, path: apps, prune: true, wait: 1s}").await;
+    plane.push(&[
+        ("apps/c0.yaml", ""),
+        ("apps/db.yaml", &deployment("db", "0")),
+        ("apps/web.yaml", &deployment("web", "1")),
+    ]);
+    let report = plane.sync("apps").await;
+    let pruned = report.pruned.as_ref().unwrap();
+    assert_eq!(names(&pruned.waiting), ["ConfigMap shop/c0"]);
+    let staying: Vec<_> = pruned.staying().map(|(_, why)| why).collect();
+    assert_eq!(staying, ["it goes when nothing of this sync waits any more"]);
+    assert!(!report.is_clean() && plane.config("c0").is_some());
+    let status = json!({"status": {
+        "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
+    }});
+    let (patch, controller) = (Patch::Merge(status), WriteOptions::manager("controller"));
+    plane
+        .server
+        .patch(
+            &DEPLOYMENTS,
+            Some("shop"),
+            "db",
+            Some(Subresource::Status),
+            &patch,
+            &controller,
+        )
+        .unwrap();
+    assert_eq!(names(&plane.pruned("apps").await.deleted), ["ConfigMap shop/c0"]);
+    assert!(plane.get(&DEPLOYMENTS, Some("shop"), "web").is_some());
+}
+
+#[tokio::test]
+async fn a_plan_tries_deletions_and_says_which_would_be_refused() {
+    let plane = applied(3, ONE).await;
+    remove(&plane, 0..2);
+    plane.refuse(&["DELETE /api/v1/namespaces/shop/configmaps/c0"]);
+    let planned = plane.plan().await;
+    let deletions: Vec<_> = planned.iter().filter(|change| change.is_deletion()).collect();
+    let [first, second] = deletions.as_slice() else {
+        panic!("{planned:?}");
+    };
+    assert_eq!((first.key.name.as_str(), &first.action), ("c1", &Action::Delete));
+    assert!(
+        matches!(&second.action, Action::Blocked { reason } if reason.contains("it is forbidden")),
+        "{second:?}"
+    );
+    assert_eq!((left(&plane, 3), plane.writes()), (3, Vec::new()));
 }
 
 /// Everything that pruning writes, stopped before and after each write: the next run always ends the same.

@@ -79,6 +79,13 @@ pub struct Desired {
     pub(super) observer: Observer,
 }
 
+impl Desired {
+    /// Returns whether Git wants an object, or may want it for all that could be read.
+    pub(in crate::reconcile) fn may_want(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key) || self.frozen.contains(key)
+    }
+}
+
 /// Gives the newest [`Desired`] to whoever needs it; `None` while no revision has been read.
 #[derive(Clone, Debug)]
 pub struct DesiredFeed(pub(super) watch::Receiver<Option<Arc<Desired>>>);

@@ -25,7 +25,7 @@ impl Sync {
             .or_else(trouble)
             .or_else(|| self.git_doubt())
             .or_else(settings)
-            .or_else(|| pruner.unknown_kind(&self.observer))
+            .or_else(|| pruner.followed.unknown(&self.observer))
             .or_else(|| pruner.undecided_sibling(revision))
             .or_else(holding)
     }

@@ -161,7 +161,9 @@ impl Sync {
             Action::Blocked { reason } => ObjectResult::Blocked {
                 reason: reason.clone(),
             },
-            Action::Unchanged | Action::Delete | Action::Recreate { .. } => return None,
+            Action::Unchanged | Action::Delete | Action::Recreate { .. } | Action::LeftBehind { .. } => {
+                return None;
+            }
         };
         self.stands(key, place, change.source.clone(), stands, None);
         None

@@ -3,19 +3,19 @@
 //! The watch cache decides what is in sync. What isn't is tried on the server by a dry-run, so that its defaults show,
 //! and what it would refuse; many at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use serde_json::{Value, json};
 
 use super::decide::Held;
-use super::{LISTED_WITHIN, Selection, Sync, namespaces};
+use super::{DesiredFeed, LISTED_WITHIN, Selection, Sync, namespaces};
 use crate::api;
 use crate::cluster::{self, Cluster, Observer, Outcome};
 use crate::config;
 use crate::error::Error;
-use crate::manifest::{self, Manifest};
-use crate::name::{ObjectKey, Revision};
+use crate::manifest::{self, Entry, Manifest};
+use crate::name::{Gvk, ObjectKey, Revision};
 use crate::plan::{Action, Change, ChangeSet, Manner, never_recreated};
 use crate::redact::Secrets;
 use crate::repo::Repo;
@@ -35,9 +35,37 @@ pub async fn plan_revision(
     range: &Range,
     selection: Selection,
 ) -> Result<ChangeSet, Error> {
+    Ok(plan_part(repo, cluster, range, selection).await?.changes)
+}
+
+/// What a revision would change of one sync.
+#[derive(Debug)]
+pub(in crate::reconcile) struct Part {
+    pub(in crate::reconcile) changes: ChangeSet,
+    /// What Git wants of it.
+    pub(in crate::reconcile) desired: DesiredFeed,
+    /// Live objects that the range takes out of it and that it doesn't prune.
+    pub(in crate::reconcile) removed: Vec<Live>,
+}
+
+/// An object that is there, and of which version of its kind.
+#[derive(Clone, Debug)]
+pub(in crate::reconcile) struct Live {
+    pub(in crate::reconcile) key: ObjectKey,
+    pub(in crate::reconcile) gvk: Gvk,
+}
+
+/// Compares a revision with the API server as one of several syncs.
+pub(in crate::reconcile) async fn plan_part(
+    repo: &Repo,
+    cluster: &Cluster,
+    range: &Range,
+    selection: Selection,
+) -> Result<Part, Error> {
     let observer = Observer::new(cluster.clone());
     let mut sync = Sync::new(repo.clone(), cluster.clone(), observer, selection);
-    let touched = sync.read(range).await?;
+    let desired = sync.desired();
+    let (touched, gone) = sync.read(range).await?;
     sync.observer.heard(LISTED_WITHIN).await;
     sync.held = Held::look(&sync.observer, &sync.placed.objects);
     let deletions = sync.deletions(&range.revision).await;
@@ -57,7 +85,7 @@ pub async fn plan_revision(
     let mut changes = Vec::with_capacity(decided.len());
     let mut asked: Vec<_> = Vec::new();
     for change in decided {
-        if matches!(change.action, Action::Create | Action::Configure) {
+        if matches!(change.action, Action::Create | Action::Configure | Action::Delete) {
             asked.push(change);
         } else {
             changes.push(change);
@@ -69,20 +97,50 @@ pub async fn plan_revision(
         changes.push(change);
     }
     drop(answers);
-    Ok(ChangeSet {
-        base: range.base.clone(),
-        problems: sync.source.problems().collect(),
-        elsewhere,
-        ..ChangeSet::new(Some(range.revision.clone()), changes)
+    let is_left = |live: &Live| sync.pruner.is_none() && sync.observer.contains(&live.key);
+    Ok(Part {
+        desired,
+        removed: gone.into_iter().filter(is_left).collect(),
+        changes: ChangeSet {
+            base: range.base.clone(),
+            problems: sync.source.problems().collect(),
+            elsewhere,
+            ..ChangeSet::new(Some(range.revision.clone()), changes)
+        },
     })
 }
 
+/// Returns the live objects of a sync that was there at a revision and isn't any more.
+pub(in crate::reconcile) async fn of_removed_sync(
+    repo: &Repo,
+    cluster: &Cluster,
+    revision: &Revision,
+    selection: Selection,
+) -> Result<Vec<Live>, Error> {
+    let observer = Observer::new(cluster.clone());
+    let mut sync = Sync::new(repo.clone(), cluster.clone(), observer, selection);
+    sync.advance(revision).await?;
+    sync.observer.heard(LISTED_WITHIN).await;
+    let entries = sync.placed.objects.values();
+    let there = entries.filter(|entry| sync.observer.contains(&entry.key));
+    Ok(there.map(|entry| Live::of(entry)).collect())
+}
+
+impl Live {
+    fn of(entry: &Entry) -> Self {
+        Self {
+            key: entry.key.clone(),
+            gvk: Gvk::clone(&entry.gvk),
+        }
+    }
+}
+
 impl Sync {
-    /// Reads a range; returns the objects that differ between its ends, if it has two.
-    async fn read(&mut self, range: &Range) -> Result<Option<BTreeSet<ObjectKey>>, Error> {
+    /// Reads a range; returns the objects that differ between its ends, if it has two, and those that go.
+    async fn read(&mut self, range: &Range) -> Result<(Option<BTreeSet<ObjectKey>>, Vec<Live>), Error> {
         let Some(base) = &range.base else {
             self.advance(&range.revision).await?;
-            return Ok(None);
+            return Ok((None, Vec::new()));
         };
         self.advance(base).await?;
         let before = self.placed.objects.clone();
@@ -91,8 +149,15 @@ impl Sync {
         let come = after
             .values()
             .filter(|entry| before.get(&entry.key).is_none_or(|old| !old.asks_the_same(entry)));
-        let gone = before.values().filter(|entry| !after.contains_key(&entry.key));
-        Ok(Some(come.chain(gone).map(|entry| entry.key.clone()).collect()))
+        let gone: Vec<_> = before
+            .values()
+            .filter(|entry| !after.contains_key(&entry.key))
+            .collect();
+        let touched = come.chain(gone.iter().copied()).map(|entry| entry.key.clone());
+        let touched = touched.collect();
+        let may_be_wanted = |key| self.placed.may_want(key) || self.source.mentions(key);
+        let gone = gone.into_iter().filter(|entry| !may_be_wanted(&entry.key));
+        Ok((Some(touched), gone.map(|entry| Live::of(entry)).collect()))
     }
 }
 
@@ -140,6 +205,9 @@ impl<'a> Rehearsal<'a> {
 
     /// Returns a change as the server would make it, or why it wouldn't, or why it can't be asked.
     async fn of_change(&self, guess: Change) -> Change {
+        if guess.action == Action::Delete {
+            return self.of_deletion(guess).await;
+        }
         let Some(entry) = self.sync.placed.objects.get(&guess.key) else {
             return guess;
         };
@@ -158,13 +226,39 @@ impl<'a> Rehearsal<'a> {
                 let live = self.sync.observer.get(&manifest.key);
                 Change::apply(&manifest, live.as_deref(), Some(&preview), api::SYNC_MANAGER)
             }
-            Err(outcome) => self.refused(guess, &manifest, manner, outcome),
+            Err(outcome) => {
+                let mut outcomes = BTreeMap::from([(guess.key.clone(), outcome)]);
+                let objects = &self.sync.placed.objects;
+                self.sync.source.locate(objects, &mut outcomes).await;
+                match outcomes.remove(&guess.key) {
+                    Some(outcome) => self.refused(guess, &manifest, manner, outcome),
+                    None => guess,
+                }
+            }
         }
     }
 
-    fn refused(&self, guess: Change, manifest: &Manifest, manner: Manner, outcome: Outcome) -> Change {
+    async fn of_deletion(&self, guess: Change) -> Change {
+        let Some(live) = self.sync.observer.get(&guess.key) else {
+            return guess;
+        };
+        let Err(error) = cluster::rehearse_deletion(&self.sync.cluster, &guess.gvk, &live).await else {
+            return guess;
+        };
+        let why = Secrets::of([&*live]).scrub(&error.to_string());
+        if may_not_try(&why) {
+            guess.unchecked(why)
+        } else {
+            guess.blocked(why)
+        }
+    }
+
+    fn refused(&self, mut guess: Change, manifest: &Manifest, manner: Manner, outcome: Outcome) -> Change {
         let live = self.sync.observer.get(&manifest.key);
         let secrets = Secrets::of(std::iter::once(&manifest.value).chain(live.as_deref()));
+        if let Some(place) = outcome.place() {
+            guess.source = Some(place.clone());
+        }
         match outcome {
             Outcome::NotServed if self.is_defined(manifest) => {
                 guess.unchecked("its kind is defined by the same push")
@@ -204,6 +298,7 @@ fn may_not_try(why: &str) -> bool {
         "cannot patch resource",
         "cannot create resource",
         "cannot update resource",
+        "cannot delete resource",
     ]
     .iter()
     .any(|refusal| why.contains(refusal))

@@ -37,6 +37,8 @@ pub struct PruneReport {
     pub waiting: BTreeSet<ObjectKey>,
     /// Why nothing is deleted.
     pub stop: Option<Stop>,
+    /// Why only intents are deleted for now.
+    pub pause: Option<String>,
 }
 
 impl PruneReport {
@@ -71,7 +73,12 @@ impl PruneReport {
     pub fn staying(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
         let kept = self.kept.iter().map(|(key, why)| (key, why.clone()));
         let leaving = self.leaving.iter();
-        kept.chain(leaving.map(|(key, why)| (key, format!("it is being deleted and {why}"))))
+        let leaving = leaving.map(|(key, why)| (key, format!("it is being deleted and {why}")));
+        let paused = self
+            .pause
+            .iter()
+            .flat_map(|why| self.waiting.iter().map(move |key| (key, why.clone())));
+        kept.chain(leaving).chain(paused)
     }
 
     fn update(&mut self, pruning: &Pruning) {
@@ -81,6 +88,7 @@ impl PruneReport {
         self.blocked.clone_from(&pruning.blocked);
         self.waiting = pruning.doomed.iter().map(|doomed| doomed.key.clone()).collect();
         self.stop = pruning.stop.clone().filter(|_| !pruning.doomed.is_empty());
+        self.pause = pruning.pause.clone().filter(|_| self.stop.is_none());
     }
 }
 
@@ -141,13 +149,17 @@ impl Sync {
             .collect();
         let desired = self.placed.objects.len();
         let approved = pruner.record().map(|record| record.approved.clone());
-        Some(plan::prune(
+        let mut pruning = plan::prune(
             &found,
             desired,
             &pruner.limit,
             &approved.unwrap_or_default(),
             self.doubt(pruner, revision),
-        ))
+        );
+        // What takes its place may be among what waits.
+        let waits = self.standing.has_waiting();
+        pruning.pause = waits.then(|| "it goes when nothing of this sync waits any more".to_owned());
+        Some(pruning)
     }
 
     /// Returns what a plan shows of it. Reads, and writes nothing.

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::DesiredFeed;
+use super::followed::Followed;
 use crate::api::OWN_NAMESPACE;
-use crate::cluster::{self, Cluster, KindState, Lookup, Observer, Parent, Unusable, Watched};
+use crate::cluster::{self, Cluster, Observer, Parent, Unusable};
 use crate::config::{self, PruneLimit};
 use crate::name::{GroupKind, ObjectKey, Revision};
-use crate::plan::applyset::{PART_OF_LABEL, Record, parent_name, part_of, set_id};
+use crate::plan::applyset::{Record, parent_name, part_of, set_id};
 
 /// What a sync that prunes knows of its set.
 #[derive(Debug)]
@@ -28,8 +29,8 @@ pub(super) struct Pruner {
     pub(super) strays: BTreeSet<ObjectKey>,
     /// Kinds whose objects have all been looked at.
     pub(super) scanned: BTreeSet<GroupKind>,
-    /// Kinds of the parent that can't be watched, and why; `None`: nobody serves them.
-    pub(super) unwatched: BTreeMap<GroupKind, Option<String>>,
+    /// The kinds of the parent.
+    pub(super) followed: Followed,
     /// The uids of objects that are deleted and may still be in the cache.
     pub(super) gone: BTreeMap<ObjectKey, String>,
     /// Deletions that failed, until they are tried again.
@@ -75,7 +76,7 @@ impl Pruner {
             stale: true,
             strays: BTreeSet::new(),
             scanned: BTreeSet::new(),
-            unwatched: BTreeMap::new(),
+            followed: Followed::default(),
             gone: BTreeMap::new(),
             failed: BTreeMap::new(),
             unreachable: None,
@@ -207,38 +208,8 @@ impl Pruner {
 
     /// Watches the kinds of which there may be members though Git has none of them any more.
     pub(super) async fn watch(&mut self, cluster: &Cluster, observer: &Observer) {
-        let kinds = self
-            .record()
-            .map(|record| record.kinds.clone())
-            .unwrap_or_default();
-        self.unwatched.clear();
-        for kind in kinds {
-            if observer.state(&kind.group, &kind.kind).is_some() {
-                continue;
-            }
-            match cluster.discovery().find(cluster, &kind.group, &kind.kind).await {
-                Ok(Lookup::Served(served)) => observer.watch(Watched {
-                    labels: Some(PART_OF_LABEL.to_owned()),
-                    ..Watched::all(served.gvk)
-                }),
-                Ok(Lookup::NotServed) => drop(self.unwatched.insert(kind, None)),
-                Err(error) => drop(self.unwatched.insert(kind, Some(error.to_string()))),
-            }
-        }
-    }
-
-    /// Says of which kind it isn't known what there is.
-    pub(super) fn unknown_kind(&self, observer: &Observer) -> Option<String> {
-        self.record()?.kinds.iter().find_map(|kind| {
-            if let Some(why) = self.unwatched.get(kind) {
-                return why.clone();
-            }
-            match observer.state(&kind.group, &kind.kind) {
-                Some(state) if state.is_settled() => None,
-                Some(KindState::Failing { why, .. }) => Some(format!("{kind} is not known: {why}")),
-                _ => Some(format!("the list of {kind} has not come yet")),
-            }
-        })
+        let kinds = self.record().map(|record| record.kinds.clone());
+        self.followed = Followed::watch(cluster, observer, kinds.unwrap_or_default()).await;
     }
 
     /// Says why another sync may want what this one doesn't.
