@@ -271,6 +271,7 @@ fn a_document_says_what_changes_from_what_to_what() {
         "recreate": 0,
         "heldBack": 0,
         "blocked": 0,
+        "leftBehind": 0,
         "unchanged": 0
       },
       "changes": [
