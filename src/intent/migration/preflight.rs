@@ -14,6 +14,7 @@ use findings::{
 use placement::keeps_target;
 
 use super::fence::affinity_in_use;
+use super::token::held_by;
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{BindingId, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile};
 use crate::intent::effect::{Effect, overlay};
@@ -48,11 +49,7 @@ impl Machine<'_> {
         if let Some(claim) = self.world().claim.get()?
             && claim.spec.owner.uid != self.input.uid
         {
-            let owner = &claim.spec.owner;
-            return Err(Stop::Wait(format!(
-                "{} {}/{} holds the workload",
-                owner.kind, owner.namespace, owner.name
-            )));
+            return Err(held_by(&claim.spec.owner));
         }
         self.in_window()?;
         if !self.input.has_finalizer {

@@ -9,6 +9,14 @@ use crate::karmada::OverridePolicy;
 use crate::name::ClusterName;
 use crate::profile::{Action, Variables};
 
+/// The wait for the intent that has the claim.
+pub(super) fn held_by(owner: &ClaimOwner) -> Stop {
+    Stop::Wait(format!(
+        "{} {}/{} holds the workload",
+        owner.kind, owner.namespace, owner.name
+    ))
+}
+
 impl Machine<'_> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
     pub(super) fn token(&mut self) -> Result<(), Stop> {
@@ -25,11 +33,7 @@ impl Machine<'_> {
                 name: claim_name(&self.workload()),
                 spec,
             }])),
-            Some(claim) if claim.spec.owner.uid != self.input.uid => {
-                let owner = &claim.spec.owner;
-                let name = format!("{} {}/{}", owner.kind, owner.namespace, owner.name);
-                Err(Stop::Wait(format!("{name} holds the workload")))
-            }
+            Some(claim) if claim.spec.owner.uid != self.input.uid => Err(held_by(&claim.spec.owner)),
             Some(claim) if claim.spec != spec => {
                 let claim = Exactly {
                     namespace: None,
