@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cutover::sandbox::api::{Admission, ListOptions, Patch, Resource, Review, Status, WriteOptions};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::support::git::Origin;
 use crate::support::served::{Served, as_text};
@@ -213,6 +214,104 @@ impl Leaks {
             ));
         }
     }
+}
+
+/// Serves an API server whose answers to writes of Secrets can't be used: the first never comes, all others quote what was
+/// sent and are no JSON. Returns a kubeconfig.
+fn unusable_answers(served: &Served) -> std::path::PathBuf {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let service = served.server.service("system:admin");
+    let hangs = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let answer = move |request: axum::extract::Request| {
+        let (service, hangs) = (service.clone(), Arc::clone(&hangs));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            if head.method == http::Method::PATCH && head.uri.path().contains("/secrets/") {
+                if hangs.swap(false, std::sync::atomic::Ordering::SeqCst) {
+                    std::future::pending::<()>().await;
+                }
+                let quoted = format!("what is this? {}", String::from_utf8_lossy(&body));
+                return http::Response::new(axum::body::Body::from(quoted));
+            }
+            let request = http::Request::from_parts(head, kube::client::Body::from(body));
+            service.oneshot(request).await.unwrap()
+        }
+    };
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            let router = axum::Router::new().fallback(answer);
+            axum::serve(listener, router).await.unwrap();
+        });
+    });
+    let text = std::fs::read_to_string(served.kubeconfig()).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["clusters"][0]["cluster"]["server"] = json!(format!("http://{address}"));
+    let path = served.dir.path().join("unusable");
+    std::fs::write(&path, config.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn answers_that_do_not_come_or_make_no_sense_show_no_secret_either() {
+    let mut canaries = Canaries::default();
+    let served = Served::start(&canaries.next());
+    let secret = |canaries: &mut Canaries, name: &str| {
+        let data = json!({"a": base64(&canaries.next())});
+        let (metadata, more) = (
+            json!({"name": name, "namespace": "shop"}),
+            json!({"b": canaries.next()}),
+        );
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data, "stringData": more})
+            .to_string()
+    };
+    let (one, two) = (secret(&mut canaries, "one"), secret(&mut canaries, "two"));
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let origin = Origin::with(&[
+        ("namespace.yaml", namespace),
+        ("one.yaml", &one),
+        ("two.yaml", &two),
+    ]);
+    let (path, kubeconfig) = (origin.path(), unusable_answers(&served));
+    let (repo, kubeconfig) = (as_text(&path), as_text(&kubeconfig).to_owned());
+    let taken = served.dir.path().join("taken");
+    std::fs::write(&taken, "a file").unwrap();
+    let mut leaks = Leaks {
+        canaries,
+        found: Vec::new(),
+    };
+    let token = leaks.canaries.next();
+    let mut told = String::new();
+    for arguments in [
+        &["run", "--once", "--repo", repo, "--kubeconfig", &kubeconfig][..],
+        &["plan", repo, "--kubeconfig", &kubeconfig],
+        &["schema"],
+        &["schema", "migration"],
+        &["completions", "bash"],
+        &["demo", "--dir", as_text(&taken)],
+        &["sandbox", "--dir", as_text(&taken)],
+    ] {
+        let arguments = [arguments, &["-vvv"]].concat();
+        let environment = [("CUTOVER_LOG", "trace"), ("CUTOVER_GIT_TOKEN", token.as_str())];
+        let output = served.cutover_with(&arguments, &environment);
+        let shown = arguments.join(" ");
+        for text in [&output.stdout, &output.stderr] {
+            let text = String::from_utf8_lossy(text);
+            leaks.look(&shown, &text);
+            told.push_str(&text);
+        }
+    }
+    leaks.look("STATUS.md", &origin.read("cutover-status", "STATUS.md").unwrap());
+    assert!(told.contains("trying again"), "nothing has timed out");
+    assert!(
+        told.contains("the answer makes no sense"),
+        "nothing was malformed"
+    );
+    assert!(leaks.found.is_empty(), "{:#?}", leaks.found);
 }
 
 #[test]
