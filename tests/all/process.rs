@@ -8,6 +8,7 @@ use cutover::sandbox::api::Resource;
 use cutover::sandbox::faults::{Effect, Rule, Span};
 use serde_json::Value;
 
+use crate::support::proxy::Proxy;
 use crate::support::replica::{CONFIG_MAPS, LEASE, Stage};
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
@@ -233,6 +234,47 @@ async fn one_that_was_stopped_for_longer_than_its_lease_writes_nothing_until_it_
     stage.origin.commit("main", &borrowed(&files("3")));
     assert_in_sync(&stage, "3").await;
     assert!(stage.writes(one_name) >= before + OBJECTS as u64);
+}
+
+/// Connections break with requests on them, and nobody listens for a moment; what the server had, it still has.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_is_killed_and_started_again_in_the_middle_of_an_apply() {
+    let stage = stage("1").await;
+    let mut proxy = Proxy::before(stage.address()).await;
+    let replica = stage.start_at(ONE, proxy.address);
+    let mut known: Vec<(Value, Value)> = Vec::new();
+    for at in [100, 400, 700] {
+        stage
+            .until("some of it is applied", |stage| {
+                stage.objects(&CONFIG_MAPS).len() >= at
+            })
+            .await;
+        proxy.down().await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let maps = stage.objects(&CONFIG_MAPS);
+        assert!(maps.len() < OBJECTS, "it went away too late to show anything");
+        let versions = |map: &Value| {
+            (
+                map["metadata"]["uid"].clone(),
+                map["metadata"]["resourceVersion"].clone(),
+            )
+        };
+        known.extend(maps.iter().map(|map| versions(map)));
+        proxy.up().await;
+    }
+    assert_in_sync(&stage, "1").await;
+    let maps = stage.objects(&CONFIG_MAPS);
+    for (uid, version) in &known {
+        let still = maps
+            .iter()
+            .any(|map| map["metadata"]["uid"] == *uid && map["metadata"]["resourceVersion"] == *version);
+        assert!(still, "{uid} was written again");
+    }
+    // It is the same process that goes on, and it hears of what comes.
+    stage.origin.commit("main", &borrowed(&files("2")));
+    assert_in_sync(&stage, "2").await;
+    replica.signal("TERM");
+    assert_eq!(replica.ended().await.0.code(), Some(0));
 }
 
 fn hang(stage: &Stage) {

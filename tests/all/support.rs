@@ -5,6 +5,7 @@ pub mod git;
 pub mod kubectl;
 #[cfg(feature = "sandbox")]
 pub mod plane;
+pub mod proxy;
 
 #[cfg(feature = "sandbox")]
 pub mod fleet;

@@ -48,8 +48,20 @@ impl Stage {
         }
     }
 
+    /// Returns where the API server listens.
+    pub fn address(&self) -> SocketAddr {
+        let server = &self.control()["clusters"][0]["cluster"]["server"];
+        let server = server.as_str().unwrap().trim_start_matches("http://");
+        server.trim_end_matches('/').parse().unwrap()
+    }
+
     /// Starts `cutover run`; the sandbox knows its requests by the name.
     pub fn start(&self, name: &str) -> Replica {
+        self.start_at(name, self.address())
+    }
+
+    /// Starts `cutover run` with an API server that is somewhere else.
+    pub fn start_at(&self, name: &str, server: SocketAddr) -> Replica {
         let log = self.dir.path().join(format!("{name}.log"));
         let output = std::fs::OpenOptions::new()
             .create(true)
@@ -60,7 +72,7 @@ impl Stage {
             .args(["-v", "run", "--lease-duration", "3s", "--repo"])
             .arg(self.origin.path())
             .arg("--kubeconfig")
-            .arg(self.kubeconfig(name))
+            .arg(self.kubeconfig(name, server))
             .arg("--state-dir")
             .arg(self.dir.path().join(format!("state-{name}")))
             .env_remove("KUBECONFIG")
@@ -74,13 +86,18 @@ impl Stage {
     }
 
     /// Writes a kubeconfig in somebody's name.
-    fn kubeconfig(&self, name: &str) -> PathBuf {
-        let text = std::fs::read_to_string(&self.kubeconfigs.control).unwrap();
-        let mut config: Value = serde_json::from_str(&text).unwrap();
+    fn kubeconfig(&self, name: &str, server: SocketAddr) -> PathBuf {
+        let mut config = self.control();
+        config["clusters"][0]["cluster"]["server"] = json!(format!("http://{server}"));
         config["users"] = json!([{"name": "admin", "user": {"as": name}}]);
         let path = self.dir.path().join(format!("{name}.kubeconfig"));
         std::fs::write(&path, config.to_string()).unwrap();
         path
+    }
+
+    fn control(&self) -> Value {
+        let text = std::fs::read_to_string(&self.kubeconfigs.control).unwrap();
+        serde_json::from_str(&text).unwrap()
     }
 
     /// Returns the name of the replica that holds the lease.
