@@ -11,9 +11,7 @@ use cutover::config::Config;
 use cutover::reconcile::sync::{ObjectResult, Selection, Sync, SyncReport, Wait};
 use cutover::repo::Polling;
 use cutover::sandbox::api::status::Reason;
-use cutover::sandbox::api::{
-    Admission, ApiServer, Operation, Options, Patch, Resource, Review, Status, Subresource, WriteOptions, gc,
-};
+use cutover::sandbox::api::{Admission, Operation, Patch, Resource, Review, Status, Subresource};
 use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -22,6 +20,24 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::git::{Mirrored, Origin};
+use crate::support::server::{Chores, On, Server, on_both_servers};
+
+on_both_servers![
+    a_wave_waits_for_the_health_of_the_one_before_and_for_nothing_else,
+    a_wait_goes_on_in_another_process_and_drift_never_waits,
+    a_wait_that_takes_too_long_is_a_problem_and_lets_nothing_through,
+    a_wave_waits_for_what_could_not_be_applied_only_where_the_sync_waits,
+    a_conflict_is_told_once_and_resolved_by_force_or_by_giving_the_field_up,
+    what_cannot_be_changed_is_explained_and_recreated_only_when_asked_for,
+    an_object_that_was_deleted_to_be_recreated_is_created_by_whoever_comes_next,
+    what_is_protected_is_never_recreated,
+    namespaces_are_created_when_asked_for_and_hinted_at_when_not,
+    an_object_is_applied_as_soon_as_its_kind_is_served_whoever_installs_it,
+    a_kind_of_one_sync_serves_the_objects_of_another,
+    a_sync_waits_for_those_that_it_depends_on_at_every_revision,
+    one_broken_object_among_two_hundred_stops_none_of_them,
+    a_storm_of_refusals_for_load_delays_and_loses_nothing,
+];
 
 const SOON: Duration = Duration::from_secs(20);
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
@@ -36,19 +52,13 @@ type Answer = dyn Fn(&Request<Body>) -> Option<http::Response<Body>> + Send + st
 struct Fleet {
     origin: Origin,
     mirror: Mirrored,
-    server: ApiServer,
-    chores: JoinHandle<()>,
+    server: Server,
+    _chores: Chores,
     config: Config,
     /// Method and path of every request but watches.
     asked: Arc<Mutex<Vec<String>>>,
     /// Answers requests instead of the server.
     instead: Arc<Answer>,
-}
-
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        self.chores.abort();
-    }
 }
 
 /// A sync that runs, and what it reports.
@@ -76,11 +86,12 @@ impl Running {
 
 impl Fleet {
     /// `syncs` is what `cutover.yaml` says of syncs.
-    async fn with(syncs: &str, files: &[(&str, &str)]) -> Self {
-        Self::answering(syncs, files, |_| None).await
+    async fn with(on: On, syncs: &str, files: &[(&str, &str)]) -> Self {
+        Self::answering(on, syncs, files, |_| None).await
     }
 
     async fn answering(
+        on: On,
         syncs: &str,
         files: &[(&str, &str)],
         instead: impl Fn(&Request<Body>) -> Option<http::Response<Body>> + Send + std::marker::Sync + 'static,
@@ -89,16 +100,13 @@ impl Fleet {
         let config = Config::parse(text.as_bytes()).unwrap();
         let origin = Origin::with(files);
         let mirror = Mirrored::of(origin.url()).await;
-        let server = ApiServer::new(Options::new("karmada", 1));
-        for crd in api::crds().iter().chain(&cutover::karmada::crds()) {
-            server.install(&serde_json::to_value(crd).unwrap()).unwrap();
-        }
-        let chores = gc::spawn(server.clone(), Duration::from_millis(1));
+        let server = on.server();
+        let chores = server.chores();
         Self {
             origin,
             mirror,
             server,
-            chores,
+            _chores: chores,
             config,
             asked: Arc::default(),
             instead: Arc::new(instead),
@@ -106,7 +114,7 @@ impl Fleet {
     }
 
     fn cluster(&self) -> Cluster {
-        let (client, log) = (self.server.client("cutover"), Arc::clone(&self.asked));
+        let (client, log) = (self.server.client(), Arc::clone(&self.asked));
         let instead = Arc::clone(&self.instead);
         let counting = tower::service_fn(move |request: Request<Body>| {
             let query = request.uri().query().unwrap_or_default();
@@ -160,22 +168,20 @@ impl Fleet {
 
     fn live(&self, resource: &Resource, name: &str) -> Option<Value> {
         let namespace = (*resource != NAMESPACES).then_some("shop");
-        let live = self.server.get(resource, namespace, name).ok()?;
-        Some((*live).clone())
+        self.server.get(resource, namespace, name)
     }
 
     fn patch(&self, resource: &Resource, name: &str, part: Option<Subresource>, patch: Value, by: &str) {
-        let options = WriteOptions::manager(by);
         self.server
-            .patch(resource, Some("shop"), name, part, &Patch::Merge(patch), &options)
-            .unwrap();
+            .patch(resource, Some("shop"), name, part, &Patch::Merge(patch), by);
     }
 
     /// Reports a deployment of one replica as a controller would.
     fn roll_out(&self, name: &str, available: i64) {
         let generation = self.live(&DEPLOYMENTS, name).unwrap()["metadata"]["generation"].clone();
         let status = json!({"status": {
-            "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1, "availableReplicas": available,
+            "observedGeneration": generation, "replicas": 1, "updatedReplicas": 1,
+            "readyReplicas": available, "availableReplicas": available,
         }});
         self.patch(
             &DEPLOYMENTS,
@@ -257,11 +263,11 @@ const RECREATE: &str = "cutover.dev/recreate: 'true'";
 const WAITING: &str = "- {name: apps, wait: 1h}\n";
 const PLAIN: &str = "- {name: apps}\n";
 
-#[tokio::test]
-async fn a_wave_waits_for_the_health_of_the_one_before_and_for_nothing_else() {
+async fn a_wave_waits_for_the_health_of_the_one_before_and_for_nothing_else(on: On) {
     let (db, web) = (deployment("db", "db", ""), deployment("web", "web", WAVE_1));
     let map = config_map("a", "x");
     let fleet = Fleet::with(
+        on,
         WAITING,
         &[SHOP, ("db.yaml", &db), ("web.yaml", &web), ("a.yaml", &map)],
     )
@@ -306,10 +312,9 @@ async fn a_wave_waits_for_the_health_of_the_one_before_and_for_nothing_else() {
     assert!(fleet.live(&DEPLOYMENTS, "web").is_some());
 }
 
-#[tokio::test]
-async fn a_wait_goes_on_in_another_process_and_drift_never_waits() {
+async fn a_wait_goes_on_in_another_process_and_drift_never_waits(on: On) {
     let (db, web) = (deployment("db", "db", ""), deployment("web", "web", WAVE_1));
-    let fleet = Fleet::with(WAITING, &[SHOP, ("db.yaml", &db), ("web.yaml", &web)]).await;
+    let fleet = Fleet::with(on, WAITING, &[SHOP, ("db.yaml", &db), ("web.yaml", &web)]).await;
     assert!(!fleet.sync("apps").once().await.unwrap().is_clean());
     let mut sync = fleet.sync("apps");
     let report = sync.once().await.unwrap();
@@ -336,10 +341,10 @@ async fn a_wait_goes_on_in_another_process_and_drift_never_waits() {
         .await;
 }
 
-#[tokio::test]
-async fn a_wait_that_takes_too_long_is_a_problem_and_lets_nothing_through() {
+async fn a_wait_that_takes_too_long_is_a_problem_and_lets_nothing_through(on: On) {
     let (db, web) = (deployment("db", "db", ""), deployment("web", "web", WAVE_1));
     let fleet = Fleet::with(
+        on,
         "- {name: apps, wait: 1s}\n",
         &[SHOP, ("db.yaml", &db), ("web.yaml", &web)],
     )
@@ -354,18 +359,17 @@ async fn a_wait_that_takes_too_long_is_a_problem_and_lets_nothing_through() {
     running.report("web is applied", SyncReport::is_clean).await;
 }
 
-#[tokio::test]
-async fn a_wave_waits_for_what_could_not_be_applied_only_where_the_sync_waits() {
+async fn a_wave_waits_for_what_could_not_be_applied_only_where_the_sync_waits(on: On) {
     let broken = deployment("db", "db", "").replace("image: 'c:1'", "imag: c");
     let web = deployment("web", "web", WAVE_1);
     let files = [SHOP, ("db.yaml", broken.as_str()), ("web.yaml", web.as_str())];
-    let fleet = Fleet::with(WAITING, &files).await;
+    let fleet = Fleet::with(on, WAITING, &files).await;
     let report = fleet.sync("apps").once().await.unwrap();
     assert_eq!(
         wait_of(&report, "web").what,
         "Deployment shop/db: it is not applied"
     );
-    let fleet = Fleet::with(PLAIN, &files).await;
+    let fleet = Fleet::with(on, PLAIN, &files).await;
     let report = fleet.sync("apps").once().await.unwrap();
     assert_eq!(
         result(&report, "web"),
@@ -373,23 +377,17 @@ async fn a_wave_waits_for_what_could_not_be_applied_only_where_the_sync_waits() 
     );
 }
 
-#[tokio::test]
-async fn a_conflict_is_told_once_and_resolved_by_force_or_by_giving_the_field_up() {
+async fn a_conflict_is_told_once_and_resolved_by_force_or_by_giving_the_field_up(on: On) {
     let web = deployment("web", "web", "");
-    let fleet = Fleet::with(PLAIN, &[SHOP, ("web.yaml", &web)]).await;
+    let fleet = Fleet::with(on, PLAIN, &[SHOP, ("web.yaml", &web)]).await;
     let mut sync = fleet.sync("apps");
     assert!(sync.once().await.unwrap().is_clean());
     let theirs = Patch::Apply(json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 7},
     }));
-    let autoscaler = WriteOptions {
-        force: true,
-        ..WriteOptions::manager("autoscaler")
-    };
     fleet
         .server
-        .patch(&DEPLOYMENTS, Some("shop"), "web", None, &theirs, &autoscaler)
-        .unwrap();
+        .patch(&DEPLOYMENTS, Some("shop"), "web", None, &theirs, "autoscaler");
     let mut running = start(sync);
     let in_conflict = |report: &SyncReport| {
         matches!(
@@ -438,24 +436,8 @@ async fn a_conflict_is_told_once_and_resolved_by_force_or_by_giving_the_field_up
     assert_eq!(fleet.live(&DEPLOYMENTS, "web").unwrap()["spec"]["replicas"], 1);
 }
 
-/// A webhook that refuses to let deployments of an app be created.
-struct NoNewcomers(&'static str);
-
-impl Admission for NoNewcomers {
-    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
-        let app = review
-            .new
-            .and_then(|new| new.pointer("/spec/selector/matchLabels/app"));
-        if review.operation == Operation::Create && app.is_some_and(|app| app == self.0) {
-            return Err(Status::new(403, Reason::Forbidden, "no newcomers"));
-        }
-        Ok(None)
-    }
-}
-
-#[tokio::test]
-async fn what_cannot_be_changed_is_explained_and_recreated_only_when_asked_for() {
-    let fleet = Fleet::with(PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
+async fn what_cannot_be_changed_is_explained_and_recreated_only_when_asked_for(on: On) {
+    let fleet = Fleet::with(on, PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
     let mut sync = fleet.sync("apps");
     assert!(fleet.finish(&mut sync).await.is_clean());
     let uid = || fleet.live(&DEPLOYMENTS, "web").unwrap()["metadata"]["uid"].clone();
@@ -477,21 +459,12 @@ async fn what_cannot_be_changed_is_explained_and_recreated_only_when_asked_for()
     );
     assert_eq!(uid(), first);
 
-    // A new object that would be refused takes no old one away: be it wrong in itself, or unwelcome as a new one.
+    // A new object that would be refused takes no old one away.
     let refused =
         deployment("web", "store", RECREATE).replace("labels: {app: store}", "labels: {app: other}");
     fleet.push(&[("web.yaml", &refused)]);
     let report = fleet.finish(&mut sync).await;
     assert!(!failure_of(&report, "web").message.is_empty());
-    assert_eq!(uid(), first);
-
-    fleet.server.admit(Arc::new(NoNewcomers("banned")));
-    fleet.push(&[("web.yaml", &deployment("web", "banned", RECREATE))]);
-    let report = fleet.finish(&mut sync).await;
-    assert!(
-        failure_of(&report, "web").message.contains("no newcomers"),
-        "{report:?}"
-    );
     assert_eq!(uid(), first);
 
     fleet.push(&[("web.yaml", &deployment("web", "store", RECREATE))]);
@@ -503,9 +476,42 @@ async fn what_cannot_be_changed_is_explained_and_recreated_only_when_asked_for()
     assert!(fleet.live(&DEPLOYMENTS, "web-cutover-rehearsal").is_none());
 }
 
+/// A webhook that refuses to let deployments of an app be created.
+struct NoNewcomers(&'static str);
+
+impl Admission for NoNewcomers {
+    fn review(&self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+        let app = review
+            .new
+            .and_then(|new| new.pointer("/spec/selector/matchLabels/app"));
+        if review.operation == Operation::Create && app.is_some_and(|app| app == self.0) {
+            return Err(Status::new(403, Reason::Forbidden, "no newcomers"));
+        }
+        Ok(None)
+    }
+}
+
 #[tokio::test]
-async fn an_object_that_was_deleted_to_be_recreated_is_created_by_whoever_comes_next() {
+async fn an_object_whose_like_would_be_unwelcome_as_a_new_one_is_not_taken_away() {
+    let on = On::Sandbox;
+    let fleet = Fleet::with(on, PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
+    let mut sync = fleet.sync("apps");
+    assert!(fleet.finish(&mut sync).await.is_clean());
+    let uid = || fleet.live(&DEPLOYMENTS, "web").unwrap()["metadata"]["uid"].clone();
+    let first = uid();
+    fleet.server.sandbox().admit(Arc::new(NoNewcomers("banned")));
+    fleet.push(&[("web.yaml", &deployment("web", "banned", RECREATE))]);
+    let report = fleet.finish(&mut sync).await;
+    assert!(
+        failure_of(&report, "web").message.contains("no newcomers"),
+        "{report:?}"
+    );
+    assert_eq!(uid(), first);
+}
+
+async fn an_object_that_was_deleted_to_be_recreated_is_created_by_whoever_comes_next(on: On) {
     let fleet = Fleet::with(
+        on,
         "- {name: apps, recreate: true}\n",
         &[SHOP, ("web.yaml", &deployment("web", "web", ""))],
     )
@@ -537,8 +543,7 @@ async fn an_object_that_was_deleted_to_be_recreated_is_created_by_whoever_comes_
     assert_eq!(live["spec"]["selector"]["matchLabels"]["app"], "store");
 }
 
-#[tokio::test]
-async fn what_is_protected_is_never_recreated() {
+async fn what_is_protected_is_never_recreated(on: On) {
     let protected = |app: &str| {
         deployment("web", app, "").replace(
             "name: web, ",
@@ -546,6 +551,7 @@ async fn what_is_protected_is_never_recreated() {
         )
     };
     let fleet = Fleet::with(
+        on,
         "- {name: apps, recreate: true}\n",
         &[SHOP, ("web.yaml", &protected("web"))],
     )
@@ -560,10 +566,9 @@ async fn what_is_protected_is_never_recreated() {
     assert!(fleet.writes().iter().all(|line| !line.starts_with("DELETE")));
 }
 
-#[tokio::test]
-async fn namespaces_are_created_when_asked_for_and_hinted_at_when_not() {
+async fn namespaces_are_created_when_asked_for_and_hinted_at_when_not(on: On) {
     let map = config_map("a", "x");
-    let fleet = Fleet::with(PLAIN, &[("a.yaml", &map)]).await;
+    let fleet = Fleet::with(on, PLAIN, &[("a.yaml", &map)]).await;
     let report = fleet.sync("apps").once().await.unwrap();
     let failure = failure_of(&report, "a");
     assert_eq!(
@@ -572,7 +577,12 @@ async fn namespaces_are_created_when_asked_for_and_hinted_at_when_not() {
     );
     assert!(failure.passing);
 
-    let fleet = Fleet::with("- {name: apps, createNamespaces: true}\n", &[("a.yaml", &map)]).await;
+    let fleet = Fleet::with(
+        on,
+        "- {name: apps, createNamespaces: true}\n",
+        &[("a.yaml", &map)],
+    )
+    .await;
     let mut sync = fleet.sync("apps");
     let report = sync.once().await.unwrap();
     assert!(report.is_clean(), "{report:?}");
@@ -603,9 +613,8 @@ fn widgets() -> Value {
     })
 }
 
-#[tokio::test]
-async fn an_object_is_applied_as_soon_as_its_kind_is_served_whoever_installs_it() {
-    let fleet = Fleet::with(PLAIN, &[SHOP, ("w.yaml", WIDGET)]).await;
+async fn an_object_is_applied_as_soon_as_its_kind_is_served_whoever_installs_it(on: On) {
+    let fleet = Fleet::with(on, PLAIN, &[SHOP, ("w.yaml", WIDGET)]).await;
     let mut running = fleet.run("apps");
     let not_served = ObjectResult::Applied(Outcome::NotServed);
     running
@@ -623,7 +632,7 @@ async fn an_object_is_applied_as_soon_as_its_kind_is_served_whoever_installs_it(
     .await
     .unwrap();
     let installed = tokio::time::Instant::now();
-    fleet.server.install(&widgets()).unwrap();
+    fleet.server.install(&widgets());
     running.report("it is applied", SyncReport::is_clean).await;
     assert!(
         installed.elapsed() < Duration::from_secs(2),
@@ -633,8 +642,7 @@ async fn an_object_is_applied_as_soon_as_its_kind_is_served_whoever_installs_it(
     assert!(fleet.live(&WIDGETS, "w").is_some());
 }
 
-#[tokio::test]
-async fn a_kind_of_one_sync_serves_the_objects_of_another() {
+async fn a_kind_of_one_sync_serves_the_objects_of_another(on: On) {
     let syncs =
         "- {name: kinds, path: kinds}\n- {name: apps, path: apps, namespace: shop, dependsOn: [kinds]}\n";
     let crd = widgets().to_string();
@@ -644,7 +652,7 @@ async fn a_kind_of_one_sync_serves_the_objects_of_another() {
         ("apps/w.yaml", bare.as_str()),
         ("kinds/crd.json", crd.as_str()),
     ];
-    let fleet = Fleet::with(syncs, &files).await;
+    let fleet = Fleet::with(on, syncs, &files).await;
     let (mut kinds, mut apps) = (fleet.sync("kinds"), fleet.sync("apps"));
     apps.depend_on("kinds", kinds.reports());
     let report = fleet.finish(&mut apps).await;
@@ -656,8 +664,7 @@ async fn a_kind_of_one_sync_serves_the_objects_of_another() {
     assert!(fleet.live(&WIDGETS, "w").is_some());
 }
 
-#[tokio::test]
-async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision() {
+async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision(on: On) {
     let syncs = "- {name: base, path: base, wait: 1h}\n- {name: apps, path: apps, dependsOn: [base]}\n";
     let db = deployment("db", "db", "");
     let files = [
@@ -665,7 +672,7 @@ async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision() {
         ("base/db.yaml", db.as_str()),
         ("apps/a.yaml", &config_map("a", "one")),
     ];
-    let fleet = Fleet::with(syncs, &files).await;
+    let fleet = Fleet::with(on, syncs, &files).await;
     let (base, mut apps) = (fleet.sync("base"), fleet.sync("apps"));
     apps.depend_on("base", base.reports());
     let (mut base, mut apps) = (start(base), start(apps));
@@ -700,8 +707,7 @@ async fn a_sync_waits_for_those_that_it_depends_on_at_every_revision() {
     assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "two");
 }
 
-#[tokio::test]
-async fn one_broken_object_among_two_hundred_stops_none_of_them() {
+async fn one_broken_object_among_two_hundred_stops_none_of_them(on: On) {
     let mut files: BTreeMap<String, String> = (0..200)
         .map(|index| (format!("{index}.yaml"), config_map(&format!("c{index}"), "x")))
         .collect();
@@ -714,7 +720,7 @@ async fn one_broken_object_among_two_hundred_stops_none_of_them() {
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
-    let fleet = Fleet::with(PLAIN, &files).await;
+    let fleet = Fleet::with(on, PLAIN, &files).await;
     let mut sync = fleet.sync("apps");
     let report = sync.once().await.unwrap();
     let undone: BTreeSet<&str> = report
@@ -733,8 +739,7 @@ async fn one_broken_object_among_two_hundred_stops_none_of_them() {
     );
 }
 
-#[tokio::test]
-async fn a_storm_of_refusals_for_load_delays_and_loses_nothing() {
+async fn a_storm_of_refusals_for_load_delays_and_loses_nothing(on: On) {
     let seen: Mutex<BTreeMap<String, u32>> = Mutex::default();
     let throttled = move |request: &Request<Body>| {
         if request.method() != http::Method::PATCH {
@@ -756,7 +761,7 @@ async fn a_storm_of_refusals_for_load_delays_and_loses_nothing() {
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
     files.push(SHOP);
-    let fleet = Fleet::answering(PLAIN, &files, throttled).await;
+    let fleet = Fleet::answering(on, PLAIN, &files, throttled).await;
     let report = fleet.sync("apps").once().await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(fleet.writes().len(), 303);
@@ -770,10 +775,15 @@ mod writes {
     use cutover::cluster::{Outcome, Write, apply};
     use cutover::manifest::{Entry, Limits, Source, parse};
     use cutover::plan::Manner;
-    use cutover::sandbox::api::{Resource, WriteOptions};
+    use cutover::sandbox::api::Resource;
     use serde_json::json;
 
     use super::*;
+
+    on_both_servers![
+        a_workload_that_was_claimed_meanwhile_is_not_recreated,
+        the_same_content_is_not_recreated_twice,
+    ];
 
     fn write(text: &str, recreated: bool) -> Write {
         let parsed = parse(Source::new("web.yaml"), text.as_bytes(), &Limits::default());
@@ -798,9 +808,8 @@ mod writes {
         }
     }
 
-    #[tokio::test]
-    async fn a_workload_that_was_claimed_meanwhile_is_not_recreated() {
-        let fleet = Fleet::with(PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
+    async fn a_workload_that_was_claimed_meanwhile_is_not_recreated(on: On) {
+        let fleet = Fleet::with(on, PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
         assert!(fleet.sync("apps").once().await.unwrap().is_clean());
         let key = write(&deployment("web", "web", ""), false).entry.key.clone();
         let claim = json!({
@@ -810,11 +819,8 @@ mod writes {
                 "clusters": [], "owner": {"kind": "Migration", "namespace": "shop", "name": "to-west", "uid": "u"},
             },
         });
-        let options = WriteOptions::manager("cutover-intent");
-        fleet
-            .server
-            .create(&Resource::new("cutover.dev", "claims"), None, claim, &options)
-            .unwrap();
+        let claims = Resource::new("cutover.dev", "claims");
+        fleet.server.create(&claims, None, claim, "cutover-intent");
         let failure = refused(&fleet, false).await;
         assert!(
             failure.message.ends_with("Migration shop/to-west holds it"),
@@ -824,9 +830,8 @@ mod writes {
         assert!(fleet.live(&DEPLOYMENTS, "web").unwrap()["metadata"]["deletionTimestamp"].is_null());
     }
 
-    #[tokio::test]
-    async fn the_same_content_is_not_recreated_twice() {
-        let fleet = Fleet::with(PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
+    async fn the_same_content_is_not_recreated_twice(on: On) {
+        let fleet = Fleet::with(on, PLAIN, &[SHOP, ("web.yaml", &deployment("web", "web", ""))]).await;
         assert!(fleet.sync("apps").once().await.unwrap().is_clean());
         fleet.writes();
         let failure = refused(&fleet, true).await;

@@ -10,8 +10,9 @@ use git2::Repository;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::cli::{Served, text};
+use crate::cli::text;
 use crate::support::git::Origin;
+use crate::support::served::{Served, as_text};
 
 const TEMPLATE: &str = "\
 apiVersion: flink.apache.org/v1beta1
@@ -135,7 +136,7 @@ fn put(served: &Served, status: Value) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let options = ConnectOptions {
-            kubeconfig: Some(served.kubeconfig.clone().into()),
+            kubeconfig: Some(served.kubeconfig()),
             ..ConnectOptions::default()
         };
         let cluster = connect(&options).await.unwrap();
@@ -309,11 +310,16 @@ fn what_is_not_valid_is_not_written() {
 
 #[test]
 fn an_approval_is_for_the_attempt_and_phase_that_the_control_plane_says() {
-    let served = Served::start();
+    let served = Served::before_cutover();
     assert!(served.cutover(&["init", "--cluster"]).status.success());
     put(&served, waiting(3));
     let clone = Clone::with_intent();
-    clone.done(&["approve", "orders-to-west", "--kubeconfig", &served.kubeconfig]);
+    clone.done(&[
+        "approve",
+        "orders-to-west",
+        "--kubeconfig",
+        as_text(&served.kubeconfig()),
+    ]);
     let approval = "  approvals:\n  - phase: Handoff\n    attempt: 3\n    by: Ada\n";
     assert_eq!(clone.read(PATH), format!("{INTENT}{approval}"));
     let (message, paths) = clone.last_commit();
@@ -331,7 +337,7 @@ fn an_approval_is_for_the_attempt_and_phase_that_the_control_plane_says() {
         "--phase",
         "Verify",
         "--kubeconfig",
-        &served.kubeconfig,
+        as_text(&served.kubeconfig()),
     ]);
     assert!(
         said.contains("does not wait for an approval of Verify, but of Handoff and Cleanup"),

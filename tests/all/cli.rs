@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use cutover::sandbox::api::{ApiServer, Options};
-use serde_json::{Value, json};
+use crate::support::served::Served;
 
 pub fn cutover(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cutover"))
@@ -107,103 +106,43 @@ fn exit_codes_tell_the_users_mistakes_from_unreachable_servers() {
     }
 }
 
-/// An API server with Karmada's kinds and nobody behind them, on a port of its own.
-pub struct Served {
-    pub kubeconfig: String,
-    pub dir: tempfile::TempDir,
-    _runtime: tokio::runtime::Runtime,
+/// Makes the example repository a bare one and returns its path.
+fn repository(dir: &Path) -> String {
+    let clone = dir.join("clone");
+    assert!(cutover(&["init", clone.to_str().unwrap()]).status.success());
+    let repo = git2::Repository::init(&clone).unwrap();
+    repo.set_head("refs/heads/main").unwrap();
+    let mut index = repo.index().unwrap();
+    index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+    let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
+    let author = git2::Signature::now("somebody", "somebody@localhost").unwrap();
+    repo.commit(Some("HEAD"), &author, &author, "Begin", &tree, &[])
+        .unwrap();
+    let bare = dir.join("shop.git");
+    git2::build::RepoBuilder::new()
+        .bare(true)
+        .clone(clone.to_str().unwrap(), &bare)
+        .unwrap();
+    bare.to_str().unwrap().to_owned()
 }
 
-impl Served {
-    pub fn start() -> Self {
-        let server = ApiServer::new(Options::new("karmada", 1));
-        let kinds = cutover::karmada::crds()
-            .into_iter()
-            .map(|crd| serde_json::to_value(crd).unwrap());
-        for crd in kinds.chain([flink_deployment()]) {
-            server.install(&crd).unwrap();
-        }
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let listener = runtime
-            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
-            .unwrap();
-        let address = listener.local_addr().unwrap();
-        runtime.spawn(async move { server.serve(listener, "system:admin").await });
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("kubeconfig");
-        let text = std::fs::read_to_string("tests/cli/nobody.kubeconfig").unwrap();
-        std::fs::write(&path, text.replace("127.0.0.1:9", &address.to_string())).unwrap();
-        Self {
-            kubeconfig: path.to_str().unwrap().to_owned(),
-            dir,
-            _runtime: runtime,
-        }
-    }
-
-    /// Makes the example repository a bare one and returns its path.
-    fn repository(&self) -> String {
-        let clone = self.dir.path().join("clone");
-        assert!(cutover(&["init", clone.to_str().unwrap()]).status.success());
-        let repo = git2::Repository::init(&clone).unwrap();
-        repo.set_head("refs/heads/main").unwrap();
-        let mut index = repo.index().unwrap();
-        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
-        let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
-        let author = git2::Signature::now("somebody", "somebody@localhost").unwrap();
-        repo.commit(Some("HEAD"), &author, &author, "Begin", &tree, &[])
-            .unwrap();
-        let bare = self.dir.path().join("shop.git");
-        git2::build::RepoBuilder::new()
-            .bare(true)
-            .clone(clone.to_str().unwrap(), &bare)
-            .unwrap();
-        bare.to_str().unwrap().to_owned()
-    }
-
-    /// Commits one more file to a bare repository.
-    fn commit(repo: &str, path: &str, content: &str) {
-        let repo = git2::Repository::open_bare(repo).unwrap();
-        let parent = repo.head().unwrap().peel_to_commit().unwrap();
-        let mut update = git2::build::TreeUpdateBuilder::new();
-        let blob = repo.blob(content.as_bytes()).unwrap();
-        update.upsert(path, blob, git2::FileMode::Blob);
-        let tree = update.create_updated(&repo, &parent.tree().unwrap()).unwrap();
-        let tree = repo.find_tree(tree).unwrap();
-        let author = git2::Signature::now("somebody", "somebody@localhost").unwrap();
-        repo.commit(Some("HEAD"), &author, &author, "Add a file", &tree, &[&parent])
-            .unwrap();
-    }
-
-    pub fn cutover(&self, arguments: &[&str]) -> Output {
-        let state = self.dir.path().join("state");
-        let mut all = arguments.to_vec();
-        all.extend(["--kubeconfig", &self.kubeconfig]);
-        if matches!(arguments[0], "plan" | "run") {
-            all.extend(["--state-dir", state.to_str().unwrap()]);
-        }
-        cutover(&all)
-    }
-}
-
-fn flink_deployment() -> Value {
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "flinkdeployments.flink.apache.org"},
-        "spec": {
-            "group": "flink.apache.org", "scope": "Namespaced",
-            "names": {"kind": "FlinkDeployment", "plural": "flinkdeployments", "singular": "flinkdeployment"},
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
-            }],
-        },
-    })
+/// Commits one more file to a bare repository.
+fn commit(repo: &str, path: &str, content: &str) {
+    let repo = git2::Repository::open_bare(repo).unwrap();
+    let parent = repo.head().unwrap().peel_to_commit().unwrap();
+    let mut update = git2::build::TreeUpdateBuilder::new();
+    let blob = repo.blob(content.as_bytes()).unwrap();
+    update.upsert(path, blob, git2::FileMode::Blob);
+    let tree = update.create_updated(&repo, &parent.tree().unwrap()).unwrap();
+    let tree = repo.find_tree(tree).unwrap();
+    let author = git2::Signature::now("somebody", "somebody@localhost").unwrap();
+    repo.commit(Some("HEAD"), &author, &author, "Add a file", &tree, &[&parent])
+        .unwrap();
 }
 
 #[test]
 fn a_control_plane_is_prepared_planned_synced_and_looked_at() {
-    let served = Served::start();
+    let served = Served::before_cutover();
     let output = served.cutover(&["status"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("hint: install the CRDs: cutover init --cluster"));
@@ -213,7 +152,7 @@ fn a_control_plane_is_prepared_planned_synced_and_looked_at() {
     assert!(text(&output.stdout).contains("migrations.cutover.dev\n"));
     assert!(served.cutover(&["init", "--cluster"]).status.success());
 
-    let repo = served.repository();
+    let repo = repository(served.dir.path());
     let plan = ["plan", "--repo", &repo, "--detailed-exitcode"];
     let output = served.cutover(&plan);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
@@ -245,11 +184,11 @@ fn a_control_plane_is_prepared_planned_synced_and_looked_at() {
 
 #[test]
 fn what_could_not_be_applied_is_told_with_its_place_and_a_hint() {
-    let served = Served::start();
+    let served = Served::before_cutover();
     assert!(served.cutover(&["init", "--cluster"]).status.success());
-    let repo = served.repository();
+    let repo = repository(served.dir.path());
     let lost = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: nowhere, name: lost}\n";
-    Served::commit(&repo, "lost.yaml", lost);
+    commit(&repo, "lost.yaml", lost);
     let output = served.cutover(&["run", "--once", "--no-lease", "--repo", &repo]);
     assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);

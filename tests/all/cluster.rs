@@ -329,51 +329,51 @@ async fn a_kind_is_asked_for_once_and_again_only_when_it_is_missing() {
     assert_eq!(script.asked().len(), 2);
 }
 
-/// Watches against the sandbox's API server, with a connection that can be disturbed.
+/// Watches against an API server, with a connection that can be disturbed.
 mod watching {
     use super::*;
     use cutover::cluster::{Change, Keep, KeepManagedFields, KindState, Observer, Watched};
-    use cutover::sandbox::api::{ApiServer, DeleteOptions, Options, Resource, WriteOptions};
+    use cutover::sandbox::api::{ApiServer, Options, Resource};
+
+    use crate::support::server::{On, Server, on_both_servers};
+
+    on_both_servers![
+        a_watch_survives_what_breaks_it,
+        a_quiet_kind_is_known_again_when_its_watch_is_open_again,
+        a_cache_follows_what_comes_changes_and_goes,
+        only_what_is_asked_for_is_kept_and_more_when_more_is_asked_for,
+    ];
 
     const SOON: Duration = Duration::from_secs(10);
     const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
-
-    fn server() -> ApiServer {
-        ApiServer::new(Options::new("karmada", 1))
-    }
 
     fn config_maps() -> Watched {
         Watched::all(Gvk::new("v1", "ConfigMap"))
     }
 
-    fn write(server: &ApiServer, name: &str) {
+    fn write(server: &Server, name: &str) {
         let object =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}});
-        server
-            .create(
-                &CONFIG_MAPS,
-                Some("default"),
-                object,
-                &WriteOptions::manager("test"),
-            )
-            .unwrap();
+        server.create(&CONFIG_MAPS, Some("default"), object, "test");
     }
 
     fn names(observer: &Observer) -> Vec<String> {
         let objects = observer.list("", "ConfigMap");
-        objects
+        let in_default = objects
             .iter()
+            .filter(|object| object["metadata"]["namespace"] == "default");
+        in_default
             .map(|object| object["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
     }
 
     /// A cluster of which the first watches are answered by `disturb`.
     fn disturbed(
-        server: &ApiServer,
+        server: &Server,
         times: u32,
         disturb: impl Fn() -> Response<Body> + Send + Sync + 'static,
     ) -> Cluster {
-        let inner = server.client("cutover");
+        let inner = server.client();
         let (left, disturb) = (Arc::new(AtomicU32::new(times)), Arc::new(disturb));
         let flaky = tower::service_fn(move |request: Request<Body>| {
             let watches = request
@@ -396,15 +396,14 @@ mod watching {
         Cluster::from_client(kube::Client::new(flaky, "default"), Limits::default())
     }
 
-    #[tokio::test]
-    async fn a_watch_survives_what_breaks_it() {
+    async fn a_watch_survives_what_breaks_it(on: On) {
         let expired = json!({"type": "ERROR", "object": refusal(410, "Expired", json!({}))});
         for (code, body) in [
             (200, Value::Null),
             (200, expired),
             (500, refusal(500, "InternalError", json!({}))),
         ] {
-            let server = server();
+            let server = on.server();
             let body = if body.is_null() {
                 Vec::new()
             } else {
@@ -428,9 +427,8 @@ mod watching {
         }
     }
 
-    #[tokio::test]
-    async fn a_quiet_kind_is_known_again_when_its_watch_is_open_again() {
-        let server = server();
+    async fn a_quiet_kind_is_known_again_when_its_watch_is_open_again(on: On) {
+        let server = on.server();
         let refused = || {
             let body = refusal(503, "ServiceUnavailable", json!({})).to_string();
             Response::builder()
@@ -453,19 +451,16 @@ mod watching {
         assert_eq!(observer.settled(SOON).await, []);
     }
 
-    #[tokio::test]
-    async fn a_cache_follows_what_comes_changes_and_goes() {
-        let server = server();
+    async fn a_cache_follows_what_comes_changes_and_goes(on: On) {
+        let server = on.server();
         write(&server, "a");
-        let observer = Observer::new(Cluster::from_client(server.client("cutover"), Limits::default()));
+        let observer = Observer::new(Cluster::from_client(server.client(), Limits::default()));
         observer.watch(config_maps());
         assert_eq!(observer.settled(SOON).await, []);
         assert_eq!(names(&observer), ["a"]);
         let mut changes = observer.changes();
         write(&server, "b");
-        server
-            .delete(&CONFIG_MAPS, Some("default"), "a", &DeleteOptions::default())
-            .unwrap();
+        server.delete(&CONFIG_MAPS, Some("default"), "a");
         assert!(observer.until(SOON, |observer| names(observer) == ["b"]).await);
         let mut heard = [changes.recv().await.unwrap(), changes.recv().await.unwrap()];
         heard.sort_by(|one, other| one.key.cmp(&other.key));
@@ -476,11 +471,10 @@ mod watching {
         assert_eq!(said, [("a", true), ("b", false)]);
     }
 
-    #[tokio::test]
-    async fn only_what_is_asked_for_is_kept_and_more_when_more_is_asked_for() {
-        let server = server();
+    async fn only_what_is_asked_for_is_kept_and_more_when_more_is_asked_for(on: On) {
+        let server = on.server();
         write(&server, "a");
-        let observer = Observer::new(Cluster::from_client(server.client("cutover"), Limits::default()));
+        let observer = Observer::new(Cluster::from_client(server.client(), Limits::default()));
         let lean = Keep {
             managed_fields: KeepManagedFields::None,
             status: false,
@@ -500,7 +494,7 @@ mod watching {
 
     #[tokio::test]
     async fn a_kind_that_is_installed_later_is_found() {
-        let server = server();
+        let server = ApiServer::new(Options::new("karmada", 1));
         let observer = Observer::new(Cluster::from_client(server.client("cutover"), Limits::default()));
         observer.watch(Watched::all(Gvk::new("cutover.dev/v1alpha1", "Claim")));
         assert_eq!(observer.settled(SOON).await, []);

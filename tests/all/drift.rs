@@ -6,10 +6,23 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::support::plane::{NAMESPACE, Plane, config, config_with, settings, until};
+use crate::support::server::{On, on_both_servers};
 
-fn plane(drift: &str, object: &str) -> Plane {
+on_both_servers![
+    a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others,
+    a_field_that_is_ignored_and_that_nobody_else_owns_is_not_removed,
+    what_a_named_manager_owns_is_its_own,
+    with_warn_a_change_by_hand_is_told_and_stays_until_git_changes,
+    an_object_says_itself_what_is_done_about_it,
+    a_restart_finds_typical_objects_in_sync_without_asking,
+];
+
+fn plane(on: On, drift: &str, object: &str) -> Plane {
     let settings = settings(&format!("- {{name: apps, path: apps, drift: {drift}}}"));
-    Plane::with(&[("cutover.yaml", &settings), NAMESPACE, ("apps/a.yaml", object)])
+    Plane::with(
+        on,
+        &[("cutover.yaml", &settings), NAMESPACE, ("apps/a.yaml", object)],
+    )
 }
 
 fn key(plane: &Plane) -> Value {
@@ -28,9 +41,9 @@ fn status(plane: &Plane) -> String {
     plane.origin.read("cutover-status", "STATUS.md").unwrap()
 }
 
-#[tokio::test]
-async fn a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others() {
+async fn a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others(on: On) {
     let plane = plane(
+        on,
         "{ignore: [{kind: ConfigMap, pointers: [/data/key]}]}",
         &with_data("x", "1"),
     );
@@ -56,9 +69,8 @@ async fn a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others
     );
 }
 
-#[tokio::test]
-async fn a_field_that_is_ignored_and_that_nobody_else_owns_is_not_removed() {
-    let plane = plane("{}", &with_data("x", "1"));
+async fn a_field_that_is_ignored_and_that_nobody_else_owns_is_not_removed(on: On) {
+    let plane = plane(on, "{}", &with_data("x", "1"));
     plane.run().await;
     let ignoring = settings("- {name: apps, path: apps, drift: {ignore: [{pointers: [/data/key]}]}}");
     plane.push(&[("cutover.yaml", &ignoring), ("apps/a.yaml", &with_data("y", "2"))]);
@@ -69,9 +81,8 @@ async fn a_field_that_is_ignored_and_that_nobody_else_owns_is_not_removed() {
     );
 }
 
-#[tokio::test]
-async fn what_a_named_manager_owns_is_its_own() {
-    let plane = plane("{ignore: [{managers: [scaler]}]}", &config("a"));
+async fn what_a_named_manager_owns_is_its_own(on: On) {
+    let plane = plane(on, "{ignore: [{managers: [scaler]}]}", &config("a"));
     plane.run().await;
     plane.edit_as("scaler", "a", by_hand("scaled"));
     plane.run().await;
@@ -81,9 +92,8 @@ async fn what_a_named_manager_owns_is_its_own() {
     assert_eq!(key(&plane), "x", "it is the scaler's no more");
 }
 
-#[tokio::test]
-async fn with_warn_a_change_by_hand_is_told_and_stays_until_git_changes() {
-    let plane = plane("{mode: Warn}", &config("a"));
+async fn with_warn_a_change_by_hand_is_told_and_stays_until_git_changes(on: On) {
+    let plane = plane(on, "{mode: Warn}", &config("a"));
     assert!(plane.run().await.is_clean());
     plane.edit("a", by_hand("by hand"));
     plane.writes();
@@ -110,9 +120,8 @@ async fn with_warn_a_change_by_hand_is_told_and_stays_until_git_changes() {
     assert!(!status(&plane).contains("drifted"), "{}", status(&plane));
 }
 
-#[tokio::test]
-async fn an_object_says_itself_what_is_done_about_it() {
-    let ignored = plane("{}", &config_with("a", "{cutover.dev/drift: ignore}"));
+async fn an_object_says_itself_what_is_done_about_it(on: On) {
+    let ignored = plane(on, "{}", &config_with("a", "{cutover.dev/drift: ignore}"));
     ignored.run().await;
     ignored.edit("a", by_hand("by hand"));
     ignored.run().await;
@@ -126,7 +135,11 @@ async fn an_object_says_itself_what_is_done_about_it() {
     ignored.run().await;
     assert_eq!(key(&ignored), "x");
 
-    let corrected = plane("{mode: Warn}", &config_with("a", "{cutover.dev/drift: correct}"));
+    let corrected = plane(
+        on,
+        "{mode: Warn}",
+        &config_with("a", "{cutover.dev/drift: correct}"),
+    );
     corrected.run().await;
     corrected.edit("a", by_hand("by hand"));
     corrected.run().await;
@@ -135,7 +148,8 @@ async fn an_object_says_itself_what_is_done_about_it() {
 
 #[tokio::test]
 async fn somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly() {
-    let plane = plane("{}", &config("a"));
+    let on = On::Sandbox;
+    let plane = plane(on, "{}", &config("a"));
     plane.run().await;
     let running = plane.start();
     let contested = || {
@@ -226,7 +240,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {namespace: shop, name: web}
-spec: {selector: {app: web}, ports: [{port: 80, targetPort: 8080}, {name: metrics, port: 9090}]}
+spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}, {name: metrics, port: 9090}]}
 ---
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -260,14 +274,20 @@ spec:
   job: {jarURI: 'local:///opt/orders.jar', parallelism: 1, upgradeMode: savepoint, state: running}
 ";
 
+async fn a_restart_finds_typical_objects_in_sync_without_asking(on: On) {
+    finds_typical_objects_in_sync(|files| Plane::with(on, files)).await;
+}
+
+/// Where Karmada's webhooks and controllers have had their say too.
 #[tokio::test]
-async fn a_restart_finds_typical_objects_in_sync_without_asking() {
+async fn a_restart_finds_typical_objects_in_sync_in_a_control_plane_of_karmada() {
     let world = World::start(WorldOptions::fast());
+    finds_typical_objects_in_sync(|files| Plane::on(world.control_plane(), files)).await;
+}
+
+async fn finds_typical_objects_in_sync(plane: impl Fn(&[(&str, &str)]) -> Plane) {
     let settings = settings("- {name: apps, path: apps, prune: true}");
-    let plane = Plane::on(
-        world.control_plane().clone(),
-        &[("cutover.yaml", &settings), ("apps/all.yaml", TYPICAL)],
-    );
+    let plane = plane(&[("cutover.yaml", &settings), ("apps/all.yaml", TYPICAL)]);
     let summary = plane.run().await;
     assert!(summary.is_clean(), "{summary:?}");
     plane.writes();

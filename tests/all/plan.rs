@@ -1,10 +1,11 @@
 //! `cutover plan` from outside, on a repository with every kind of change.
 
-use cutover::sandbox::api::{Patch, Resource, WriteOptions};
+use cutover::sandbox::api::{Patch, Resource};
 use serde_json::{Value, json};
 
 use crate::support::git::Origin;
 use crate::support::served::{Served, as_text, stderr, stdout};
+use crate::support::server::{On, on_both_servers};
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
 
@@ -80,6 +81,15 @@ metadata: {name: notes, namespace: lab}
 data: {a: b}
 ";
 
+on_both_servers![
+    a_stranger_can_read_a_plan_with_every_kind_of_change,
+    a_document_fits_its_schema,
+    a_range_is_what_its_last_commit_changes,
+    a_range_lists_what_it_takes_out_of_git_and_nobody_prunes,
+    what_goes_and_what_is_created_anew_is_shown_with_the_reason,
+    what_was_reviewed_is_carried_out_and_nothing_else,
+];
+
 /// A control plane that has a first commit, and a second commit with every kind of change.
 struct Story {
     served: Served,
@@ -87,8 +97,8 @@ struct Story {
 }
 
 impl Story {
-    fn begin() -> Self {
-        let served = Served::start("nobody-asks");
+    fn begin(on: On) -> Self {
+        let served = Served::on(on);
         let origin = Origin::with(&[
             ("namespace.yaml", NAMESPACE),
             ("api.yaml", &deployment("api", "api:1", 1)),
@@ -109,22 +119,15 @@ impl Story {
         // Somebody scales by a tool of theirs, which owns the field from then on.
         let scaled = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api", "namespace": "shop"},
             "spec": {"replicas": 7}});
-        let keda = WriteOptions {
-            force: true,
-            ..WriteOptions::manager("keda")
-        };
         let deployments = Resource::new("apps", "deployments");
-        self.served
-            .server
-            .patch(
-                &deployments,
-                Some("shop"),
-                "api",
-                None,
-                &Patch::Apply(scaled),
-                &keda,
-            )
-            .unwrap();
+        self.served.server.patch(
+            &deployments,
+            Some("shop"),
+            "api",
+            None,
+            &Patch::Apply(scaled),
+            "keda",
+        );
         self.origin.commit(
             "main",
             &[
@@ -170,10 +173,13 @@ macro_rules! shown {
     };
 }
 
-#[test]
+async fn a_stranger_can_read_a_plan_with_every_kind_of_change(on: On) {
+    insta::allow_duplicates! { is_readable(on) }
+}
+
 #[allow(clippy::too_many_lines, reason = "what a stranger sees is the test")]
-fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
-    let story = Story::begin();
+fn is_readable(on: On) {
+    let story = Story::begin(on);
     let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
     assert_eq!(
         (text.lines().next(), code),
@@ -182,7 +188,7 @@ fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
     );
 
     story.everything_changes();
-    let before = story.served.server.revision();
+    let before = story.served.server.contents();
     let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
     assert_eq!((errors.as_str(), code), ("", Some(2)));
     shown!(text, @r#"
@@ -625,7 +631,7 @@ fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
         let (short, _, _) = story.plan(&["-o", "markdown", "--limit", &limit.to_string()]);
         assert!(short.chars().count() <= limit.max(600), "{short}");
     }
-    assert_eq!(story.served.server.revision(), before, "a plan wrote something");
+    assert_eq!(story.served.server.contents(), before, "a plan wrote something");
     for secret in ["swordfish", "marlin", "hunter2"] {
         assert!(
             ![&text, &markdown, &annotations]
@@ -635,9 +641,8 @@ fn a_stranger_can_read_a_plan_with_every_kind_of_change() {
     }
 }
 
-#[test]
-fn a_document_fits_its_schema() {
-    let story = Story::begin();
+async fn a_document_fits_its_schema(on: On) {
+    let story = Story::begin(on);
     story.everything_changes();
     let document: Value = serde_json::from_str(&story.plan(&["-o", "json"]).0).unwrap();
     let schema = cutover::api::schema::json_schemas()
@@ -656,9 +661,8 @@ fn a_document_fits_its_schema() {
     assert_eq!(masked.unwrap()["fields"][0]["masked"], true);
 }
 
-#[test]
-fn a_range_is_what_its_last_commit_changes() {
-    let story = Story::begin();
+async fn a_range_is_what_its_last_commit_changes(on: On) {
+    let story = Story::begin(on);
     story.everything_changes();
     story
         .origin
@@ -683,9 +687,12 @@ fn a_range_is_what_its_last_commit_changes() {
     );
 }
 
-#[test]
-fn a_range_lists_what_it_takes_out_of_git_and_nobody_prunes() {
-    let story = Story::begin();
+async fn a_range_lists_what_it_takes_out_of_git_and_nobody_prunes(on: On) {
+    insta::allow_duplicates! { lists_what_it_takes_out(on) }
+}
+
+fn lists_what_it_takes_out(on: On) {
+    let story = Story::begin(on);
     // One goes, one only moves, and one is of a sync of its own from then on.
     story.origin.commit(
         "main",
@@ -715,9 +722,12 @@ fn a_range_lists_what_it_takes_out_of_git_and_nobody_prunes() {
     assert_eq!(document["summary"]["leftBehind"], 5, "{document:#}");
 }
 
-#[test]
-fn what_goes_and_what_is_created_anew_is_shown_with_the_reason() {
-    let served = Served::start("nobody-asks");
+async fn what_goes_and_what_is_created_anew_is_shown_with_the_reason(on: On) {
+    insta::allow_duplicates! { shows_what_goes(on) }
+}
+
+fn shows_what_goes(on: On) {
+    let served = Served::on(on);
     let recreate = |image: &str, app: &str| {
         deployment("web", image, 1)
             .replace("\"app\":\"web\"", &format!("\"app\":\"{app}\""))
@@ -747,7 +757,7 @@ fn what_goes_and_what_is_created_anew_is_shown_with_the_reason() {
             ("kept.yaml", ""),
         ],
     );
-    let before = story.served.server.revision();
+    let before = story.served.server.contents();
     let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
     assert_eq!(code, Some(2), "{errors}");
     shown!(text, @r"
@@ -763,12 +773,11 @@ fn what_goes_and_what_is_created_anew_is_shown_with_the_reason() {
     Plan: 0 to create, 0 to change, 1 to delete, 1 to recreate.
     Hash: ················
     ");
-    assert_eq!(story.served.server.revision(), before, "a plan wrote something");
+    assert_eq!(story.served.server.contents(), before, "a plan wrote something");
 }
 
-#[test]
-fn what_was_reviewed_is_carried_out_and_nothing_else() {
-    let story = Story::begin();
+async fn what_was_reviewed_is_carried_out_and_nothing_else(on: On) {
+    let story = Story::begin(on);
     story.origin.commit("main", &[("db.yaml", &secret("marlin"))]);
     let (reviewed, again) = (story.hash(), story.hash());
     assert_eq!(reviewed, again);
@@ -780,7 +789,7 @@ fn what_was_reviewed_is_carried_out_and_nothing_else() {
             .cutover(&["run", "--once", "--repo", as_text(&path), "--plan-hash", hash])
     };
 
-    let before = story.served.server.revision();
+    let before = story.served.server.contents();
     let output = run(&reviewed);
     assert_eq!(output.status.code(), Some(1));
     let now = story.hash();
@@ -798,7 +807,7 @@ fn what_was_reviewed_is_carried_out_and_nothing_else() {
         "{}",
         stdout(&output)
     );
-    assert_eq!(story.served.server.revision(), before);
+    assert_eq!(story.served.server.contents(), before);
 
     // Another commit with the same content is the same plan.
     story.origin.commit("main", &[("README.md", "words")]);

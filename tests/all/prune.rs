@@ -1,7 +1,7 @@
 //! Prune: what goes when Git has it no more, and what never does. Every run is a new reconciler.
 
 use cutover::plan::{Action, Change, Stop};
-use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
+use cutover::sandbox::api::{ListOptions, Patch, Resource, Subresource};
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
@@ -9,6 +9,7 @@ use crate::support::fleet::{CLAIMS, JOBS, MIGRATIONS, PINS, job, policy};
 use crate::support::plane::{
     CONFIG_MAPS, NAMESPACE, NAMESPACES, Plane, config, config_with, settings, until,
 };
+use crate::support::server::{On, on_both_servers};
 
 const SECRETS: Resource = Resource::new("", "secrets");
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
@@ -16,8 +17,35 @@ const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolici
 const ONE: &str = "- {name: apps, path: apps, prune: true}";
 const PARENT: &str = "cutover-apps";
 
+on_both_servers![
+    what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_last_of_it,
+    while_a_reconciler_runs_what_is_left_behind_is_followed,
+    while_a_wave_waits_nothing_goes_but_intents,
+    a_plan_tries_deletions_and_says_which_would_be_refused,
+    what_git_has_no_more_is_deleted_and_the_rest_is_left_alone,
+    a_kind_that_git_has_nothing_of_any_more_is_still_looked_for_and_then_forgotten,
+    an_object_that_moves_to_another_file_or_another_sync_stays_what_it_is,
+    a_sync_that_is_renamed_takes_its_objects_along,
+    while_a_file_of_the_sync_cannot_be_read_nothing_goes,
+    while_another_sync_may_want_it_nothing_goes,
+    too_many_at_once_wait_until_exactly_they_are_approved,
+    a_folder_that_is_empty_now_is_believed_only_when_somebody_says_so,
+    what_is_to_be_kept_is_kept_and_told,
+    who_is_not_in_the_set_is_nobody_to_delete,
+    a_kind_whose_list_is_not_complete_keeps_everything,
+    a_namespace_with_something_else_in_it_stays,
+    a_definition_with_objects_of_somebody_elses_stays,
+    without_the_right_to_record_nothing_is_applied_that_nobody_would_find_again,
+    without_the_right_to_delete_that_is_said_and_the_others_go,
+    the_set_of_another_repository_is_left_to_it,
+    a_plan_shows_what_would_go_and_what_only_moves_and_writes_nothing,
+    a_sync_that_prunes_no_more_lets_its_objects_go_their_way,
+    killed_at_any_write_a_prune_comes_to_the_same_end,
+    a_migration_that_goes_on_keeps_the_template_that_git_has_no_more,
+];
+
 /// A plane on which so many config maps, `c0` and so on, have been applied.
-async fn applied(count: usize, syncs: &str) -> Plane {
+async fn applied(on: On, count: usize, syncs: &str) -> Plane {
     let settings = settings(syncs);
     let mut files = vec![
         ("cutover.yaml".to_owned(), settings),
@@ -28,7 +56,7 @@ async fn applied(count: usize, syncs: &str) -> Plane {
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
-    let plane = Plane::with(&files);
+    let plane = Plane::with(on, &files);
     let summary = plane.run().await;
     assert!(summary.is_clean(), "{summary:?}");
     plane.writes();
@@ -59,9 +87,8 @@ fn names<'a>(keys: impl IntoIterator<Item = &'a cutover::name::ObjectKey>) -> Ve
     keys.into_iter().map(ToString::to_string).collect()
 }
 
-#[tokio::test]
-async fn what_git_has_no_more_is_deleted_and_the_rest_is_left_alone() {
-    let plane = applied(3, ONE).await;
+async fn what_git_has_no_more_is_deleted_and_the_rest_is_left_alone(on: On) {
+    let plane = applied(on, 3, ONE).await;
     assert_eq!(
         parent(&plane)["metadata"]["annotations"]["applyset.kubernetes.io/contains-group-kinds"],
         "ConfigMap,Namespace"
@@ -80,9 +107,8 @@ async fn what_git_has_no_more_is_deleted_and_the_rest_is_left_alone() {
     assert_eq!(plane.writes(), [""; 0]);
 }
 
-#[tokio::test]
-async fn a_kind_that_git_has_nothing_of_any_more_is_still_looked_for_and_then_forgotten() {
-    let plane = applied(1, ONE).await;
+async fn a_kind_that_git_has_nothing_of_any_more_is_still_looked_for_and_then_forgotten(on: On) {
+    let plane = applied(on, 1, ONE).await;
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {namespace: shop, name: s}\n";
     plane.push(&[("apps/deep/s.yaml", secret)]);
     plane.run().await;
@@ -96,9 +122,8 @@ async fn a_kind_that_git_has_nothing_of_any_more_is_still_looked_for_and_then_fo
     assert_eq!(kinds(), "ConfigMap,Namespace");
 }
 
-#[tokio::test]
-async fn an_object_that_moves_to_another_file_or_another_sync_stays_what_it_is() {
-    let plane = applied(2, "- {name: apps, path: apps, prune: true}\n- {name: more, path: more, prune: true}\n- {name: plain, path: plain}").await;
+async fn an_object_that_moves_to_another_file_or_another_sync_stays_what_it_is(on: On) {
+    let plane = applied(on, 2, "- {name: apps, path: apps, prune: true}\n- {name: more, path: more, prune: true}\n- {name: plain, path: plain}").await;
     let (first, second) = (plane.uid("c0"), plane.uid("c1"));
     plane.push(&[("apps/c0.yaml", ""), ("apps/deep/zero.yaml", &config("c0"))]);
     assert_eq!(names(&plane.pruned("apps").await.deleted), [""; 0]);
@@ -126,9 +151,8 @@ async fn an_object_that_moves_to_another_file_or_another_sync_stays_what_it_is()
     assert_eq!(set("c1"), Value::Null);
 }
 
-#[tokio::test]
-async fn a_sync_that_is_renamed_takes_its_objects_along() {
-    let plane = applied(3, ONE).await;
+async fn a_sync_that_is_renamed_takes_its_objects_along(on: On) {
+    let plane = applied(on, 3, ONE).await;
     let uids = [plane.uid("c0"), plane.uid("c1")];
     plane.push(&[(
         "cutover.yaml",
@@ -147,14 +171,13 @@ async fn a_sync_that_is_renamed_takes_its_objects_along() {
     );
 }
 
-#[tokio::test]
-async fn while_a_file_of_the_sync_cannot_be_read_nothing_goes() {
+async fn while_a_file_of_the_sync_cannot_be_read_nothing_goes(on: On) {
     for broken in [
         "kind: [",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: shop, name: c1}\n",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nowhere}\n",
     ] {
-        let plane = applied(3, ONE).await;
+        let plane = applied(on, 3, ONE).await;
         plane.push(&[("apps/c0.yaml", ""), ("apps/z.yaml", broken)]);
         let pruned = plane.pruned("apps").await;
         assert_eq!(names(&pruned.waiting), ["ConfigMap shop/c0"], "{broken}");
@@ -168,9 +191,9 @@ async fn while_a_file_of_the_sync_cannot_be_read_nothing_goes() {
     }
 }
 
-#[tokio::test]
-async fn while_another_sync_may_want_it_nothing_goes() {
+async fn while_another_sync_may_want_it_nothing_goes(on: On) {
     let plane = applied(
+        on,
         2,
         "- {name: apps, path: apps, prune: true}\n- {name: more, path: more}",
     )
@@ -184,14 +207,13 @@ async fn while_another_sync_may_want_it_nothing_goes() {
     assert_eq!(left(&plane, 2), 2);
 }
 
-#[tokio::test]
-async fn too_many_at_once_wait_until_exactly_they_are_approved() {
+async fn too_many_at_once_wait_until_exactly_they_are_approved(on: On) {
     let limited = |more: &str| {
         settings(&format!(
             "- {{name: apps, path: apps, prune: true, pruneLimit: {{objects: 2, percent: 10{more}}}}}"
         ))
     };
-    let plane = applied(6, ONE).await;
+    let plane = applied(on, 6, ONE).await;
     plane.push(&[("cutover.yaml", &limited(""))]);
     remove(&plane, 0..3);
     let pruned = plane.pruned("apps").await;
@@ -228,9 +250,8 @@ async fn too_many_at_once_wait_until_exactly_they_are_approved() {
     assert_eq!(parent(&plane)["data"], Value::Null, "what was approved is done");
 }
 
-#[tokio::test]
-async fn a_folder_that_is_empty_now_is_believed_only_when_somebody_says_so() {
-    let plane = applied(1, ONE).await;
+async fn a_folder_that_is_empty_now_is_believed_only_when_somebody_says_so(on: On) {
+    let plane = applied(on, 1, ONE).await;
     plane.push(&[(NAMESPACE.0, ""), ("apps/c0.yaml", "")]);
     let pruned = plane.pruned("apps").await;
     let Some(Stop::Everything { deletions: 2, hash }) = &pruned.stop else {
@@ -261,9 +282,8 @@ async fn a_folder_that_is_empty_now_is_believed_only_when_somebody_says_so() {
     );
 }
 
-#[tokio::test]
-async fn what_is_to_be_kept_is_kept_and_told() {
-    let plane = applied(1, ONE).await;
+async fn what_is_to_be_kept_is_kept_and_told(on: On) {
+    let plane = applied(on, 1, ONE).await;
     plane.push(&[
         ("apps/k.yaml", &config_with("k", "{cutover.dev/keep: 'true'}")),
         ("apps/p.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: shop, name: p, labels: {resourcetemplate.karmada.io/deletion-protected: Always}}\n"),
@@ -293,9 +313,8 @@ async fn what_is_to_be_kept_is_kept_and_told() {
     assert_eq!(names(&plane.pruned("apps").await.deleted), ["ConfigMap shop/k"]);
 }
 
-#[tokio::test]
-async fn who_is_not_in_the_set_is_nobody_to_delete() {
-    let plane = applied(3, ONE).await;
+async fn who_is_not_in_the_set_is_nobody_to_delete(on: On) {
+    let plane = applied(on, 3, ONE).await;
     let no_label = json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null}}});
     plane.edit("c0", no_label.clone());
     plane.edit("c1", no_label);
@@ -314,9 +333,8 @@ async fn who_is_not_in_the_set_is_nobody_to_delete() {
     );
 }
 
-#[tokio::test]
-async fn a_kind_whose_list_is_not_complete_keeps_everything() {
-    let plane = applied(2, ONE).await;
+async fn a_kind_whose_list_is_not_complete_keeps_everything(on: On) {
+    let plane = applied(on, 2, ONE).await;
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {namespace: shop, name: s}\n";
     plane.push(&[("apps/s.yaml", secret)]);
     plane.run().await;
@@ -335,37 +353,26 @@ async fn a_kind_whose_list_is_not_complete_keeps_everything() {
     );
 }
 
-#[tokio::test]
-async fn a_namespace_with_something_else_in_it_stays() {
-    let plane = applied(1, ONE).await;
+async fn a_namespace_with_something_else_in_it_stays(on: On) {
+    let plane = applied(on, 1, ONE).await;
     let other = "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n";
     plane.push(&[("apps/other.yaml", other)]);
     plane.run().await;
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": "other"}});
     plane
         .server
-        .create(
-            &CONFIG_MAPS,
-            Some("other"),
-            theirs,
-            &WriteOptions::manager("somebody"),
-        )
-        .unwrap();
+        .create(&CONFIG_MAPS, Some("other"), theirs, "somebody");
     plane.push(&[("apps/other.yaml", "")]);
     let pruned = plane.pruned("apps").await;
     assert_eq!(
         pruned.blocked.values().collect::<Vec<_>>(),
         ["ConfigMap other/theirs is in it, which is not pruned"]
     );
-    plane
-        .server
-        .delete(&CONFIG_MAPS, Some("other"), "theirs", &DeleteOptions::default())
-        .unwrap();
+    plane.server.delete(&CONFIG_MAPS, Some("other"), "theirs");
     assert_eq!(names(&plane.pruned("apps").await.deleted), ["Namespace other"]);
 }
 
-#[tokio::test]
-async fn a_definition_with_objects_of_somebody_elses_stays() {
+async fn a_definition_with_objects_of_somebody_elses_stays(on: On) {
     let crd = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: widgets.example.dev}
@@ -376,34 +383,27 @@ spec:
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 ";
-    let plane = applied(1, ONE).await;
+    let plane = applied(on, 1, ONE).await;
     plane.push(&[("apps/crd.yaml", crd)]);
     plane.run().await;
     let widgets = Resource::new("example.dev", "widgets");
     let theirs = json!({"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "shop"}});
-    plane
-        .server
-        .create(&widgets, Some("shop"), theirs, &WriteOptions::manager("somebody"))
-        .unwrap();
+    plane.server.create(&widgets, Some("shop"), theirs, "somebody");
     plane.push(&[("apps/crd.yaml", "")]);
     let pruned = plane.pruned("apps").await;
     assert_eq!(
         pruned.blocked.values().collect::<Vec<_>>(),
         ["Widget shop/w is there, which is not pruned"]
     );
-    plane
-        .server
-        .delete(&widgets, Some("shop"), "w", &DeleteOptions::default())
-        .unwrap();
+    plane.server.delete(&widgets, Some("shop"), "w");
     assert_eq!(
         names(&plane.pruned("apps").await.deleted),
         ["CustomResourceDefinition widgets.example.dev"]
     );
 }
 
-#[tokio::test]
-async fn without_the_right_to_record_nothing_is_applied_that_nobody_would_find_again() {
-    let plane = Plane::with(&[("cutover.yaml", &settings(ONE)), NAMESPACE]);
+async fn without_the_right_to_record_nothing_is_applied_that_nobody_would_find_again(on: On) {
+    let plane = Plane::with(on, &[("cutover.yaml", &settings(ONE)), NAMESPACE]);
     plane.refuse(&["POST /api/v1/namespaces/cutover-system/configmaps"]);
     let report = plane.sync("apps").await;
     let told = format!("{:?}", report.objects);
@@ -416,9 +416,8 @@ async fn without_the_right_to_record_nothing_is_applied_that_nobody_would_find_a
     assert!(plane.run().await.is_clean());
 }
 
-#[tokio::test]
-async fn without_the_right_to_delete_that_is_said_and_the_others_go() {
-    let plane = applied(3, ONE).await;
+async fn without_the_right_to_delete_that_is_said_and_the_others_go(on: On) {
+    let plane = applied(on, 3, ONE).await;
     remove(&plane, 0..2);
     plane.refuse(&["DELETE /api/v1/namespaces/shop/configmaps/c0"]);
     let report = plane.sync("apps").await;
@@ -432,23 +431,19 @@ async fn without_the_right_to_delete_that_is_said_and_the_others_go() {
     assert!(!report.is_clean());
 }
 
-#[tokio::test]
-async fn the_set_of_another_repository_is_left_to_it() {
-    let plane = applied(1, ONE).await;
+async fn the_set_of_another_repository_is_left_to_it(on: On) {
+    let plane = applied(on, 1, ONE).await;
     let patch = Patch::Merge(
         json!({"metadata": {"annotations": {"cutover.dev/source": "git.example.com/other@main"}}}),
     );
-    plane
-        .server
-        .patch(
-            &CONFIG_MAPS,
-            Some("cutover-system"),
-            PARENT,
-            None,
-            &patch,
-            &WriteOptions::manager("somebody"),
-        )
-        .unwrap();
+    plane.server.patch(
+        &CONFIG_MAPS,
+        Some("cutover-system"),
+        PARENT,
+        None,
+        &patch,
+        "somebody",
+    );
     plane.push(&[("apps/c0.yaml", ""), ("apps/n.yaml", &config("n"))]);
     let report = plane.sync("apps").await;
     assert!(
@@ -458,9 +453,9 @@ async fn the_set_of_another_repository_is_left_to_it() {
     assert!(plane.config("n").is_none() && plane.config("c0").is_some());
 }
 
-#[tokio::test]
-async fn a_plan_shows_what_would_go_and_what_only_moves_and_writes_nothing() {
+async fn a_plan_shows_what_would_go_and_what_only_moves_and_writes_nothing(on: On) {
     let plane = applied(
+        on,
         3,
         "- {name: apps, path: apps, prune: true}\n- {name: more, path: more, prune: true}",
     )
@@ -480,9 +475,8 @@ async fn a_plan_shows_what_would_go_and_what_only_moves_and_writes_nothing() {
     assert_eq!(plane.writes(), [""; 0]);
 }
 
-#[tokio::test]
-async fn a_sync_that_prunes_no_more_lets_its_objects_go_their_way() {
-    let plane = applied(2, ONE).await;
+async fn a_sync_that_prunes_no_more_lets_its_objects_go_their_way(on: On) {
+    let plane = applied(on, 2, ONE).await;
     plane.push(&[
         ("cutover.yaml", &settings("- {name: apps, path: apps}")),
         ("apps/c0.yaml", ""),
@@ -506,9 +500,9 @@ fn left_behind(planned: &[Change]) -> Vec<(String, &str)> {
     left.collect()
 }
 
-#[tokio::test]
-async fn what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_last_of_it() {
+async fn what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_last_of_it(on: On) {
     let plane = applied(
+        on,
         2,
         "- {name: apps, path: apps, prune: true}\n- {name: more, path: more}",
     )
@@ -543,19 +537,14 @@ async fn what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_las
     assert_eq!(plane.writes(), [""; 0], "they are told, and left alone");
     // One is adopted by another sync, one is deleted by hand, one is taken out of the set.
     plane.push(&[("more/c0.yaml", &config("c0"))]);
-    plane
-        .server
-        .delete(&CONFIG_MAPS, Some("shop"), "c1", &DeleteOptions::default())
-        .unwrap();
+    plane.server.delete(&CONFIG_MAPS, Some("shop"), "c1");
     let summary = plane.run().await;
     assert_eq!(names(&summary.left_behind[0].objects), ["Namespace shop"]);
     assert_eq!(parent(&plane)["metadata"]["name"], PARENT);
     let no_label = Patch::Merge(json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null}}}));
-    let by_hand = WriteOptions::manager("kubectl-label");
     plane
         .server
-        .patch(&NAMESPACES, None, "shop", None, &no_label, &by_hand)
-        .unwrap();
+        .patch(&NAMESPACES, None, "shop", None, &no_label, "kubectl-label");
     plane.writes();
     assert_eq!(plane.run().await.left_behind, []);
     assert_eq!(
@@ -565,9 +554,8 @@ async fn what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_las
     assert!(plane.get(&NAMESPACES, None, "shop").is_some());
 }
 
-#[tokio::test]
-async fn while_a_reconciler_runs_what_is_left_behind_is_followed() {
-    let plane = applied(1, ONE).await;
+async fn while_a_reconciler_runs_what_is_left_behind_is_followed(on: On) {
+    let plane = applied(on, 1, ONE).await;
     let running = plane.start();
     plane.push(&[
         ("cutover.yaml", &settings("- {name: more, path: more}")),
@@ -589,8 +577,7 @@ async fn while_a_reconciler_runs_what_is_left_behind_is_followed() {
     drop(running);
 }
 
-#[tokio::test]
-async fn while_a_wave_waits_nothing_goes_but_intents() {
+async fn while_a_wave_waits_nothing_goes_but_intents(on: On) {
     let deployment = |name: &str, wave: &str| {
         format!(
             "apiVersion: apps/v1
@@ -603,7 +590,7 @@ spec:
 "
         )
     };
-    let plane = applied(1, "- {name: apps, path: apps, prune: true, wait: 1s}").await;
+    let plane = applied(on, 1, "- {name: apps, path: apps, prune: true, wait: 1s}").await;
     plane.push(&[
         ("apps/c0.yaml", ""),
         ("apps/db.yaml", &deployment("db", "0")),
@@ -616,27 +603,24 @@ spec:
     assert_eq!(staying, ["it goes when nothing of this sync waits any more"]);
     assert!(!report.is_clean() && plane.config("c0").is_some());
     let status = json!({"status": {
-        "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
+        "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+        "availableReplicas": 1,
     }});
-    let (patch, controller) = (Patch::Merge(status), WriteOptions::manager("controller"));
-    plane
-        .server
-        .patch(
-            &DEPLOYMENTS,
-            Some("shop"),
-            "db",
-            Some(Subresource::Status),
-            &patch,
-            &controller,
-        )
-        .unwrap();
+    let patch = Patch::Merge(status);
+    plane.server.patch(
+        &DEPLOYMENTS,
+        Some("shop"),
+        "db",
+        Some(Subresource::Status),
+        &patch,
+        "controller",
+    );
     assert_eq!(names(&plane.pruned("apps").await.deleted), ["ConfigMap shop/c0"]);
     assert!(plane.get(&DEPLOYMENTS, Some("shop"), "web").is_some());
 }
 
-#[tokio::test]
-async fn a_plan_tries_deletions_and_says_which_would_be_refused() {
-    let plane = applied(3, ONE).await;
+async fn a_plan_tries_deletions_and_says_which_would_be_refused(on: On) {
+    let plane = applied(on, 3, ONE).await;
     remove(&plane, 0..2);
     plane.refuse(&["DELETE /api/v1/namespaces/shop/configmaps/c0"]);
     let planned = plane.plan().await;
@@ -653,15 +637,14 @@ async fn a_plan_tries_deletions_and_says_which_would_be_refused() {
 }
 
 /// Everything that pruning writes, stopped before and after each write: the next run always ends the same.
-#[tokio::test]
-async fn killed_at_any_write_a_prune_comes_to_the_same_end() {
+async fn killed_at_any_write_a_prune_comes_to_the_same_end(on: On) {
     let limited = |more: &str| {
         settings(&format!(
             "- {{name: apps, path: apps, prune: true, pruneLimit: {{objects: 1, percent: 1{more}}}}}"
         ))
     };
     let prepared = || async {
-        let plane = applied(4, ONE).await;
+        let plane = applied(on, 4, ONE).await;
         let secret = "apiVersion: v1\nkind: Secret\nmetadata: {namespace: shop, name: s}\n";
         plane.push(&[("cutover.yaml", &limited("")), ("apps/s.yaml", secret)]);
         plane.run().await;
@@ -712,7 +695,7 @@ async fn an_intent_that_leaves_git_is_aborted_before_it_and_its_workload_go() {
         ("apps/job.yaml", text(job("orders:1.0"))),
     ];
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
-    let plane = Plane::on(world.control_plane().clone(), &files);
+    let plane = Plane::on(world.control_plane(), &files);
     let running = plane.start();
     let state = |cluster: &str| {
         let copy = world.member(cluster).api.get(&JOBS, Some("shop"), "orders").ok();
@@ -768,9 +751,8 @@ async fn an_intent_that_leaves_git_is_aborted_before_it_and_its_workload_go() {
     drop(running);
 }
 
-#[tokio::test]
-async fn a_migration_that_goes_on_keeps_the_template_that_git_has_no_more() {
-    let plane = applied(1, ONE).await;
+async fn a_migration_that_goes_on_keeps_the_template_that_git_has_no_more(on: On) {
+    let plane = applied(on, 1, ONE).await;
     let web = "apiVersion: apps/v1
 kind: Deployment
 metadata: {namespace: shop, name: web}

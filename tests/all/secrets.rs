@@ -222,7 +222,7 @@ fn unusable_answers(served: &Served) -> std::path::PathBuf {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    let service = served.server.service("system:admin");
+    let service = served.server.sandbox().service("system:admin");
     let hangs = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let answer = move |request: axum::extract::Request| {
         let (service, hangs) = (service.clone(), Arc::clone(&hangs));
@@ -322,7 +322,7 @@ fn answers_that_do_not_come_or_make_no_sense_show_no_secret_either() {
 fn no_secret_is_ever_shown() {
     let mut canaries = Canaries::default();
     let served = Served::start(&canaries.next());
-    served.server.admit(Arc::new(Gossip));
+    served.server.sandbox().admit(Arc::new(Gossip));
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
     let first = objects(&mut canaries, "valid", false);
     let origin = Origin::with(&[("namespace.yaml", namespace), ("valid.yaml", &first)]);
@@ -367,6 +367,7 @@ fn no_secret_is_ever_shown() {
         let deployments = Resource::new("apps", "deployments");
         served
             .server
+            .sandbox()
             .patch(
                 &deployments,
                 Some("shop"),
@@ -505,7 +506,11 @@ fn no_secret_is_ever_shown() {
         Resource::new("cutover.dev", "migrations"),
         Resource::new("coordination.k8s.io", "leases"),
     ] {
-        if let Ok(list) = served.server.list(&resource, None, &ListOptions::default()) {
+        if let Ok(list) = served
+            .server
+            .sandbox()
+            .list(&resource, None, &ListOptions::default())
+        {
             for object in &list.items {
                 leaks.look(
                     "an object",

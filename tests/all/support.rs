@@ -14,6 +14,8 @@ pub mod fleet;
 pub mod real;
 #[cfg(feature = "sandbox")]
 pub mod replica;
+#[cfg(feature = "sandbox")]
+pub mod server;
 
 #[cfg(feature = "sandbox")]
 pub mod served;

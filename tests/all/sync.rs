@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::api;
 use cutover::cluster::{Cluster, Limits, Observer, Outcome, Watched};
 use cutover::config::Config;
 use cutover::name::{Gvk, ObjectKey};
@@ -13,25 +12,44 @@ use cutover::reconcile::intents::Templates;
 use cutover::reconcile::sync::{ObjectResult, Range, Selection, Sync, SyncReport, plan_revision};
 use cutover::redact::Mask;
 use cutover::repo::Polling;
-use cutover::sandbox::api::{ApiServer, DeleteOptions, Options, Patch, Resource, WriteOptions};
+use cutover::sandbox::api::{Patch, Resource};
 use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 
 use crate::support::git::{Mirrored, Origin};
+use crate::support::server::{On, Server, on_both_servers};
 
 const SOON: Duration = Duration::from_secs(10);
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 
+on_both_servers![
+    a_push_is_applied_in_order_and_what_is_in_sync_costs_no_request,
+    one_changed_file_costs_one_request,
+    only_the_object_that_a_commit_changes_is_sent_whatever_else_moves_in_its_file,
+    a_restart_with_everything_in_sync_lists_once_and_writes_nothing,
+    a_broken_object_stops_no_other_and_is_found_in_its_file,
+    a_file_that_cannot_be_read_leaves_its_objects_alone_and_the_rest_goes_on,
+    a_kind_and_an_object_of_it_come_in_one_push,
+    a_kind_that_nobody_serves_is_waited_for,
+    fields_of_others_are_not_taken_from_them,
+    a_template_waits_for_the_migration_of_the_same_push_and_for_nothing_longer,
+    what_left_git_is_reported_and_not_deleted,
+    history_that_was_rewritten_is_read_anew,
+    a_plan_shows_what_a_push_would_do_and_writes_nothing,
+    a_control_plane_that_cannot_be_asked_about_intents_gets_no_template,
+    a_sync_reads_its_folder_and_places_what_names_no_namespace,
+    a_refused_secret_is_not_quoted,
+];
+
 /// A repository, a control plane that counts what it is asked, and a sync between them.
 struct Fleet {
     origin: Origin,
     mirror: Mirrored,
-    server: ApiServer,
+    server: Server,
     cluster: Cluster,
     sync: Sync,
     /// Method and path of every request but watches.
@@ -39,15 +57,12 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn with(files: &[(&str, &str)]) -> Self {
+    async fn with(on: On, files: &[(&str, &str)]) -> Self {
         let origin = Origin::with(files);
         let mirror = Mirrored::of(origin.url()).await;
-        let server = ApiServer::new(Options::new("karmada", 1));
-        for crd in api::crds().iter().chain(&cutover::karmada::crds()) {
-            server.install(&serde_json::to_value(crd).unwrap()).unwrap();
-        }
+        let server = on.server();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (service, log) = (server.service("cutover"), Arc::clone(&asked));
+        let (client, log) = (server.client(), Arc::clone(&asked));
         let counting = tower::service_fn(move |request: Request<Body>| {
             if !request
                 .uri()
@@ -58,7 +73,8 @@ impl Fleet {
                     .unwrap()
                     .push(format!("{} {}", request.method(), request.uri().path()));
             }
-            service.clone().oneshot(request)
+            let client = client.clone();
+            async move { client.send(request).await }
         });
         let cluster = Cluster::from_client(kube::Client::new(counting, "default"), Limits::default());
         let observer = Observer::new(cluster.clone());
@@ -79,10 +95,7 @@ impl Fleet {
     }
 
     fn live(&self, resource: &Resource, name: &str) -> Option<Value> {
-        self.server
-            .get(resource, Some("shop"), name)
-            .ok()
-            .map(|object| (*object).clone())
+        self.server.get(resource, Some("shop"), name)
     }
 
     /// What was asked since the last time.
@@ -136,31 +149,27 @@ metadata: {namespace: shop, name: web-to-west}
 spec: {to: west, workload: {apiVersion: apps/v1, kind: Deployment, name: web}}
 ";
 
-fn end_migration(server: &ApiServer, phase: &str) {
+fn end_migration(server: &Server, phase: &str) {
     let patch = Patch::Merge(json!({"status": {"phase": phase}}));
-    let options = WriteOptions::manager("cutover-intent");
     let sub = cutover::sandbox::api::Subresource::Status;
-    server
-        .patch(
-            &MIGRATIONS,
-            Some("shop"),
-            "web-to-west",
-            Some(sub),
-            &patch,
-            &options,
-        )
-        .unwrap();
+    server.patch(
+        &MIGRATIONS,
+        Some("shop"),
+        "web-to-west",
+        Some(sub),
+        &patch,
+        "cutover-intent",
+    );
 }
 
-#[tokio::test]
-async fn a_push_is_applied_in_order_and_what_is_in_sync_costs_no_request() {
+async fn a_push_is_applied_in_order_and_what_is_in_sync_costs_no_request(on: On) {
     let (config, deployment) = (config("a", "x"), deployment("web:1"));
     let files = [
         ("web.yaml", deployment.as_str()),
         NAMESPACE,
         ("config/a.yaml", config.as_str()),
     ];
-    let mut fleet = Fleet::with(&files).await;
+    let mut fleet = Fleet::with(on, &files).await;
     let report = fleet.sync.once().await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!(report.objects.len(), 3);
@@ -184,10 +193,9 @@ async fn a_push_is_applied_in_order_and_what_is_in_sync_costs_no_request() {
     assert_eq!(fleet.asked(), [""; 0]);
 }
 
-#[tokio::test]
-async fn one_changed_file_costs_one_request() {
+async fn one_changed_file_costs_one_request(on: On) {
     let (a, b) = (config("a", "x"), config("b", "x"));
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &a), ("b.yaml", &b)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &a), ("b.yaml", &b)]).await;
     fleet.sync.once().await.unwrap();
     fleet.asked();
     let report = fleet.push(&[("a.yaml", &config("a", "new"))]).await;
@@ -196,11 +204,10 @@ async fn one_changed_file_costs_one_request() {
     assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "new");
 }
 
-#[tokio::test]
-async fn only_the_object_that_a_commit_changes_is_sent_whatever_else_moves_in_its_file() {
+async fn only_the_object_that_a_commit_changes_is_sent_whatever_else_moves_in_its_file(on: On) {
     let both =
         |comment: &str, value: &str| format!("# {comment}\n{}---\n{}", config("a", "x"), config("b", value));
-    let mut fleet = Fleet::with(&[NAMESPACE, ("both.yaml", &both("", "x"))]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("both.yaml", &both("", "x"))]).await;
     fleet.sync.once().await.unwrap();
     fleet.asked();
     fleet.push(&[("both.yaml", &both("moved\n# down", "x"))]).await;
@@ -215,15 +222,17 @@ async fn only_the_object_that_a_commit_changes_is_sent_whatever_else_moves_in_it
     assert_eq!(fleet.asked(), [""; 0]);
 }
 
-#[tokio::test]
-async fn a_restart_with_everything_in_sync_lists_once_and_writes_nothing() {
+async fn a_restart_with_everything_in_sync_lists_once_and_writes_nothing(on: On) {
     let (config, deployment) = (config("a", "x"), deployment("web:1"));
-    let mut fleet = Fleet::with(&[
-        NAMESPACE,
-        ("a.yaml", &config),
-        ("web.yaml", &deployment),
-        ("m.yaml", MIGRATION),
-    ])
+    let mut fleet = Fleet::with(
+        on,
+        &[
+            NAMESPACE,
+            ("a.yaml", &config),
+            ("web.yaml", &deployment),
+            ("m.yaml", MIGRATION),
+        ],
+    )
     .await;
     fleet.sync.once().await.unwrap();
     fleet.asked();
@@ -245,8 +254,7 @@ async fn a_restart_with_everything_in_sync_lists_once_and_writes_nothing() {
     assert_eq!(fleet.asked(), [""; 0]);
 }
 
-#[tokio::test]
-async fn a_broken_object_stops_no_other_and_is_found_in_its_file() {
+async fn a_broken_object_stops_no_other_and_is_found_in_its_file(on: On) {
     let broken = "apiVersion: cutover.dev/v1alpha1
 kind: Migration
 metadata: {namespace: shop, name: web-to-west}
@@ -255,7 +263,11 @@ spec:
   workload: {apiVersion: apps/v1, kind: Deployment, name: web}
 ";
     let config = config("a", "x");
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &config), ("web-to-west.yaml", broken)]).await;
+    let mut fleet = Fleet::with(
+        on,
+        &[NAMESPACE, ("a.yaml", &config), ("web-to-west.yaml", broken)],
+    )
+    .await;
     let report = fleet.sync.once().await.unwrap();
     assert_eq!(*result(&report, "ConfigMap", "a"), CREATED);
     let ObjectResult::Applied(Outcome::Failed(failure)) = result(&report, "Migration", "web-to-west") else {
@@ -269,10 +281,9 @@ spec:
     assert_eq!(fleet.asked(), [""; 0], "trying the same again is no use");
 }
 
-#[tokio::test]
-async fn a_file_that_cannot_be_read_leaves_its_objects_alone_and_the_rest_goes_on() {
+async fn a_file_that_cannot_be_read_leaves_its_objects_alone_and_the_rest_goes_on(on: On) {
     let (a, b) = (config("a", "x"), config("b", "x"));
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &a), ("b.yaml", &b)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &a), ("b.yaml", &b)]).await;
     fleet.sync.once().await.unwrap();
     let half_broken = format!("{}---\nkind: [\n", config("a", "new"));
     let report = fleet
@@ -289,8 +300,7 @@ async fn a_file_that_cannot_be_read_leaves_its_objects_alone_and_the_rest_goes_o
     assert_eq!(fleet.live(&CONFIG_MAPS, "a").unwrap()["data"]["key"], "z");
 }
 
-#[tokio::test]
-async fn a_kind_and_an_object_of_it_come_in_one_push() {
+async fn a_kind_and_an_object_of_it_come_in_one_push(on: On) {
     let crd = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: widgets.example.dev}
@@ -303,7 +313,7 @@ spec:
 ";
     let widget =
         "apiVersion: example.dev/v1\nkind: Widget\nmetadata: {namespace: shop, name: w}\nspec: {size: 1}\n";
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a-widget.yaml", widget), ("crd.yaml", crd)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("a-widget.yaml", widget), ("crd.yaml", crd)]).await;
     let report = fleet.sync.once().await.unwrap();
     assert_eq!(*result(&report, "Widget", "w"), CREATED, "{report:?}");
     // Once its kind is watched, the object is found to be in sync.
@@ -313,11 +323,10 @@ spec:
     assert_eq!(*result(&report, "Widget", "w"), CONFIGURED);
 }
 
-#[tokio::test]
-async fn a_kind_that_nobody_serves_is_waited_for() {
+async fn a_kind_that_nobody_serves_is_waited_for(on: On) {
     let widget = "apiVersion: example.dev/v1\nkind: Widget\nmetadata: {namespace: shop, name: w}\n";
     let config = config("a", "x");
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &config), ("w.yaml", widget)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &config), ("w.yaml", widget)]).await;
     let report = fleet.sync.once().await.unwrap();
     assert_eq!(*result(&report, "ConfigMap", "a"), CREATED);
     assert_eq!(
@@ -326,22 +335,16 @@ async fn a_kind_that_nobody_serves_is_waited_for() {
     );
 }
 
-#[tokio::test]
-async fn fields_of_others_are_not_taken_from_them() {
+async fn fields_of_others_are_not_taken_from_them(on: On) {
     let deployment = deployment("web:1");
-    let mut fleet = Fleet::with(&[NAMESPACE, ("web.yaml", &deployment)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("web.yaml", &deployment)]).await;
     fleet.sync.once().await.unwrap();
     let patch = Patch::Apply(
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 7}}),
     );
-    let options = WriteOptions {
-        force: true,
-        ..WriteOptions::manager("autoscaler")
-    };
     fleet
         .server
-        .patch(&DEPLOYMENTS, Some("shop"), "web", None, &patch, &options)
-        .unwrap();
+        .patch(&DEPLOYMENTS, Some("shop"), "web", None, &patch, "autoscaler");
     let report = fleet.push(&[("web.yaml", &self::deployment("web:2"))]).await;
     let ObjectResult::Applied(Outcome::Conflict(fields)) = result(&report, "Deployment", "web") else {
         panic!("{report:?}");
@@ -353,10 +356,9 @@ async fn fields_of_others_are_not_taken_from_them() {
     assert_eq!(fleet.live(&DEPLOYMENTS, "web").unwrap()["spec"]["replicas"], 7);
 }
 
-#[tokio::test]
-async fn a_template_waits_for_the_migration_of_the_same_push_and_for_nothing_longer() {
+async fn a_template_waits_for_the_migration_of_the_same_push_and_for_nothing_longer(on: On) {
     let deployment = deployment("web:1");
-    let mut fleet = Fleet::with(&[NAMESPACE, ("web.yaml", &deployment)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("web.yaml", &deployment)]).await;
     fleet.sync.once().await.unwrap();
     let changed = self::deployment("web:2");
     let report = fleet
@@ -419,10 +421,9 @@ async fn a_template_waits_for_the_migration_of_the_same_push_and_for_nothing_lon
     drop((origin, mirror));
 }
 
-#[tokio::test]
-async fn what_left_git_is_reported_and_not_deleted() {
+async fn what_left_git_is_reported_and_not_deleted(on: On) {
     let config = config("a", "x");
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &config)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &config)]).await;
     fleet.sync.once().await.unwrap();
     let report = fleet.push(&[("a.yaml", "")]).await;
     assert_eq!(
@@ -439,8 +440,9 @@ async fn what_left_git_is_reported_and_not_deleted() {
 
 #[tokio::test]
 async fn drift_is_corrected_as_it_happens() {
+    let on = On::Sandbox;
     let config = config("a", "x");
-    let fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &config)]).await;
+    let fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &config)]).await;
     let watching = Observer::new(fleet.cluster.clone());
     watching.watch(Watched::all(Gvk::new("v1", "ConfigMap")));
     let text = |object: &Value, field: &str| object["metadata"][field].as_str().unwrap().to_owned();
@@ -455,11 +457,9 @@ async fn drift_is_corrected_as_it_happens() {
     assert!(watching.until(SOON, |seen| in_sync(seen, &|_| true)).await);
 
     let patch = Patch::Merge(json!({"data": {"key": "by hand"}}));
-    let by_hand = WriteOptions::manager("kubectl-edit");
     let edited = fleet
         .server
-        .patch(&CONFIG_MAPS, Some("shop"), "a", None, &patch, &by_hand)
-        .unwrap();
+        .patch(&CONFIG_MAPS, Some("shop"), "a", None, &patch, "kubectl-edit");
     let version = |object: &Value| text(object, "resourceVersion").parse::<u64>().unwrap();
     let later = |object: &Value| version(object) > version(&edited);
     assert!(
@@ -467,10 +467,7 @@ async fn drift_is_corrected_as_it_happens() {
         "it is corrected"
     );
 
-    fleet
-        .server
-        .delete(&CONFIG_MAPS, Some("shop"), "a", &DeleteOptions::default())
-        .unwrap();
+    fleet.server.delete(&CONFIG_MAPS, Some("shop"), "a");
     let another = |object: &Value| text(object, "uid") != text(&edited, "uid");
     assert!(
         watching.until(SOON, |seen| in_sync(seen, &another)).await,
@@ -480,10 +477,9 @@ async fn drift_is_corrected_as_it_happens() {
     running.await.unwrap();
 }
 
-#[tokio::test]
-async fn history_that_was_rewritten_is_read_anew() {
+async fn history_that_was_rewritten_is_read_anew(on: On) {
     let (a, b) = (config("a", "x"), config("b", "x"));
-    let mut fleet = Fleet::with(&[NAMESPACE, ("a.yaml", &a)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &a)]).await;
     let first = fleet.origin.tip("main").unwrap();
     fleet.push(&[("b.yaml", &b)]).await;
     fleet
@@ -501,10 +497,9 @@ async fn history_that_was_rewritten_is_read_anew() {
     );
 }
 
-#[tokio::test]
-async fn a_plan_shows_what_a_push_would_do_and_writes_nothing() {
+async fn a_plan_shows_what_a_push_would_do_and_writes_nothing(on: On) {
     let deployment = deployment("web:1");
-    let mut fleet = Fleet::with(&[NAMESPACE, ("web.yaml", &deployment)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("web.yaml", &deployment)]).await;
     fleet.sync.once().await.unwrap();
     let revision = fleet.origin.commit(
         "main",
@@ -514,7 +509,7 @@ async fn a_plan_shows_what_a_push_would_do_and_writes_nothing() {
         ],
     );
     fleet.mirror.fetch().await.unwrap();
-    let before = fleet.server.revision();
+    let before = fleet.server.contents();
     let range = Range { revision, base: None };
     let plan = plan_revision(&fleet.mirror, &fleet.cluster, &range, Selection::default())
         .await
@@ -534,20 +529,16 @@ async fn a_plan_shows_what_a_push_would_do_and_writes_nothing() {
     );
     let text = plan.view(&Mask::new([0; 32]), None).text(&TextOptions::default());
     assert!(text.contains("image: web:1 → web:2"), "{text}");
-    assert_eq!(fleet.server.revision(), before);
+    assert_eq!(fleet.server.contents(), before);
 }
 
-#[tokio::test]
-async fn a_control_plane_that_cannot_be_asked_about_intents_gets_no_template() {
+async fn a_control_plane_that_cannot_be_asked_about_intents_gets_no_template(on: On) {
     let deployment = deployment("web:1");
     let origin = Origin::with(&[NAMESPACE, ("web.yaml", &deployment)]);
     let mirror = Mirrored::of(origin.url()).await;
-    let server = ApiServer::new(Options::new("karmada", 1));
-    for crd in api::crds() {
-        server.install(&serde_json::to_value(crd).unwrap()).unwrap();
-    }
+    let server = on.server();
     let failing = Arc::new(AtomicUsize::new(1));
-    let (inner, fail) = (server.client("cutover"), Arc::clone(&failing));
+    let (inner, fail) = (server.client(), Arc::clone(&failing));
     let forbidding = tower::service_fn(move |request: Request<Body>| {
         let refuse = fail.load(Ordering::SeqCst) == 1 && request.uri().path().ends_with("/claims");
         let inner = inner.clone();
@@ -575,11 +566,10 @@ async fn a_control_plane_that_cannot_be_asked_about_intents_gets_no_template() {
         reason.contains("cannot tell whether an intent holds it"),
         "{reason}"
     );
-    assert!(server.get(&DEPLOYMENTS, Some("shop"), "web").is_err());
+    assert!(server.get(&DEPLOYMENTS, Some("shop"), "web").is_none());
 }
 
-#[tokio::test]
-async fn a_sync_reads_its_folder_and_places_what_names_no_namespace() {
+async fn a_sync_reads_its_folder_and_places_what_names_no_namespace(on: On) {
     let settings = "apiVersion: cutover.dev/v1alpha1
 kind: Config
 syncs:
@@ -593,7 +583,7 @@ syncs:
         ("apps/a.yaml", unplaced),
         ("rest/other.yaml", other.as_str()),
     ];
-    let fleet = Fleet::with(&files).await;
+    let fleet = Fleet::with(on, &files).await;
     let config = Config::parse(settings.as_bytes()).unwrap();
     let mut applied = Vec::new();
     for named in &config.syncs {
@@ -614,11 +604,10 @@ syncs:
     );
 }
 
-#[tokio::test]
-async fn a_refused_secret_is_not_quoted() {
+async fn a_refused_secret_is_not_quoted(on: On) {
     let secret =
         "apiVersion: v1\nkind: Secret\nmetadata: {namespace: shop, name: s}\ndata: {key: 12345678}\n";
-    let mut fleet = Fleet::with(&[NAMESPACE, ("s.yaml", secret)]).await;
+    let mut fleet = Fleet::with(on, &[NAMESPACE, ("s.yaml", secret)]).await;
     let report = fleet.sync.once().await.unwrap();
     let ObjectResult::Applied(Outcome::Failed(failure)) = result(&report, "Secret", "s") else {
         panic!("{report:?}");

@@ -5,15 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::body::Body as Answer;
-use cutover::api;
 use cutover::cluster::{Cluster, Limits};
 use cutover::error::Error;
 use cutover::plan::Change;
 use cutover::reconcile::sync::{PruneReport, SyncReport};
 use cutover::reconcile::{self, Options, Summary};
 use cutover::repo::{self, Polling};
-use cutover::sandbox::api::{ApiServer, Patch, Resource, WriteOptions};
+use cutover::sandbox::api::{ApiServer, Patch, Resource};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::Value;
@@ -21,9 +19,9 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower::ServiceExt;
 
 use super::git::{Origin, options};
+use super::server::{On, Server};
 
 pub const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 pub const NAMESPACES: Resource = Resource::new("", "namespaces");
@@ -33,7 +31,7 @@ type Refusals = Arc<Mutex<Vec<&'static str>>>;
 
 pub struct Plane {
     pub origin: Origin,
-    pub server: ApiServer,
+    pub server: Server,
     state: TempDir,
     /// Method and path of every write so far.
     writes: Arc<Mutex<Vec<String>>>,
@@ -41,18 +39,19 @@ pub struct Plane {
 }
 
 impl Plane {
-    pub fn with(files: &[(&str, &str)]) -> Self {
-        Self::on(
-            ApiServer::new(cutover::sandbox::api::Options::new("karmada", 1)),
-            files,
-        )
+    pub fn with(on: On, files: &[(&str, &str)]) -> Self {
+        Self::of(on.server(), files)
     }
 
-    /// On a control plane of its own.
-    pub fn on(server: ApiServer, files: &[(&str, &str)]) -> Self {
-        for crd in api::crds().iter().chain(&cutover::karmada::crds()) {
+    /// On the control plane of a world, which gets cutover's kinds.
+    pub fn on(server: &ApiServer, files: &[(&str, &str)]) -> Self {
+        for crd in cutover::api::crds() {
             server.install(&serde_json::to_value(crd).unwrap()).unwrap();
         }
+        Self::of(Server::from(server.clone()), files)
+    }
+
+    fn of(server: Server, files: &[(&str, &str)]) -> Self {
         Self {
             origin: Origin::with(files),
             server,
@@ -147,7 +146,7 @@ impl Plane {
     }
 
     fn stopping_client(&self, stop: usize, answered: bool, stopped: Arc<Notify>) -> kube::Client {
-        let (service, writes) = (self.server.service("cutover"), Arc::clone(&self.writes));
+        let (client, writes) = (self.server.client(), Arc::clone(&self.writes));
         let (count, refused) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&self.refused));
         let service = tower::service_fn(move |request: Request<Body>| {
             let line = format!("{} {}", request.method(), request.uri());
@@ -169,18 +168,18 @@ impl Plane {
                     .unwrap()
                     .push(format!("{} {}", request.method(), request.uri().path()));
             }
-            let (service, stopped) = (service.clone(), Arc::clone(&stopped));
+            let (client, stopped) = (client.clone(), Arc::clone(&stopped));
             async move {
                 if refuse {
                     let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"it is forbidden","reason":"Forbidden","code":403}"#;
                     return Ok(http::Response::builder()
                         .status(403)
-                        .body(Answer::from(status))
+                        .body(Body::from(status.as_bytes().to_vec()))
                         .unwrap());
                 }
                 let is_sent = !stops || answered && number == stop;
                 let answer = if is_sent {
-                    Some(service.oneshot(request).await)
+                    Some(client.send(request).await)
                 } else {
                     None
                 };
@@ -205,8 +204,7 @@ impl Plane {
     }
 
     pub fn get(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> Option<Value> {
-        let found = self.server.get(resource, namespace, name).ok();
-        found.map(|object| (*object).clone())
+        self.server.get(resource, namespace, name)
     }
 
     /// Returns a ConfigMap of namespace `shop`.
@@ -227,10 +225,9 @@ impl Plane {
     }
 
     pub fn edit_as(&self, manager: &str, name: &str, patch: Value) {
-        let (patch, options) = (Patch::Merge(patch), WriteOptions::manager(manager));
+        let patch = Patch::Merge(patch);
         self.server
-            .patch(&CONFIG_MAPS, Some("shop"), name, None, &patch, &options)
-            .unwrap();
+            .patch(&CONFIG_MAPS, Some("shop"), name, None, &patch, manager);
     }
 }
 

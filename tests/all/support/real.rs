@@ -3,11 +3,15 @@
 //! `just kube-tools` builds the two programs. There is no kube-controller-manager: nobody collects garbage, and a
 //! namespace that is deleted stays Terminating.
 
+#[path = "real/etcd.rs"]
+mod etcd;
+
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{LazyLock, OnceLock, mpsc};
 use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, PostParams};
@@ -15,8 +19,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
+
+use etcd::Etcd;
 
 /// Where the programs are, when not in the cache.
 const TOOLS: &str = "CUTOVER_KUBE_TOOLS";
@@ -28,30 +36,58 @@ const START: Duration = Duration::from_mins(2);
 const USER: &str = "system:admin";
 
 /// A running API server. Dropped, it ends; killed with its owner, it ends too.
-#[derive(Debug)]
 pub struct RealServer {
     guard: Child,
     folder: PathBuf,
-    config: Kubeconfig,
+    config: kube::Config,
+    /// For what is done in the background.
+    client: OnceLock<kube::Client>,
+    /// `None` while the server gets its definitions.
+    store: Option<Etcd>,
 }
 
-/// Returns the server that the tests of this process share, and starts it for the first of them.
-///
-/// Without the programs there is none; then a note on stderr names the test that was left out, and on a CI machine
-/// (`CI=true`) the test fails.
+/// Returns the server that the tests of this process share, and starts it for the first of them; `None` where the
+/// test has to be left out.
 pub async fn shared(test: &str) -> Option<&'static RealServer> {
     static SHARED: OnceCell<RealServer> = OnceCell::const_new();
-    let tools = match tools() {
-        Ok(tools) => tools,
+    let tools = tools_for(test)?;
+    Some(SHARED.get_or_init(|| RealServer::start(&tools)).await)
+}
+
+/// Returns the folder of the programs for a test that needs them.
+///
+/// Without them a note on stderr names the test that was left out, and on a CI machine (`CI=true`) the test fails.
+pub fn tools_for(test: &str) -> Option<PathBuf> {
+    match tools() {
+        Ok(tools) => Some(tools),
         Err(why) => {
             let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
             assert!(!ci, "{test} needs a real API server: {why}");
             // Not `eprintln!`, which the test harness keeps to itself when a test passes.
             let _ = writeln!(std::io::stderr(), "left out: {test}: {why}");
-            return None;
+            None
         }
-    };
-    Some(SHARED.get_or_init(|| RealServer::start(&tools)).await)
+    }
+}
+
+/// Where tests do what they wait for without their own runtime.
+static BACKGROUND: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+});
+
+/// Waits for something, on whatever thread, also one that runs a runtime.
+pub fn in_background<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let (done, result) = mpsc::channel();
+    BACKGROUND.spawn(async move { done.send(work.await) });
+    result.recv().unwrap()
+}
+
+pub fn spawn_in_background(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    BACKGROUND.spawn(work)
 }
 
 /// Returns the folder of the programs, or why there is none.
@@ -93,8 +129,9 @@ impl RealServer {
     pub async fn start(tools: &Path) -> Self {
         // Between the choice of a port and its use somebody else may take it.
         for _ in 0..3 {
-            if let Some(server) = Self::start_once(tools).await {
+            if let Some(mut server) = Self::start_once(tools).await {
                 server.install(&definitions()).await;
+                server.store = Some(Etcd::of(&server.folder));
                 return server;
             }
         }
@@ -142,18 +179,22 @@ impl RealServer {
             }
             let certificate = std::fs::read(folder.join("certs/apiserver.crt")).unwrap_or_default();
             if !certificate.is_empty() {
-                let config = kubeconfig(port, &token, &certificate);
+                let kubeconfig = kubeconfig(port, &token, &certificate);
+                let text = serde_yaml::to_string(&kubeconfig).unwrap();
+                let config = config(kubeconfig).await;
                 if is_ready(&config).await {
+                    std::fs::write(folder.join("kubeconfig"), text).unwrap();
                     break config;
                 }
             }
             sleep(Duration::from_millis(20)).await;
         };
-        std::fs::write(folder.join("kubeconfig"), serde_yaml::to_string(&config).unwrap()).unwrap();
         Some(Self {
             guard,
             folder,
             config,
+            client: OnceLock::new(),
+            store: None,
         })
     }
 
@@ -164,12 +205,27 @@ impl RealServer {
 
     /// Returns a client. Must be called on the tokio runtime that will use it.
     pub async fn client(&self) -> kube::Client {
-        client(&self.config).await.unwrap()
+        std::future::ready(self.connect()).await
+    }
+
+    /// Returns a client. Must be called on the tokio runtime that will use it.
+    pub fn connect(&self) -> kube::Client {
+        kube::Client::try_from(self.config.clone()).unwrap()
+    }
+
+    /// Returns a client for what is done in the background.
+    pub fn background_client(&self) -> &kube::Client {
+        self.client.get_or_init(|| self.connect())
+    }
+
+    /// Removes all objects that came since the start. Returns false when nobody should have this server any more.
+    pub fn empty(&self) -> bool {
+        self.store.as_ref().is_some_and(Etcd::empty)
     }
 
     /// Creates a namespace that no other test has, and returns its name.
     pub async fn namespace(&self) -> String {
-        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client().await);
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.connect());
         let namespace = serde_json::from_value(json!({"metadata": {"generateName": "test-"}})).unwrap();
         let created = namespaces
             .create(&PostParams::default(), &namespace)
@@ -184,7 +240,7 @@ impl RealServer {
             &GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
             "customresourcedefinitions",
         );
-        let client = self.client().await;
+        let client = self.connect();
         let crds: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         for definition in definitions {
             let definition = serde_json::from_value(definition.clone()).unwrap();
@@ -234,8 +290,8 @@ async fn served(client: &kube::Client, path: &str) {
     }
 }
 
-async fn is_ready(config: &Kubeconfig) -> bool {
-    let Ok(client) = client(config).await else {
+async fn is_ready(config: &kube::Config) -> bool {
+    let Ok(client) = kube::Client::try_from(config.clone()) else {
         return false;
     };
     let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
@@ -243,12 +299,14 @@ async fn is_ready(config: &Kubeconfig) -> bool {
     matches!(answer, Ok(Ok(_)))
 }
 
-async fn client(config: &Kubeconfig) -> Result<kube::Client, Box<dyn std::error::Error>> {
-    let mut config =
-        kube::Config::from_custom_kubeconfig(config.clone(), &KubeConfigOptions::default()).await?;
+async fn config(kubeconfig: Kubeconfig) -> kube::Config {
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .unwrap();
     // A test wants to see what the server says.
     config.default_retry = false;
-    Ok(kube::Client::try_from(config)?)
+    config
 }
 
 fn kubeconfig(port: u16, token: &str, certificate: &[u8]) -> Kubeconfig {

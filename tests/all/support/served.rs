@@ -4,31 +4,51 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use cutover::sandbox::api::{ApiServer, Options};
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
+use super::real::{in_background, spawn_in_background};
+use super::server::{On, Server};
+
 pub struct Served {
-    pub server: ApiServer,
+    pub server: Server,
     pub dir: TempDir,
-    _runtime: tokio::runtime::Runtime,
 }
 
 impl Served {
-    /// Starts one that has cutover's kinds too; `token` is what the kubeconfig says who we are by.
+    /// Starts one that has cutover's kinds too.
+    pub fn on(on: On) -> Self {
+        match on.server() {
+            Server::Sandbox(server) => Self::sandbox(server, "nobody-asks"),
+            server @ Server::Kube(_) => {
+                let dir = tempfile::tempdir().unwrap();
+                std::fs::copy(server.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
+                Self { server, dir }
+            }
+        }
+    }
+
+    /// Starts one on the sandbox; `token` is what the kubeconfig says who we are by.
     pub fn start(token: &str) -> Self {
+        Self::sandbox(On::Sandbox.server().sandbox().clone(), token)
+    }
+
+    /// Starts one to which cutover has not been introduced.
+    pub fn before_cutover() -> Self {
         let server = ApiServer::new(Options::new("karmada", 1));
-        let crds = cutover::karmada::crds().into_iter().chain(cutover::api::crds());
-        let kinds = crds.map(|crd| serde_json::to_value(crd).unwrap());
-        for crd in kinds.chain([flink_deployment()]) {
+        for crd in cutover::sandbox::world::crds::control_plane() {
             server.install(&crd).unwrap();
         }
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let listener = runtime
-            .block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))
-            .unwrap();
+        Self::sandbox(server, "nobody-asks")
+    }
+
+    fn sandbox(server: ApiServer, token: &str) -> Self {
+        let listener = in_background(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let serving = server.clone();
-        runtime.spawn(async move { serving.serve(listener, "system:admin").await });
+        spawn_in_background(async move {
+            let _ = serving.serve(listener, "system:admin").await;
+        });
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "it",
@@ -38,9 +58,8 @@ impl Served {
         });
         std::fs::write(dir.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
         Self {
-            server,
+            server: Server::from(server),
             dir,
-            _runtime: runtime,
         }
     }
 
@@ -75,20 +94,4 @@ pub fn stderr(output: &Output) -> String {
 
 pub fn as_text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-fn flink_deployment() -> Value {
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "flinkdeployments.flink.apache.org"},
-        "spec": {
-            "group": "flink.apache.org", "scope": "Namespaced",
-            "names": {"kind": "FlinkDeployment", "plural": "flinkdeployments", "singular": "flinkdeployment"},
-            "versions": [{
-                "name": "v1beta1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
-            }],
-        },
-    })
 }

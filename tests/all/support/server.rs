@@ -3,6 +3,7 @@
 //! A test that needs nothing of either kind is written once, as a function of [`On`], and [`on_both_servers`] makes two
 //! tests of it.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ macro_rules! on_both_servers {
         mod on_kube {
             use $crate::support::server::On;
 
-            $(#[tokio::test]
+            // On threads of its own the program goes on while a test waits for the server.
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
                 if let Some(on) = On::kube(concat!(module_path!(), "::", stringify!($test))) {
                     super::$test(on).await;
@@ -96,6 +98,30 @@ impl Server {
             Self::Sandbox(server) => server.client("cutover"),
             Self::Kube(lent) => lent.server().connect(),
         }
+    }
+
+    /// Returns the path of the kubeconfig of a real server.
+    pub fn kubeconfig(&self) -> PathBuf {
+        match self {
+            Self::Sandbox(_) => panic!("the sandbox is not served"),
+            Self::Kube(lent) => lent.server().kubeconfig(),
+        }
+    }
+
+    /// Returns all objects of the kinds that tests write, with their versions: what two of them differ by was written.
+    pub fn contents(&self) -> Vec<Value> {
+        const KINDS: [Resource; 9] = [
+            Resource::new("", "configmaps"),
+            Resource::new("", "namespaces"),
+            Resource::new("", "secrets"),
+            Resource::new("apiextensions.k8s.io", "customresourcedefinitions"),
+            Resource::new("apps", "deployments"),
+            Resource::new("cutover.dev", "claims"),
+            Resource::new("cutover.dev", "migrations"),
+            Resource::new("flink.apache.org", "flinkdeployments"),
+            Resource::new("policy.karmada.io", "propagationpolicies"),
+        ];
+        KINDS.iter().flat_map(|kind| self.list(kind, None)).collect()
     }
 
     /// Carries out what a kube-controller-manager would: garbage and namespaces that are deleted. Until it is dropped.

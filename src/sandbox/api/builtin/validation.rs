@@ -33,7 +33,11 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
             data_keys(object, &mut errors);
             immutable_data(kind, object, old, &mut errors);
         }
+        "services" => service_ports(object, &mut errors),
         _ => {}
+    }
+    if kind.plural == "deployments" {
+        deployment_status(object, &mut errors);
     }
     if kind.plural == "secrets" {
         secret(object, old, &mut errors);
@@ -165,6 +169,45 @@ fn without_empty(value: &Value) -> Value {
         fields.retain(|_, value| !empty(value));
     }
     value
+}
+
+/// Counts of replicas that can't be.
+fn deployment_status(object: &Value, errors: &mut Vec<FieldError>) {
+    let count = |name: &str| {
+        let count = object.pointer(&format!("/status/{name}"));
+        count.and_then(Value::as_i64).unwrap_or_default()
+    };
+    let mut limit = |name: &str, most: i64, detail: &str| {
+        if count(name) > most {
+            errors.push(FieldError::invalid(format!("status.{name}"), count(name), detail));
+        }
+    };
+    for name in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
+        limit(name, count("replicas"), "cannot be greater than status.replicas");
+    }
+    limit(
+        "availableReplicas",
+        count("readyReplicas"),
+        "cannot be greater than readyReplicas",
+    );
+}
+
+/// Several ports are told apart by their names.
+fn service_ports(object: &Value, errors: &mut Vec<FieldError>) {
+    let ports = object.pointer("/spec/ports").and_then(Value::as_array);
+    let Some(ports) = ports.filter(|ports| ports.len() > 1) else {
+        return;
+    };
+    for (index, port) in ports.iter().enumerate() {
+        let path = format!("spec.ports[{index}].name");
+        match port["name"].as_str().unwrap_or_default() {
+            "" => errors.push(FieldError::required(path, "")),
+            name if ports[..index].iter().any(|other| other["name"] == name) => {
+                errors.push(FieldError::duplicate(path, name));
+            }
+            _ => {}
+        }
+    }
 }
 
 fn stateful_set(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {

@@ -10,9 +10,6 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-/// How many operations etcd takes in one transaction.
-const AT_ONCE: usize = 128;
-
 /// What the API server keeps of its own: the first part of a key.
 const OWN: [&str; 14] = [
     "apiregistration.k8s.io",
@@ -57,16 +54,12 @@ impl Etcd {
     /// have that server any more.
     pub fn empty(&self) -> bool {
         let now = self.keys();
-        let left: Vec<&String> = now
+        // One by one: API servers take it for granted that a revision changes one object.
+        for key in now
             .keys()
             .filter(|key| !self.before.contains_key(*key) && !is_own(key))
-            .collect();
-        for keys in left.chunks(AT_ONCE) {
-            let operations: Vec<Value> = keys
-                .iter()
-                .map(|key| json!({"request_delete_range": {"key": encode(key)}}))
-                .collect();
-            self.ask("/v3/kv/txn", &json!({"success": operations}));
+        {
+            self.ask("/v3/kv/deleterange", &json!({"key": encode(key)}));
         }
         let mut definitions = self.before.iter().filter(|(key, _)| key.starts_with(DEFINITIONS));
         definitions.all(|(key, revision)| now.get(key) == Some(revision))
