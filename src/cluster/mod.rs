@@ -18,7 +18,7 @@ mod observe;
 mod read;
 mod write;
 
-pub use apply::{Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};
+pub use apply::{Answers, Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};
 pub use applyset::{Parent, Unusable, delete_parent, read_parent, read_parents, write_parent};
 pub use connect::{Cluster, ConnectOptions, connect};
 pub use delete::{Deleted, delete, rehearse_deletion};

@@ -801,8 +801,8 @@ mod writes {
 
     async fn refused(fleet: &Fleet, recreated: bool) -> Failure {
         let write = write(&deployment("web", "store", ""), recreated);
-        let outcomes = apply(&fleet.cluster(), None, vec![write]).await;
-        match outcomes.into_values().next() {
+        let answers = apply(&fleet.cluster(), None, vec![write]).await;
+        match answers.outcomes.into_values().next() {
             Some(Outcome::Failed(failure)) => failure,
             other => panic!("{other:?}"),
         }

@@ -1,12 +1,21 @@
 //! Drift: what is put back, what is left to others, what is only told, and who doesn't give in.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use cutover::cluster::{Cluster, Limits, Observer};
+use cutover::name::GroupKind;
+use cutover::reconcile::sync::{Selection, Sync};
+use cutover::sandbox::api::Patch;
 use cutover::sandbox::{World, WorldOptions};
+use http::{Method, Request};
+use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::support::plane::{NAMESPACE, Plane, config, config_with, settings, until};
-use crate::support::server::{On, on_both_servers};
+use crate::support::git::{Mirrored, Origin};
+use crate::support::plane::{CONFIG_MAPS, NAMESPACE, Plane, config, config_with, settings, until};
+use crate::support::server::{On, Server, on_both_servers};
 
 on_both_servers![
     a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others,
@@ -14,6 +23,8 @@ on_both_servers![
     what_a_named_manager_owns_is_its_own,
     with_warn_a_change_by_hand_is_told_and_stays_until_git_changes,
     an_object_says_itself_what_is_done_about_it,
+    a_change_that_is_seen_before_our_own_write_is_answered_is_corrected,
+    somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly,
     a_restart_finds_typical_objects_in_sync_without_asking,
 ];
 
@@ -146,9 +157,48 @@ async fn an_object_says_itself_what_is_done_about_it(on: On) {
     assert_eq!(key(&corrected), "x");
 }
 
-#[tokio::test]
-async fn somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly() {
-    let on = On::Sandbox;
+/// Returns a client by which the first write of ConfigMap `a` is answered only once an observer has seen that somebody
+/// changed it since.
+fn overtaken(server: &Server, observer: &Arc<OnceLock<Observer>>) -> kube::Client {
+    let (client, server, observer) = (server.client(), server.clone(), Arc::clone(observer));
+    let interfered = Arc::new(AtomicBool::new(false));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_ours = request.method() == Method::PATCH && request.uri().path().ends_with("/configmaps/a");
+        let interferes = is_ours && !interfered.swap(true, Ordering::SeqCst);
+        let (client, server, observer) = (client.clone(), server.clone(), Arc::clone(&observer));
+        async move {
+            let answer = client.send(request).await?;
+            if interferes {
+                let patch = Patch::Merge(by_hand("by hand"));
+                let edited = server.patch(&CONFIG_MAPS, Some("shop"), "a", None, &patch, "kubectl-edit");
+                let key = GroupKind::new("", "ConfigMap").key(Some("shop"), "a");
+                let version = edited["metadata"]["resourceVersion"].as_str();
+                let is_seen = |observer: &Observer| observer.version(&key).as_deref() == version;
+                let observer = observer.get().unwrap();
+                assert!(observer.until(Duration::from_secs(20), is_seen).await);
+            }
+            Ok::<_, kube::Error>(answer)
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+async fn a_change_that_is_seen_before_our_own_write_is_answered_is_corrected(on: On) {
+    let origin = Origin::with(&[NAMESPACE, ("apps/a.yaml", &config("a"))]);
+    let mirror = Mirrored::of(origin.url()).await;
+    let server = on.server();
+    let observed = Arc::new(OnceLock::new());
+    let cluster = Cluster::from_client(overtaken(&server, &observed), Limits::default());
+    let observer = observed.get_or_init(|| Observer::new(cluster.clone())).clone();
+    let mut sync = Sync::new(mirror.clone(), cluster, observer, Selection::default());
+    let key = || server.get(&CONFIG_MAPS, Some("shop"), "a").unwrap()["data"]["key"].clone();
+    sync.once().await.unwrap();
+    assert_eq!(key(), "by hand");
+    sync.once().await.unwrap();
+    assert_eq!(key(), "x");
+}
+
+async fn somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly(on: On) {
     let plane = plane(on, "{}", &config("a"));
     plane.run().await;
     let running = plane.start();

@@ -38,6 +38,7 @@ on_both_servers![
     fields_of_others_are_not_taken_from_them,
     a_template_waits_for_the_migration_of_the_same_push_and_for_nothing_longer,
     what_left_git_is_reported_and_not_deleted,
+    drift_is_corrected_as_it_happens,
     history_that_was_rewritten_is_read_anew,
     a_plan_shows_what_a_push_would_do_and_writes_nothing,
     a_control_plane_that_cannot_be_asked_about_intents_gets_no_template,
@@ -438,9 +439,7 @@ async fn what_left_git_is_reported_and_not_deleted(on: On) {
     assert!(fleet.push(&[("b.yaml", &config)]).await.orphaned.is_empty());
 }
 
-#[tokio::test]
-async fn drift_is_corrected_as_it_happens() {
-    let on = On::Sandbox;
+async fn drift_is_corrected_as_it_happens(on: On) {
     let config = config("a", "x");
     let fleet = Fleet::with(on, &[NAMESPACE, ("a.yaml", &config)]).await;
     let watching = Observer::new(fleet.cluster.clone());

@@ -42,17 +42,28 @@ pub struct Write {
     pub recreated: bool,
 }
 
+/// What became of objects that were applied together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    pub outcomes: BTreeMap<ObjectKey, Outcome>,
+    /// The `resourceVersion` of each object that was accepted, as the server answered it. Others may have changed the
+    /// object since, and the observer may know of that already.
+    pub versions: BTreeMap<ObjectKey, String>,
+}
+
 /// Applies objects together, as many at a time as the limits allow. Takes the answers into the observer.
-pub async fn apply(
-    cluster: &Cluster,
-    observer: Option<&Observer>,
-    writes: Vec<Write>,
-) -> BTreeMap<ObjectKey, Outcome> {
+pub async fn apply(cluster: &Cluster, observer: Option<&Observer>, writes: Vec<Write>) -> Answers {
     let writes = writes.iter().map(|write| one(cluster, observer, write));
-    futures::stream::iter(writes.collect::<Vec<_>>())
-        .buffer_unordered(cluster.limits().in_flight)
-        .collect()
-        .await
+    let mut answered =
+        futures::stream::iter(writes.collect::<Vec<_>>()).buffer_unordered(cluster.limits().in_flight);
+    let mut answers = Answers::default();
+    while let Some((key, outcome, version)) = answered.next().await {
+        if let Some(version) = version {
+            answers.versions.insert(key.clone(), version);
+        }
+        answers.outcomes.insert(key, outcome);
+    }
+    answers
 }
 
 /// Tries on the server what applying would give; nothing is written.
@@ -88,16 +99,21 @@ pub async fn create_namespace(cluster: &Cluster, observer: &Observer, name: &str
     Ok(())
 }
 
-async fn one(cluster: &Cluster, observer: Option<&Observer>, write: &Write) -> (ObjectKey, Outcome) {
+async fn one(
+    cluster: &Cluster,
+    observer: Option<&Observer>,
+    write: &Write,
+) -> (ObjectKey, Outcome, Option<String>) {
     let written = write.entry.manifest();
     let there = observer.and_then(|observer| observer.get(&written.key));
     let manifest = &*write.dress.on(&written, there.as_deref(), SYNC_MANAGER);
-    let outcome = match cluster.lookup(&manifest.gvk).await {
+    let (outcome, version) = match cluster.lookup(&manifest.gvk).await {
         Ok(Lookup::Served(served)) => write_one(cluster, observer, &served, write, manifest).await,
-        Ok(Lookup::NotServed) => Outcome::NotServed,
-        Err(error) => failure(manifest, &error),
+        Ok(Lookup::NotServed) => (Outcome::NotServed, None),
+        Err(error) => (failure(manifest, &error), None),
     };
-    (manifest.key.clone(), discreet(observer, &manifest.key, outcome))
+    let outcome = discreet(observer, &manifest.key, outcome);
+    (manifest.key.clone(), outcome, version)
 }
 
 /// A webhook may quote what is there as well as what was sent: neither's secrets are repeated.
@@ -111,29 +127,33 @@ fn discreet(observer: Option<&Observer>, key: &ObjectKey, outcome: Outcome) -> O
     }
 }
 
+/// Returns the version too at which the object was accepted.
 async fn write_one(
     cluster: &Cluster,
     observer: Option<&Observer>,
     served: &Served,
     write: &Write,
     manifest: &Manifest,
-) -> Outcome {
+) -> (Outcome, Option<String>) {
     let manner = write.manner.of(&manifest.value);
     match send(cluster, served, manifest, manner, Mode::Write).await {
         Ok(object) => {
             if let Some(observer) = observer {
                 observer.note(&manifest.key, &object);
             }
-            match &write.live {
+            let version = meta(&object, "resourceVersion");
+            let outcome = match write.live.as_deref() {
                 None => Outcome::Created,
-                Some(version) if meta(&object, "resourceVersion") == Some(version) => Outcome::Unchanged,
+                before if before == version => Outcome::Unchanged,
                 Some(_) => Outcome::Configured,
-            }
+            };
+            (outcome, version.map(str::to_owned))
         }
         Err(Outcome::Failed(refused)) if !refused.fixed.is_empty() && manner.recreate => {
-            recreate::instead(cluster, served, manifest, write.recreated, refused).await
+            let outcome = recreate::instead(cluster, served, manifest, write.recreated, refused).await;
+            (outcome, None)
         }
-        Err(outcome) => outcome,
+        Err(outcome) => (outcome, None),
     }
 }
 

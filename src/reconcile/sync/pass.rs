@@ -12,7 +12,7 @@ use super::decide::{Decider, Held};
 use super::dirty::Dirty;
 use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
 use crate::api::SYNC_MANAGER;
-use crate::cluster::{self, Failure, Outcome, Write};
+use crate::cluster::{self, Answers, Failure, Outcome, Write};
 use crate::error::Error;
 use crate::intent::record::digest;
 use crate::manifest::Entry;
@@ -220,13 +220,17 @@ impl Sync {
         }
         let (due, homeless) = self.with_namespaces(due).await;
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
-        let mut outcomes = cluster::apply(&self.cluster, Some(&self.observer), due).await;
+        let Answers {
+            mut outcomes,
+            versions,
+        } = cluster::apply(&self.cluster, Some(&self.observer), due).await;
         // What wasn't sent because the work ends is no news about the objects.
         self.cluster.may_write()?;
         outcomes.extend(homeless);
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         for (key, outcome) in outcomes {
-            self.applied(key, place, outcome, results);
+            let version = versions.get(&key).map(String::as_str);
+            self.applied(key, place, outcome, version, results);
         }
         Ok(written)
     }
@@ -279,8 +283,15 @@ impl Sync {
             .await;
     }
 
-    /// Takes in what became of a write.
-    fn applied(&mut self, key: ObjectKey, place: Place, outcome: Outcome, results: &mut Results) {
+    /// Takes in what became of a write, which made the given version of the object.
+    fn applied(
+        &mut self,
+        key: ObjectKey,
+        place: Place,
+        outcome: Outcome,
+        version: Option<&str>,
+        results: &mut Results,
+    ) {
         let Some(entry) = self.placed.objects.get(&key).map(Arc::clone) else {
             return;
         };
@@ -294,7 +305,9 @@ impl Sync {
             }
         }
         if outcome.is_in_sync() {
-            if let Some(live) = &live {
+            // What somebody did since is nothing that the server has agreed to.
+            let answered = |live: &&Arc<Value>| live["metadata"]["resourceVersion"].as_str() == version;
+            if let Some(live) = live.as_ref().filter(answered) {
                 let (manifest, dress) = (entry.manifest(), &self.source.selection.dress);
                 let dressed = dress.on(&manifest, Some(live), SYNC_MANAGER);
                 self.settled.remember(&dressed, live);
