@@ -39,6 +39,7 @@ gen:
 # Accept what transcripts and snapshots have become; look at the diff before you commit
 accept:
     TRYCMD=overwrite cargo test --test all cli::
+    CUTOVER_ACCEPT=1 cargo test --test all mishaps::the_table
     INSTA_UPDATE=always cargo test
 
 # Show the whole story on this machine

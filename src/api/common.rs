@@ -76,6 +76,8 @@ pub struct ApprovalGate {
 pub enum Fact {
     /// No copy of the workload can write in that cluster any more.
     Stopped,
+    /// The workload may start in that cluster from nothing: its state is lost, or somewhere else.
+    NoState,
 }
 
 /// A person's word for a [`Fact`]; bound to cluster, attempt and phase.

@@ -293,6 +293,12 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
+    /// The uid of the source's copy: one with another uid was made anew, and has no state of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_uid: Option<String>,
+    /// The label selector of the workload's pods, where its profile asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<String>,
     /// Where pods of the workload have been seen: a node that isn't Ready may still run one that is gone from the API.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
@@ -329,6 +335,15 @@ pub struct Journal {
     pub planned: Vec<String>,
 }
 
+impl Migration {
+    /// Returns the spec of the attempt that runs, else the one that is asked for: a spec that is edited in mid-flight must
+    /// not make one workload pass for another.
+    pub fn spec_in_force(&self) -> &MigrationSpec {
+        let journal = self.status.as_ref().and_then(|status| status.journal.as_ref());
+        journal.map_or(&self.spec, |journal| &journal.spec)
+    }
+}
+
 impl Journal {
     /// Returns the journal of an attempt of which nothing is known yet but what it is about.
     pub fn begin(
@@ -352,6 +367,8 @@ impl Journal {
             fence: Fence::default(),
             handle_before: BTreeMap::new(),
             captured: None,
+            source_uid: None,
+            pods: None,
             nodes: BTreeMap::new(),
             template_change: None,
             target_ran: false,
@@ -462,6 +479,9 @@ pub struct RollBack {
     pub ends_as: Phase,
     /// The source was suspended and must be restarted.
     pub restart: bool,
+    /// The source's copy was made anew: it starts from the captured handle, as a first one does.
+    #[serde(default)]
+    pub anew: bool,
     pub stage: RollBackStage,
 }
 

@@ -20,6 +20,7 @@ mod kubectl;
 mod lease;
 mod member;
 mod migration;
+mod mishaps;
 mod network;
 mod outage;
 mod plan;

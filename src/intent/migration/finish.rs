@@ -1,12 +1,14 @@
 //! The end, forward and back: one cluster keeps the workload, everything that the migration put up is taken down.
 
+use super::fence::affinity_in_use;
+use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
 use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::pin::PinWrite;
 use crate::intent::proof::{Gone, Healthy};
 use crate::intent::record::digest;
-use crate::karmada::{meta, overrides};
+use crate::karmada::{ResourceBinding, meta, overrides};
 use crate::name::ClusterName;
 
 impl Machine<'_> {
@@ -16,8 +18,8 @@ impl Machine<'_> {
         if !self.journal()?.unpinning {
             self.take_out(&target, &source)?;
             self.token()?;
-            let given = self.handle_in_force()?;
-            self.prove(&target, |facts| Healthy::prove(facts, given.as_deref()))??;
+            // Committed, the target may have been upgraded from a newer state of its own.
+            self.prove(&target, |facts| Healthy::prove(facts, None))??;
             self.apply_template()?;
         }
         self.finish(&target, Phase::Completed)
@@ -81,6 +83,7 @@ impl Machine<'_> {
     pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
         if !self.journal()?.unpinning {
             self.lower()?;
+            self.placement_keeps(keep)?;
             self.name_affinity(keep)?;
             self.resume_scheduling()?;
             self.settled_on(keep)?;
@@ -91,6 +94,16 @@ impl Machine<'_> {
         self.remove_pin()?;
         self.runs_on_without_pin(keep)?;
         self.remove_claim()?;
+        self.finish_record(end)?;
+        self.end(
+            end,
+            vec![format!("{keep} runs on; no pin, no suspension, no claim is left")],
+        );
+        Ok(Next::Again)
+    }
+
+    /// Git has the end before the status does.
+    pub(super) fn finish_record(&mut self, end: Phase) -> Result<(), Stop> {
         let mut ended = self.status.clone();
         ended.phase = end;
         ended.held_back = self.left_unapplied(end)?;
@@ -101,11 +114,26 @@ impl Machine<'_> {
         })?;
         self.status.held_back = ended.held_back;
         self.status.downtime_ms = ended.downtime_ms;
-        self.end(
-            end,
-            vec![format!("{keep} runs on; no pin, no suspension, no claim is left")],
-        );
-        Ok(Next::Again)
+        Ok(())
+    }
+
+    /// A policy that changed meanwhile may mean another cluster: the scheduler would take the running copy away.
+    fn placement_keeps(&self, keep: &ClusterName) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let Some(placement) = &binding.spec.placement else {
+            return Ok(());
+        };
+        if !binding.spec.scheduling_suspended() || !is_scheduled(binding) {
+            return Ok(());
+        }
+        let clusters = self.world().clusters.get()?;
+        match keeps_target(placement, keep, clusters, affinity_in_use(binding)) {
+            Ok(_) => Ok(()),
+            Err(finding) => Err(Stop::Wait(format!(
+                "the policy to keep {keep} (scheduling stays suspended until then): {}",
+                finding.message
+            ))),
+        }
     }
 
     /// The scheduler has looked at the resumed binding and kept the cluster. Moved, it gets held copies only: the pin is on.
@@ -130,7 +158,7 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         let generation = binding.metadata.generation.unwrap_or_default();
-        if observed < generation {
+        if is_scheduled(binding) && observed < generation {
             return Err(Stop::Wait(
                 "the scheduler to look at the resumed binding".to_owned(),
             ));
@@ -189,7 +217,7 @@ impl Machine<'_> {
         }
     }
 
-    fn remove_pin(&mut self) -> Result<(), Stop> {
+    pub(super) fn remove_pin(&mut self) -> Result<(), Stop> {
         let Some(live) = self.world().pin.get()? else {
             return Ok(());
         };
@@ -245,7 +273,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn remove_claim(&self) -> Result<(), Stop> {
+    pub(super) fn remove_claim(&self) -> Result<(), Stop> {
         match self.world().claim.get()? {
             Some(claim) if claim.spec.owner.uid == self.input.uid => {
                 let claim = Exactly {
@@ -290,6 +318,15 @@ impl Machine<'_> {
             .as_ref()
             .map_or(RollBackStage::Begun, |back| back.stage))
     }
+}
+
+/// A binding that no policy claims any more is none of the scheduler's.
+fn is_scheduled(binding: &ResourceBinding) -> bool {
+    let labels = binding.metadata.labels.iter().flatten();
+    labels.into_iter().any(|(label, value)| {
+        [meta::POLICY_ID, meta::CLUSTER_POLICY_ID, meta::MANAGED_BY].contains(&label.as_str())
+            && !value.is_empty()
+    })
 }
 
 fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {

@@ -41,10 +41,22 @@ impl Machine<'_> {
         Ok(Next::Enter(next, evidence))
     }
 
+    /// A source whose copy somebody deleted has lost what it had not saved: made anew, it must not run from nothing.
+    pub(super) fn source_stays(&self) -> Result<(), Stop> {
+        if self.journal()?.profile.stateful && !self.source_is_intact()? {
+            let source = &self.journal()?.source;
+            return Err(Stop::RollBack(format!(
+                "{source}: the copy was deleted by somebody else"
+            )));
+        }
+        Ok(())
+    }
+
     /// The target has a copy that was born held.
     pub(super) fn expand(&mut self) -> Result<Next, Stop> {
         self.claim()?;
         self.renew_barrier()?;
+        self.source_stays()?;
         self.fence()?;
         self.expanded()?;
         let (source, target) = self.ends()?;
@@ -81,6 +93,7 @@ impl Machine<'_> {
     pub(super) fn capture(&mut self) -> Result<Next, Stop> {
         self.claim()?;
         self.renew_barrier()?;
+        self.source_stays()?;
         self.fence()?;
         let (source, target) = self.ends()?;
         if self.journal()?.profile.born_held {

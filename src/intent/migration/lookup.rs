@@ -65,6 +65,21 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Returns the uid of the copy in a cluster, if there is one.
+    pub(super) fn uid_in(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+        let object = self.world().member(cluster)?.object.get()?.as_ref();
+        let uid = object.and_then(|object| object.pointer("/metadata/uid")?.as_str());
+        Ok(uid.map(str::to_owned))
+    }
+
+    /// Returns whether the source's copy is the one that the migration began with, and stays.
+    pub(super) fn source_is_intact(&self) -> Result<bool, Stop> {
+        let journal = self.journal()?;
+        let object = self.world().member(&journal.source)?.object.get()?.as_ref();
+        let stays = object.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
+        Ok(stays && self.uid_in(&journal.source)? == journal.source_uid)
+    }
+
     /// Returns every cluster that may have, or get, a copy of the workload.
     pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
         let binding = self.binding()?;

@@ -7,6 +7,7 @@ mod fence;
 mod finish;
 mod forward;
 mod lookup;
+mod lost;
 mod pause;
 mod preflight;
 mod roll_back;
@@ -164,6 +165,10 @@ impl Machine<'_> {
         if self.turns_back() {
             return Vec::new();
         }
+        if self.is_lost() {
+            let outcome = self.dissolve();
+            return self.settle(outcome);
+        }
         if self.is_paused() {
             let stop = self.pause();
             return self.settle(Err(stop));
@@ -211,11 +216,7 @@ impl Machine<'_> {
             }
             Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
             Err(Stop::Fail(findings)) => {
-                let touched = self
-                    .status
-                    .journal
-                    .as_ref()
-                    .is_some_and(|journal| journal.fence.recorded);
+                let touched = self.has_touched();
                 self.status.findings.clone_from(&findings);
                 if touched && !self.committed() && self.status.phase != Phase::RollingBack {
                     self.begin_roll_back(messages(&findings), Phase::RolledBack);
@@ -279,12 +280,8 @@ impl Machine<'_> {
     fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
         let from_phase = self.status.phase;
         let now = self.input.now;
-        let Some(journal) = self
-            .status
-            .journal
-            .as_mut()
-            .filter(|journal| journal.fence.recorded)
-        else {
+        let touched = self.has_touched();
+        let Some(journal) = self.status.journal.as_mut().filter(|_| touched) else {
             self.end(ends_as, vec![reason]);
             return;
         };
@@ -295,6 +292,7 @@ impl Machine<'_> {
             since: now,
             ends_as,
             restart,
+            anew: false,
             stage: RollBackStage::Begun,
         });
         self.enter(Phase::RollingBack, vec![reason]);
@@ -377,6 +375,11 @@ impl Machine<'_> {
             return vec![Effect::RemoveFinalizer];
         }
         Vec::new()
+    }
+
+    /// Something may have been written but the journal: the claim is the first.
+    fn has_touched(&self) -> bool {
+        self.status.journal.is_some() && !matches!(self.status.phase, Phase::Pending | Phase::Preflight)
     }
 
     fn committed(&self) -> bool {

@@ -11,7 +11,7 @@ use findings::{
     asked_findings, binding_findings, patch_findings, requirement_findings, target_findings,
     template_findings,
 };
-use placement::keeps_target;
+pub(super) use placement::keeps_target;
 
 use super::fence::affinity_in_use;
 use super::token::held_by;
@@ -143,6 +143,8 @@ impl Machine<'_> {
             handle_before,
             template_change,
             template_uid: text(template, "/metadata/uid"),
+            source_uid: self.uid_in(&source)?,
+            pods: compiled.pod_selector(template)?,
             ..Journal::begin(spec, profile.spec, source, binding)
         });
         self.note_nodes();

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::{Machine, Next, Stop};
-use crate::api::{RollBack, RollBackStage};
+use crate::api::{Fact, RollBack, RollBackStage};
 use crate::intent::proof::{Gone, Healthy, Inert, NotProved, Stopped};
 use crate::name::ClusterName;
 
@@ -22,17 +22,19 @@ impl Machine<'_> {
         }
         self.claim()?;
         match self.stage()? {
-            RollBackStage::Begun => self.decide(&source),
+            RollBackStage::Begun => self.decide(&source, &target),
             RollBackStage::Taken => self.stop_target(&target),
             RollBackStage::Evicting => self.evict_target(&source, &target),
             RollBackStage::Returned => self.restore_source(&source, &target),
         }
     }
 
-    /// No pin was ever written: only the fence has to come down.
+    /// No pin was ever written: only the fence has to come down, if it was begun.
     fn unfence(&mut self) -> Result<Next, Stop> {
-        self.lower()?;
-        self.resume_scheduling()?;
+        if self.journal()?.fence.recorded {
+            self.lower()?;
+            self.resume_scheduling()?;
+        }
         let journal = self.journal_mut()?;
         journal.unpinning = true;
         journal.run_id = None;
@@ -40,13 +42,22 @@ impl Machine<'_> {
     }
 
     /// While the source still has the token nothing is taken from it; else the token becomes nobody's first.
-    fn decide(&mut self, source: &ClusterName) -> Result<Next, Stop> {
+    fn decide(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
         let lapse = self.back()?.reason.starts_with("SingleWriterLapse");
-        let journal = self.journal()?;
-        if self.is_shared() || journal.writer.as_ref() == Some(source) && !lapse {
+        let writer = self.journal()?.writer.clone();
+        if self.is_shared() {
             return self.enter_stage(RollBackStage::Returned);
         }
-        self.source_can_resume(source)?;
+        // Made anew by Karmada it runs already, or will: stopping it would bring nothing back.
+        let listed = &self.binding()?.spec.clusters;
+        let runs_there = listed.iter().any(|cluster| cluster.name == *source);
+        if writer.as_ref() == Some(source) && !lapse && (runs_there || self.source_stays().is_ok()) {
+            return self.enter_stage(RollBackStage::Returned);
+        }
+        // What can't be brought back isn't worth taking from the target.
+        if writer.as_ref() == Some(target) {
+            self.source_can_resume(source)?;
+        }
         let now = self.input.now;
         let journal = self.journal_mut()?;
         journal.seq += 1;
@@ -59,19 +70,28 @@ impl Machine<'_> {
         self.enter_stage(RollBackStage::Taken)
     }
 
-    /// A fresh read: if the source can't run again, the target keeps what it has.
+    /// A fresh read: the source has the copy that it had, or can begin anew from a handle.
     fn source_can_resume(&self, source: &ClusterName) -> Result<(), Stop> {
-        let object = self.world().member(source)?.object.get()?;
-        let there = object
-            .as_ref()
-            .is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
-        if there {
+        let from_handle = self.journal()?.captured.is_some() || !self.journal()?.profile.stateful;
+        let from_nothing = self.assumed(Fact::NoState, source).is_some();
+        if from_handle || from_nothing || self.source_is_intact()? {
             Ok(())
         } else {
             Err(Stop::Wait(format!(
-                "{source} has no copy that could run again: a person must look"
+                "{source} has lost its copy and no state handle was taken: a person must look, and can let it start from \
+                 nothing (spec.assume: NoState)"
             )))
         }
+    }
+
+    /// A source that Karmada doesn't list, by somebody's doing, is listed again: held, for nobody has the token.
+    fn list_source(&mut self, source: &ClusterName) -> Result<(), Stop> {
+        let listed = &self.binding()?.spec.clusters;
+        if listed.iter().any(|cluster| cluster.name == *source) {
+            return Ok(());
+        }
+        let clusters = self.journal()?.clusters.clone();
+        self.listed(&clusters, "list the source again")
     }
 
     /// Nobody has the token. A target that ran gives the newest state; one that never ran is taken out if it doesn't stop.
@@ -142,6 +162,16 @@ impl Machine<'_> {
     }
 
     fn give_back(&mut self) -> Result<Next, Stop> {
+        let source = self.journal()?.source.clone();
+        self.source_can_resume(&source)?;
+        self.list_source(&source)?;
+        if self.uid_in(&source)?.is_none() {
+            return Err(Stop::Wait(format!("{source}: no copy yet")));
+        }
+        let anew = self.journal()?.profile.stateful && !self.source_is_intact()?;
+        if let Some(back) = &mut self.journal_mut()?.roll_back {
+            back.anew = anew;
+        }
         // The newest handle is in Git before anybody may run from it.
         if let Some(captured) = self.journal()?.captured.clone() {
             self.recorded(self.status.clone(), |record| {

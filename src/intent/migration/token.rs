@@ -1,7 +1,7 @@
 //! The claim, the pin that projects it, and the markers that show the pin to be in force.
 
 use super::{Machine, Stop};
-use crate::api::{ClaimOwner, ClaimSpec, PatchOp, RollBackStage, Strategy, claim_name};
+use crate::api::{Assumption, ClaimOwner, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy, claim_name};
 use crate::intent::effect::{Effect, Exactly};
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Tenure};
 use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole, Stateless};
@@ -200,11 +200,7 @@ impl Machine<'_> {
     }
 
     fn inert_under(&self, cluster: &ClusterName, marker: &str) -> Result<Result<Inert, NotProved>, Stop> {
-        let assumed = self.input.spec.assume.iter().find(|assumption| {
-            assumption.cluster == *cluster
-                && assumption.attempt == self.status.attempt
-                && assumption.phase == self.status.phase
-        });
+        let assumed = self.assumed(Fact::Stopped, cluster);
         let proved = self.prove(cluster, |facts| Inert::prove(&Facts { marker, ..*facts }))?;
         Ok(match (proved, assumed) {
             (Err(NotProved::Unknown(_)), Some(assumption)) => Ok(Inert::Assumed {
@@ -212,6 +208,16 @@ impl Machine<'_> {
                 by: assumption.by.clone().unwrap_or_else(|| "a person".to_owned()),
             }),
             (proved, _) => proved,
+        })
+    }
+
+    /// Returns a person's word for a fact about a cluster, in this attempt and phase.
+    pub(super) fn assumed(&self, fact: Fact, cluster: &ClusterName) -> Option<&Assumption> {
+        self.input.spec.assume.iter().find(|assumption| {
+            assumption.fact == fact
+                && assumption.cluster == *cluster
+                && assumption.attempt == self.status.attempt
+                && assumption.phase == self.status.phase
         })
     }
 
@@ -307,7 +313,12 @@ impl Machine<'_> {
             .captured
             .as_ref()
             .is_some_and(|captured| captured.from == journal.target);
-        let action = if newer {
+        let action = if back.anew {
+            if journal.captured.is_none() {
+                return Ok(Vec::new());
+            }
+            Action::Start
+        } else if newer {
             Action::RestartFrom
         } else {
             Action::Restart

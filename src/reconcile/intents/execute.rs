@@ -195,7 +195,7 @@ impl Send<'_> {
         template: &effect::Exactly,
         patch: &[Value],
     ) -> Result<Sent, Error> {
-        let served = served(&self.parts.cluster, &intent.spec.workload.gvk()).await?;
+        let served = served(&self.parts.cluster, &intent.spec_in_force().workload.gvk()).await?;
         Ok(sent(
             self.writer
                 .patch(&served, &exactly(template), patch, Mode::Write)
@@ -205,7 +205,7 @@ impl Send<'_> {
 
     /// Applied in the name of sync, so that what sync applies later finds its own fields.
     async fn apply_template(&self, intent: &Migration, manifest: &Value, uid: &str) -> Result<Sent, Error> {
-        let served = served(&self.parts.cluster, &intent.spec.workload.gvk()).await?;
+        let served = served(&self.parts.cluster, &intent.spec_in_force().workload.gvk()).await?;
         let mut manifest = manifest.clone();
         manifest["metadata"]["uid"] = uid.into();
         match self

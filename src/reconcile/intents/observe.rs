@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Parts, served};
-use crate::api::{self, LeaseSeen, Migration, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
+use crate::api::{
+    self, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
+};
 use crate::cluster::{Answer, Applied, Mode, Read, Reader};
 use crate::intent::migration::canary_name;
 use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod};
@@ -28,6 +30,7 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     let look = Look {
         parts,
         intent,
+        spec: intent.spec_in_force(),
         status,
     };
     let mut world = look.control_plane().await;
@@ -84,14 +87,15 @@ fn nothing() -> World {
 struct Look<'a> {
     parts: &'a Parts,
     intent: &'a Migration,
+    spec: &'a MigrationSpec,
     status: &'a MigrationStatus,
 }
 
 impl Look<'_> {
     async fn control_plane(&self) -> World {
         let namespace = self.intent.metadata.namespace.as_deref().unwrap_or_default();
-        let workload = self.intent.spec.workload.key(namespace);
-        let gvk = self.intent.spec.workload.gvk();
+        let workload = self.spec.workload.key(namespace);
+        let gvk = self.spec.workload.gvk();
         let claim = api::claim_name(&workload);
         let (binding, works) = self.binding_and_works(namespace, &workload).await;
         let (template, claim, cluster_wide, namespaced, clusters) = tokio::join!(
@@ -210,7 +214,7 @@ impl Look<'_> {
     }
 
     fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
-        let mut involved = BTreeSet::from([self.intent.spec.to.clone()]);
+        let mut involved = BTreeSet::from([self.spec.to.clone()]);
         if let Some(journal) = &self.status.journal {
             involved.extend([journal.source.clone(), journal.target.clone()]);
         }
@@ -240,7 +244,7 @@ impl Look<'_> {
         let spec = match &self.status.journal {
             Some(journal) => (*journal.profile).clone(),
             None => {
-                let spec = &self.intent.spec;
+                let spec = &self.spec;
                 let given = world.profiles.get().ok()?;
                 profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())
                     .ok()??
@@ -257,16 +261,20 @@ impl Look<'_> {
         template: Option<&Value>,
     ) -> Member {
         let namespace = self.intent.metadata.namespace.as_deref().unwrap_or_default();
-        let workload = &self.intent.spec.workload;
+        let workload = &self.spec.workload;
         let reader = self.parts.cluster.member(cluster);
         let object = match served(&self.parts.cluster, &workload.gvk()).await {
             Ok(served) => optional(reader.get(&served, Some(namespace), &workload.name).await),
             Err(error) => Seen::unknown(error.to_string()),
         };
-        let named = json!({"metadata": {"name": workload.name, "namespace": namespace}});
-        let selector = profile.map(|profile| profile.pod_selector(template.unwrap_or(&named)));
+        let journaled = self.status.journal.as_ref().map(|journal| journal.pods.clone());
+        let selector = match (journaled, profile, template) {
+            (Some(selector), ..) => Some(Ok(selector)),
+            (None, Some(profile), Some(template)) => Some(profile.pod_selector(template)),
+            _ => None,
+        };
         let pods = match selector {
-            None => Seen::unknown("no profile says which pods are the workload's"),
+            None => Seen::unknown("nothing says which pods are the workload's"),
             Some(Err(error)) => Seen::unknown(error.to_string()),
             Some(Ok(None)) => Seen::known(Vec::new(), self.instant()),
             Some(Ok(Some(selector))) => map(
@@ -366,7 +374,7 @@ impl Look<'_> {
             Err(error) => return Seen::unknown(error.to_string()),
         };
         let rehearsed = async {
-            let served = served(&self.parts.cluster, &self.intent.spec.workload.gvk()).await?;
+            let served = served(&self.parts.cluster, &self.spec.workload.gvk()).await?;
             let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
             Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
         };

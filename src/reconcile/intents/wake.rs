@@ -68,7 +68,7 @@ impl Interest {
             .is_some_and(|status| status.phase.is_terminal());
         if !ended {
             let namespace = own.namespace.clone().unwrap_or_default();
-            let workload = intent.spec.workload.key(&namespace);
+            let workload = intent.spec_in_force().workload.key(&namespace);
             let of = |group: &str, kind: &str, namespace: Option<String>, name: String| ObjectKey {
                 group: group.to_owned(),
                 kind: kind.to_owned(),

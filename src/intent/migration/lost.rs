@@ -1,0 +1,58 @@
+//! A workload that was deleted while it was moved: nothing is left to move, and nothing of the tool's may stay.
+
+use super::{Machine, Next, Phase, Stop};
+use crate::api::{Finding, RollBack};
+use crate::intent::effect::Effect;
+use crate::intent::proof::Gone;
+
+const WHY: &str = "the workload was deleted";
+
+impl Machine<'_> {
+    /// Neither template nor binding is there any more: seen, not guessed. A template without a binding may get one again.
+    pub(super) fn is_lost(&self) -> bool {
+        let world = self.world();
+        let no_template = matches!(world.template.get(), Ok(None));
+        let no_binding = matches!(world.binding.get(), Ok(None));
+        self.has_touched() && no_template && no_binding
+    }
+
+    /// Ends when no copy is left anywhere: until then the pin holds what Karmada has not deleted yet.
+    pub(super) fn dissolve(&mut self) -> Result<Next, Stop> {
+        if !self.committed() && self.journal()?.roll_back.is_none() {
+            self.begin_roll_back(WHY.to_owned(), Phase::Failed);
+            return Ok(Next::Again);
+        }
+        self.remove_canary()?;
+        let (source, target) = self.ends()?;
+        let works = self.world().works.get()?;
+        for cluster in works.keys().chain([&source, &target]) {
+            self.prove(cluster, Gone::prove)??;
+        }
+        self.journal_mut()?.unpinning = true;
+        self.remove_pin()?;
+        self.remove_claim()?;
+        let asked = self.journal()?.roll_back.as_ref();
+        let end = asked.map_or(Phase::Failed, |back: &RollBack| match back.ends_as {
+            Phase::Aborted => Phase::Aborted,
+            _ => Phase::Failed,
+        });
+        let finding = Finding::new(
+            "WorkloadDeleted",
+            "the workload was deleted while it was moved: no copy of it is left",
+            "its last state handle stands in the journal: apply the workload again and start it from there",
+        );
+        if !self.status.findings.contains(&finding) {
+            self.status.findings.push(finding);
+        }
+        self.finish_record(end)?;
+        self.end(end, vec![format!("{WHY}; no copy, no pin, no claim is left")]);
+        Ok(Next::Again)
+    }
+
+    fn remove_canary(&self) -> Result<(), Stop> {
+        match self.world().canary.get()? {
+            Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name: self.canary()? }])),
+            None => Ok(()),
+        }
+    }
+}
