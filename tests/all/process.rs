@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use cutover::api::Phase;
+use cutover::cluster::Limits;
 use cutover::sandbox::api::Resource;
 use cutover::sandbox::faults::{Effect, Rule, Span};
 use serde_json::Value;
@@ -51,6 +52,46 @@ fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect()
+}
+
+/// Writes of the objects take their time, so that what is to happen in the middle of them does.
+fn slowly(stage: &Stage) {
+    let delay = Effect::Delay(Span::millis(50, 50));
+    let rule = Rule::new(delay).resource("configmaps").verb("patch");
+    stage.world.faults().requests(rule);
+}
+
+/// After so many more writes of the objects a replica gets no more answers, until the faults end.
+fn stalls_after(stage: &Stage, name: &str, writes: u32) -> Stalled {
+    let rule = |delay| {
+        let delay = Effect::Delay(Span::millis(delay, delay));
+        Rule::new(delay).user(name).resource("configmaps").verb("patch")
+    };
+    let faults = stage.world.faults();
+    faults.requests(rule(0).times(writes)).requests(rule(60_000));
+    Stalled {
+        name: name.to_owned(),
+        at: patches(stage, name) + u64::from(writes) + Limits::default().in_flight as u64,
+    }
+}
+
+fn patches(stage: &Stage, name: &str) -> u64 {
+    let traffic = stage.world.traffic();
+    traffic.count(|asked| asked.user == name && asked.resource == "configmaps" && asked.verb == "patch")
+}
+
+struct Stalled {
+    name: String,
+    at: u64,
+}
+
+impl Stalled {
+    /// Waits until as many requests as may be under way at once are, and none is on its way to the server.
+    async fn begins(&self, stage: &Stage) {
+        stage
+            .until("no more are sent", |stage| patches(stage, &self.name) == self.at)
+            .await;
+    }
 }
 
 fn of_version(stage: &Stage, version: &str) -> usize {
@@ -135,15 +176,12 @@ async fn killed_while_a_thousand_objects_are_changed_the_end_is_the_same() {
     let stage = stage("1").await;
     let replica = stage.start(ONE);
     assert_in_sync(&stage, "1").await;
+    let stalled = stalls_after(&stage, ONE, 300);
     stage.origin.commit("main", &borrowed(&files("2")));
-    stage
-        .until("some are changed", |stage| of_version(stage, "2") > 300)
-        .await;
+    stalled.begins(&stage).await;
     replica.kill();
-    assert!(
-        of_version(&stage, "2") < OBJECTS,
-        "the kill came too late to show anything"
-    );
+    stage.world.faults().end();
+    assert_eq!(of_version(&stage, "2"), 300);
     let _next = stage.start(ONE);
     assert_in_sync(&stage, "2").await;
 }
@@ -151,6 +189,7 @@ async fn killed_while_a_thousand_objects_are_changed_the_end_is_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn told_to_end_in_the_middle_it_ends_in_time_and_the_next_one_goes_on_at_once() {
     let stage = stage("1").await;
+    slowly(&stage);
     let replica = stage.start(ONE);
     stage
         .until("some are applied", |stage| {
@@ -199,27 +238,16 @@ async fn a_second_replica_waits_says_for_whom_and_takes_over_within_the_lease_ti
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_was_stopped_for_longer_than_its_lease_writes_nothing_until_it_leads_again() {
     let stage = stage("1").await;
+    let stalled = stalls_after(&stage, ONE, 300);
     let one = stage.start(ONE);
+    stage.leads(ONE).await;
     let two = stage.start(TWO);
-    stage
-        .until("somebody leads", |stage| stage.leader().is_some())
-        .await;
-    let (one, one_name, two, two_name) = match stage.leader().as_deref() {
-        Some(ONE) => (one, ONE, two, TWO),
-        _ => (two, TWO, one, ONE),
-    };
-    stage
-        .until("some are applied", |stage| {
-            stage.objects(&CONFIG_MAPS).len() > 200
-        })
-        .await;
+    // Nothing is on its way when it is stopped; there is more to be written when it goes on.
+    stalled.begins(&stage).await;
     one.signal("STOP");
-    stage.leads(two_name).await;
-    let before = stage.writes(one_name);
-    assert!(
-        before < OBJECTS as u64,
-        "it was stopped too late to show anything"
-    );
+    stage.leads(TWO).await;
+    let before = stage.writes(ONE);
+    stage.world.faults().end();
     one.signal("CONT");
     assert_in_sync(&stage, "1").await;
     stage
@@ -227,19 +255,20 @@ async fn one_that_was_stopped_for_longer_than_its_lease_writes_nothing_until_it_
         .await;
     stage.origin.commit("main", &borrowed(&files("2")));
     assert_in_sync(&stage, "2").await;
-    assert_eq!(stage.writes(one_name), before, "{}", one.said());
+    assert_eq!(stage.writes(ONE), before, "{}", one.said());
 
     two.kill();
-    stage.leads(one_name).await;
+    stage.leads(ONE).await;
     stage.origin.commit("main", &borrowed(&files("3")));
     assert_in_sync(&stage, "3").await;
-    assert!(stage.writes(one_name) >= before + OBJECTS as u64);
+    assert!(stage.writes(ONE) >= before + OBJECTS as u64);
 }
 
 /// Connections break with requests on them, and nobody listens for a moment; what the server had, it still has.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_is_killed_and_started_again_in_the_middle_of_an_apply() {
     let stage = stage("1").await;
+    slowly(&stage);
     let mut proxy = Proxy::before(stage.address()).await;
     let replica = stage.start_at(ONE, proxy.address);
     let mut known: Vec<(Value, Value)> = Vec::new();
