@@ -14,7 +14,7 @@ pub(super) struct FieldChange {
     pub(super) after: Option<Value>,
 }
 
-/// Where a field is. Items of lists count as they stand after the change; removed ones, as they stood before.
+/// Where a field is. Items of lists count as they stand after the change; on the way to what is gone, as they stood before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path(Vec<Step>);
 
@@ -66,25 +66,53 @@ fn is_plain(name: &str) -> bool {
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '$'))
 }
 
+/// Where a field was, and where it is.
+#[derive(Clone, Default)]
+struct Place {
+    before: Path,
+    after: Path,
+}
+
+impl Place {
+    fn field(&self, name: &str) -> Self {
+        let step = || Step::Field(name.to_owned());
+        Self {
+            before: self.before.then(step()),
+            after: self.after.then(step()),
+        }
+    }
+
+    fn item(&self, before: usize, after: usize, name: Option<&str>) -> Self {
+        let step = |index| Step::Item {
+            index,
+            name: name.map(str::to_owned),
+        };
+        Self {
+            before: self.before.then(step(before)),
+            after: self.after.then(step(after)),
+        }
+    }
+}
+
 /// Returns what differs, in the order of the fields' names. Nothing, if nothing does.
 pub(super) fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
-    compare(&Path::default(), before, after, &mut found);
+    compare(&Place::default(), before, after, &mut found);
     found
 }
 
-fn compare(path: &Path, before: &Value, after: &Value, found: &mut Vec<FieldChange>) {
+fn compare(place: &Place, before: &Value, after: &Value, found: &mut Vec<FieldChange>) {
     match (before, after) {
         _ if before == after => {}
-        (Value::Object(before), Value::Object(after)) => mappings(path, before, after, found),
+        (Value::Object(before), Value::Object(after)) => mappings(place, before, after, found),
         (Value::Array(before), Value::Array(after)) if !before.is_empty() && !after.is_empty() => {
             match naming_field(before, after) {
-                Some(field) => named_items(path, before, after, field, found),
-                None => items(path, before, after, found),
+                Some(field) => named_items(place, before, after, field, found),
+                None => items(place, before, after, found),
             }
         }
         _ => found.push(FieldChange {
-            path: path.clone(),
+            path: place.after.clone(),
             before: Some(before.clone()),
             after: Some(after.clone()),
         }),
@@ -92,23 +120,27 @@ fn compare(path: &Path, before: &Value, after: &Value, found: &mut Vec<FieldChan
 }
 
 fn mappings(
-    path: &Path,
+    place: &Place,
     before: &Map<String, Value>,
     after: &Map<String, Value>,
     found: &mut Vec<FieldChange>,
 ) {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for name in names {
-        let path = path.then(Step::Field(name.clone()));
-        either(&path, before.get(name), after.get(name), found);
+        either(&place.field(name), before.get(name), after.get(name), found);
     }
 }
 
-fn either(path: &Path, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+fn either(place: &Place, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
     match (before, after) {
-        (Some(before), Some(after)) => compare(path, before, after, found),
+        (Some(before), Some(after)) => compare(place, before, after, found),
         (before, after) => found.push(FieldChange {
-            path: path.clone(),
+            path: if after.is_some() {
+                &place.after
+            } else {
+                &place.before
+            }
+            .clone(),
             before: before.cloned(),
             after: after.cloned(),
         }),
@@ -157,33 +189,33 @@ fn name_of(item: &Value, field: &str) -> Option<String> {
     }
 }
 
-fn named_items(path: &Path, before: &[Value], after: &[Value], field: &str, found: &mut Vec<FieldChange>) {
-    let step = |index: usize, item: &Value| {
-        path.then(Step::Item {
-            index,
-            name: name_of(item, field),
-        })
-    };
-    let twin = |item: &Value, others: &[Value]| {
-        let name = name_of(item, field);
-        others.iter().position(|other| name_of(other, field) == name)
+fn named_items(place: &Place, before: &[Value], after: &[Value], field: &str, found: &mut Vec<FieldChange>) {
+    let twin = |name: Option<&str>, others: &[Value]| {
+        others
+            .iter()
+            .position(|other| name_of(other, field).as_deref() == name)
     };
     for (index, item) in before.iter().enumerate() {
-        match twin(item, after) {
-            Some(place) => compare(&step(place, item), item, &after[place], found),
-            None => either(&step(index, item), Some(item), None, found),
-        }
+        let name = name_of(item, field);
+        let now = twin(name.as_deref(), after);
+        let place = place.item(index, now.unwrap_or(index), name.as_deref());
+        either(&place, Some(item), now.map(|now| &after[now]), found);
     }
     for (index, item) in after.iter().enumerate() {
-        if twin(item, before).is_none() {
-            either(&step(index, item), None, Some(item), found);
+        let name = name_of(item, field);
+        if twin(name.as_deref(), before).is_none() {
+            either(
+                &place.item(index, index, name.as_deref()),
+                None,
+                Some(item),
+                found,
+            );
         }
     }
 }
 
 /// Items without names: what is the same in both lists is found, the rest is compared one by one.
-fn items(path: &Path, before: &[Value], after: &[Value], found: &mut Vec<FieldChange>) {
-    let step = |index: usize| path.then(Step::Item { index, name: None });
+fn items(place: &Place, before: &[Value], after: &[Value], found: &mut Vec<FieldChange>) {
     let texts = |items: &[Value]| items.iter().map(Value::to_string).collect::<Vec<_>>();
     for op in capture_diff_slices(Algorithm::Myers, &texts(before), &texts(after)) {
         if matches!(op, DiffOp::Equal { .. }) {
@@ -194,8 +226,7 @@ fn items(path: &Path, before: &[Value], after: &[Value], found: &mut Vec<FieldCh
             let (gone, come) = (old.start + offset, new.start + offset);
             let one = old.contains(&gone).then(|| &before[gone]);
             let other = new.contains(&come).then(|| &after[come]);
-            let place = if other.is_some() { come } else { gone };
-            either(&step(place), one, other, found);
+            either(&place.item(gone, come, None), one, other, found);
         }
     }
 }
@@ -235,7 +266,7 @@ mod tests {
             told(&before, &after),
             [
                 r#"labels["a.b/c"] /labels/a.b~1c: "1" > "2""#,
-                r#"spec.containers[main].args[1] /spec/containers/1/args/1: "y" > -"#,
+                r#"spec.containers[main].args[1] /spec/containers/0/args/1: "y" > -"#,
                 r#"spec.containers[main].args[2] /spec/containers/1/args/2: - > "w""#,
                 r#"spec.containers[main].image /spec/containers/1/image: "a:1" > "a:2""#,
                 r#"spec.containers[old] /spec/containers/1: {"name":"old"} > -"#,
