@@ -335,12 +335,28 @@ pub struct Journal {
     pub planned: Vec<String>,
 }
 
-impl Migration {
+impl MigrationStatus {
+    /// Returns the journal of an attempt of which something may have been written; the claim is the first.
+    ///
+    /// One that Preflight left when it had to wait is none: everything is looked at anew before the attempt begins.
+    pub fn journal_in_force(&self) -> Option<&Journal> {
+        let begun = !matches!(self.phase, Phase::Pending | Phase::Preflight);
+        self.journal.as_ref().filter(|_| begun)
+    }
+
     /// Returns the spec of the attempt that runs, else the one that is asked for: a spec that is edited in mid-flight must
     /// not make one workload pass for another.
+    pub fn spec_in_force<'s>(&'s self, asked: &'s MigrationSpec) -> &'s MigrationSpec {
+        self.journal_in_force().map_or(asked, |journal| &journal.spec)
+    }
+}
+
+impl Migration {
+    /// Returns the spec of the attempt that runs, else the one that is asked for.
     pub fn spec_in_force(&self) -> &MigrationSpec {
-        let journal = self.status.as_ref().and_then(|status| status.journal.as_ref());
-        journal.map_or(&self.spec, |journal| &journal.spec)
+        self.status
+            .as_ref()
+            .map_or(&self.spec, |status| status.spec_in_force(&self.spec))
     }
 }
 

@@ -154,7 +154,7 @@ impl Now {
             return fresh(Some(1));
         };
         let journal = status.journal.as_ref();
-        let obeyed = journal.map_or(&migration.spec, |journal| &*journal.spec);
+        let obeyed = migration.spec_in_force();
         // What ended was another operation than the one that the file asks for.
         if status.phase.is_terminal() && !record::asks_the_same(obeyed, spec) {
             return fresh(Some(status.attempt + 1));

@@ -270,3 +270,23 @@ async fn a_migration_begins_when_its_window_opens() {
         "{preflight}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_would_insert_again_each_time_is_refused() {
+    let stage = Stage::start(one_of_all(), web("web:1")).await;
+    let sidecar = json!({"name": "sidecar", "image": "sidecar:1"});
+    let patch = json!([
+        {"op": "add", "path": "/spec/template/spec/containers/-", "value": sidecar},
+        {"op": "add", "path": "/spec/template/spec/securityContext/x/y", "value": 1},
+    ]);
+    stage.migrate(json!({"changes": {"patches": patch}}));
+    let status = stage.ends_as(Phase::Failed).await;
+    let codes: Vec<_> = status["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["code"].as_str().unwrap())
+        .collect();
+    assert_eq!(codes, ["NoPlaceForPatch", "InsertsIntoList"]);
+    stage.assert_only_in("east");
+}

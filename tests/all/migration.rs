@@ -139,6 +139,20 @@ async fn abort_before_the_commit_point_brings_the_source_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_intent_that_is_edited_while_it_waits_to_begin_does_what_it_says_then() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let gate = json!({"to": "west", "approval": {"before": ["Hold"]}, "verify": {"healthyFor": "2s", "timeout": "60s"}});
+    fleet.migrate_with("orders-away", gate);
+    let waits = |fleet: &Fleet| fleet.status("orders-away")["waitingFor"]["approval"] == "Hold";
+    fleet.until("it waits for approval", waits).await;
+    let approved = json!({"to": "north", "approvals": [{"phase": "Hold", "attempt": 1}]});
+    fleet.patch(&MIGRATIONS, "orders-away", json!({"spec": approved}));
+    assert_eq!(fleet.ended("orders-away").await, Phase::Completed);
+    fleet.assert_clean_in("north");
+}
+
+#[tokio::test(start_paused = true)]
 async fn deleting_a_running_intent_rolls_back_first() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let _controller = fleet.controller(Arc::new(Nobody));

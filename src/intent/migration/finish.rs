@@ -82,8 +82,8 @@ impl Machine<'_> {
     /// Fence down, scheduler on, pin off, claim given up, record in Git: in this order.
     pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
         if !self.journal()?.unpinning {
-            self.lower()?;
             self.placement_keeps(keep)?;
+            self.lower()?;
             self.name_affinity(keep)?;
             self.resume_scheduling()?;
             self.settled_on(keep)?;
@@ -117,8 +117,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// A policy that changed meanwhile may mean another cluster: the scheduler would take the running copy away.
-    fn placement_keeps(&self, keep: &ClusterName) -> Result<(), Stop> {
+    /// A policy that changed meanwhile may mean another cluster: the scheduler would take the running copy away. Until it
+    /// keeps this one the fence stays up, or goes up again.
+    fn placement_keeps(&mut self, keep: &ClusterName) -> Result<(), Stop> {
         let binding = self.binding()?;
         let Some(placement) = &binding.spec.placement else {
             return Ok(());
@@ -129,6 +130,10 @@ impl Machine<'_> {
         let clusters = self.world().clusters.get()?;
         match keeps_target(placement, keep, clusters, affinity_in_use(binding)) {
             Ok(_) => Ok(()),
+            Err(_) if self.journal()?.fence.lowered => {
+                self.journal_mut()?.fence.lowered = false;
+                Err(Stop::Again)
+            }
             Err(finding) => Err(Stop::Wait(format!(
                 "the policy to keep {keep} (scheduling stays suspended until then): {}",
                 finding.message

@@ -34,8 +34,8 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) fn workload(&self) -> ObjectKey {
-        self.input
-            .spec_in_force(&self.status)
+        self.status
+            .spec_in_force(self.input.spec)
             .workload
             .key(self.input.namespace)
     }
@@ -77,7 +77,9 @@ impl<'a> Machine<'a> {
         let journal = self.journal()?;
         let object = self.world().member(&journal.source)?.object.get()?.as_ref();
         let stays = object.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
-        Ok(stays && self.uid_in(&journal.source)? == journal.source_uid)
+        // A journal of an earlier release doesn't know.
+        let is_same = journal.source_uid.is_none() || self.uid_in(&journal.source)? == journal.source_uid;
+        Ok(stays && is_same)
     }
 
     /// Returns every cluster that may have, or get, a copy of the workload.

@@ -13,7 +13,7 @@ impl Machine<'_> {
         let world = self.world();
         let no_template = matches!(world.template.get(), Ok(None));
         let no_binding = matches!(world.binding.get(), Ok(None));
-        self.has_touched() && no_template && no_binding
+        self.status.journal_in_force().is_some() && no_template && no_binding
     }
 
     /// Ends when no copy is left anywhere: until then the pin holds what Karmada has not deleted yet.

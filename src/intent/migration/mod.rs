@@ -216,7 +216,7 @@ impl Machine<'_> {
             }
             Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
             Err(Stop::Fail(findings)) => {
-                let touched = self.has_touched();
+                let touched = self.status.journal_in_force().is_some();
                 self.status.findings.clone_from(&findings);
                 if touched && !self.committed() && self.status.phase != Phase::RollingBack {
                     self.begin_roll_back(messages(&findings), Phase::RolledBack);
@@ -280,7 +280,7 @@ impl Machine<'_> {
     fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
         let from_phase = self.status.phase;
         let now = self.input.now;
-        let touched = self.has_touched();
+        let touched = self.status.journal_in_force().is_some();
         let Some(journal) = self.status.journal.as_mut().filter(|_| touched) else {
             self.end(ends_as, vec![reason]);
             return;
@@ -377,11 +377,6 @@ impl Machine<'_> {
         Vec::new()
     }
 
-    /// Something may have been written but the journal: the claim is the first.
-    fn has_touched(&self) -> bool {
-        self.status.journal.is_some() && !matches!(self.status.phase, Phase::Pending | Phase::Preflight)
-    }
-
     fn committed(&self) -> bool {
         self.status
             .journal
@@ -402,8 +397,7 @@ impl Machine<'_> {
     fn note_spec_change(&mut self) {
         let changed = self
             .status
-            .journal
-            .as_ref()
+            .journal_in_force()
             .is_some_and(|journal| !record::asks_the_same(&journal.spec, self.input.spec));
         self.set_condition(
             "SpecChangeIgnored",
@@ -483,13 +477,6 @@ impl Machine<'_> {
             }
             None => {}
         }
-    }
-}
-
-impl Input<'_> {
-    /// Returns the spec of the attempt that runs, else the one that is asked for.
-    fn spec_in_force<'s>(&'s self, status: &'s MigrationStatus) -> &'s MigrationSpec {
-        status.journal.as_ref().map_or(self.spec, |journal| &journal.spec)
     }
 }
 

@@ -118,8 +118,8 @@ impl Machine<'_> {
             None
         });
         findings.extend(template_findings(template));
-        findings.extend(patch_findings(template, &profile.spec));
-        findings.extend(asked_findings(spec, &profile.spec));
+        findings.extend(patch_findings(template, spec, &profile.spec));
+        findings.extend(asked_findings(template, spec, &profile.spec));
         findings.extend(requirement_findings(template, &compiled)?);
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));

@@ -271,7 +271,7 @@ impl Machine<'_> {
 
     /// The workload runs in both clusters for a while: it has no state, and the intent says so.
     pub(super) fn is_shared(&self) -> bool {
-        self.input.spec_in_force(&self.status).strategy == Strategy::StartFirst
+        self.status.spec_in_force(self.input.spec).strategy == Strategy::StartFirst
     }
 
     fn tenure(&self) -> Result<Tenure, Stop> {

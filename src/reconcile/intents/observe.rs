@@ -170,8 +170,7 @@ impl Look<'_> {
     ) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
         let journaled = self
             .status
-            .journal
-            .as_ref()
+            .journal_in_force()
             .map(|journal| journal.binding.clone());
         let name = journaled.as_ref().map_or_else(
             || meta::binding_name(&workload.name, &workload.kind),
@@ -215,7 +214,7 @@ impl Look<'_> {
 
     fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
         let mut involved = BTreeSet::from([self.spec.to.clone()]);
-        if let Some(journal) = &self.status.journal {
+        if let Some(journal) = self.status.journal_in_force() {
             involved.extend([journal.source.clone(), journal.target.clone()]);
         }
         if let Ok(Some(binding)) = world.binding.get() {
@@ -241,7 +240,7 @@ impl Look<'_> {
     }
 
     fn profile(&self, world: &World) -> Option<Profile> {
-        let spec = match &self.status.journal {
+        let spec = match self.status.journal_in_force() {
             Some(journal) => (*journal.profile).clone(),
             None => {
                 let spec = &self.spec;
@@ -267,11 +266,15 @@ impl Look<'_> {
             Ok(served) => optional(reader.get(&served, Some(namespace), &workload.name).await),
             Err(error) => Seen::unknown(error.to_string()),
         };
-        let journaled = self.status.journal.as_ref().map(|journal| journal.pods.clone());
+        let journaled = self
+            .status
+            .journal_in_force()
+            .and_then(|journal| journal.pods.clone());
         let selector = match (journaled, profile, template) {
-            (Some(selector), ..) => Some(Ok(selector)),
+            (Some(selector), ..) => Some(Ok(Some(selector))),
             (None, Some(profile), Some(template)) => Some(profile.pod_selector(template)),
-            _ => None,
+            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Some(Ok(None)),
+            (None, ..) => None,
         };
         let pods = match selector {
             None => Seen::unknown("nothing says which pods are the workload's"),
@@ -284,8 +287,7 @@ impl Look<'_> {
         };
         let mut nodes: BTreeSet<String> = self
             .status
-            .journal
-            .as_ref()
+            .journal_in_force()
             .and_then(|journal| journal.nodes.get(cluster).cloned())
             .unwrap_or_default();
         nodes.extend(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::api::{Finding, MigrationSpec, Strategy, WorkloadProfileSpec};
+use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
 use crate::karmada::{Cluster, ResourceBindingSpec, meta};
 use crate::profile::{self, Profile};
 
@@ -79,7 +79,11 @@ pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<
 }
 
 /// What the spec asks for and can't be had.
-pub(super) fn asked_findings(spec: &MigrationSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+pub(super) fn asked_findings(
+    template: &Value,
+    spec: &MigrationSpec,
+    profile: &WorkloadProfileSpec,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     if spec.strategy == Strategy::StartFirst && profile.stateful {
         findings.push(Finding::new(
@@ -97,6 +101,21 @@ pub(super) fn asked_findings(spec: &MigrationSpec, profile: &WorkloadProfileSpec
             ));
         }
     }
+    for patch in spec
+        .changes
+        .patches
+        .iter()
+        .filter(|patch| inserts(template, patch))
+    {
+        findings.push(Finding::new(
+            "InsertsIntoList",
+            format!(
+                "spec.changes.patches: {} would insert another item each time",
+                patch.path
+            ),
+            "give the whole list, or a field of an item",
+        ));
+    }
     for patch in spec.changes.patches.iter().filter(|patch| patch.op != "add") {
         findings.push(Finding::new(
             "OnlyAdd",
@@ -108,6 +127,14 @@ pub(super) fn asked_findings(spec: &MigrationSpec, profile: &WorkloadProfileSpec
         ));
     }
     findings
+}
+
+/// An `add` into a list isn't the same when it is done twice; what a pin carries is done again on the changed template.
+fn inserts(template: &Value, patch: &PatchOp) -> bool {
+    let parent = patch.path.rsplit_once('/').map(|(parent, _)| parent);
+    parent
+        .and_then(|parent| template.pointer(parent))
+        .is_some_and(Value::is_array)
 }
 
 pub(super) fn requirement_findings(
@@ -124,13 +151,18 @@ pub(super) fn requirement_findings(
 }
 
 /// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
-pub(super) fn patch_findings(template: &Value, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+pub(super) fn patch_findings(
+    template: &Value,
+    spec: &MigrationSpec,
+    profile: &WorkloadProfileSpec,
+) -> Vec<Finding> {
     let patches = [
         &profile.hold,
         &profile.suspend,
         &profile.start,
         &profile.restart,
         &profile.restart_from,
+        &spec.changes.patches,
     ];
     let parents: BTreeSet<&str> = patches
         .into_iter()
@@ -143,7 +175,7 @@ pub(super) fn patch_findings(template: &Value, profile: &WorkloadProfileSpec) ->
         .map(|parent| {
             Finding::new(
                 "NoPlaceForPatch",
-                format!("the template has no {parent}, which the profile patches"),
+                format!("the template has no {parent}, below which the profile or the intent patches"),
                 "add it to the template, empty if need be",
             )
         })
