@@ -23,7 +23,7 @@ use crate::name::{ClusterName, ObjectKey};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimSpec {
-    /// `<kind>.<group> <namespace>/<name>`, for people.
+    /// `<kind>.<group> <namespace>/<name>`, without the namespace where the kind has none; for people.
     pub workload: String,
     /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
     pub binding_id: String,

@@ -23,11 +23,12 @@ impl WorkloadRef {
         Gvk::new(&self.api_version, &self.kind)
     }
 
-    pub fn key(&self, namespace: &str) -> ObjectKey {
+    /// `namespace`: that of the intent, or none for a kind of cluster scope.
+    pub fn key(&self, namespace: Option<&str>) -> ObjectKey {
         ObjectKey {
             group: self.gvk().group,
             kind: self.kind.clone(),
-            namespace: Some(namespace.to_owned()),
+            namespace: namespace.map(str::to_owned),
             name: self.name.clone(),
         }
     }

@@ -409,8 +409,11 @@ impl Journal {
 pub struct BindingId {
     pub name: String,
     pub uid: String,
-    /// Label `resourcebinding.karmada.io/permanent-id`.
+    /// Label `resourcebinding.karmada.io/permanent-id`, or `clusterresourcebinding.karmada.io/permanent-id`.
     pub id: String,
+    /// It is a `ClusterResourceBinding`: the workload has no namespace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cluster_scoped: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
     /// The group of the policy's `clusterAffinities` that keeps the target, where it has groups.

@@ -299,7 +299,7 @@ fn place(workspace: &Workspace, workload: &WorkloadRef, namespace: &str, name: &
     let most = folders
         .into_iter()
         .max_by(|(a, one), (b, other)| one.cmp(other).then(b.cmp(a)));
-    let key = workload.key(namespace);
+    let key = workload.key(Some(namespace));
     let beside_workload = || {
         let template = workspace.set.of_kind(&key.group, &key.kind).find(|manifest| {
             manifest.key.name == key.name && workspace.namespace_of(manifest) == namespace

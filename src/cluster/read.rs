@@ -147,8 +147,9 @@ impl Reader {
     }
 
     /// Reads the pods that a label selector matches.
-    pub async fn pods(&self, namespace: &str, selector: &str) -> Read<Vec<Value>> {
-        self.list(&built_in("Pod", "pods", true), Some(namespace), Some(selector))
+    /// Without a namespace, those of all namespaces.
+    pub async fn pods(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<Value>> {
+        self.list(&built_in("Pod", "pods", true), namespace, Some(selector))
             .await
     }
 

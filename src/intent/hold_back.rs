@@ -79,10 +79,12 @@ pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
     let mut held = BTreeMap::new();
     for (workload, hold) in intents.holds {
         let template = (live.object)(&workload);
-        if template.is_none() && !hold.engaged {
+        let wanted = desired.get(&workload).map(|entry| entry.value());
+        let exists = template.is_some() || wanted.is_some();
+        // An intent doesn't say the scope of its workload: without a namespace it is held where there is one.
+        if template.is_none() && !hold.engaged || workload.namespace.is_none() && !exists {
             continue;
         }
-        let wanted = desired.get(&workload).map(|entry| entry.value());
         let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
         for key in policies_over(desired, live, &workload, &forms) {
             held.entry(key).or_insert_with(|| hold.by.clone());
@@ -134,11 +136,13 @@ impl Intents {
                 if let Some(asked) = &asked {
                     intents.hold(&Migration::of(asked));
                 }
-            } else if let Some(workload) = migration.workloads().next() {
-                let ended = (migration.finished_at(), migration.left());
-                let latest = last.entry(workload).or_default();
-                if latest.0 <= ended.0 {
-                    *latest = ended;
+            } else {
+                let finished_at = migration.finished_at();
+                for workload in migration.workloads() {
+                    let latest = last.entry(workload).or_default();
+                    if latest.0 <= finished_at {
+                        *latest = (finished_at, migration.left());
+                    }
                 }
             }
         }
@@ -198,15 +202,18 @@ impl Intents {
     }
 }
 
-/// Reads the workload of a claim: `<kind>.<group> <namespace>/<name>`.
+/// Reads the workload of a claim: `<kind>.<group> <namespace>/<name>`, or `<kind>.<group> <name>`.
 fn claimed(workload: &str) -> Option<ObjectKey> {
     let (kind, name) = workload.split_once(' ')?;
     let (kind, group) = kind.split_once('.')?;
-    let (namespace, name) = name.split_once('/')?;
+    let (namespace, name) = match name.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, name),
+    };
     Some(ObjectKey {
         group: group.to_owned(),
         kind: kind.to_owned(),
-        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
+        namespace: namespace.map(str::to_owned),
         name: name.to_owned(),
     })
 }
@@ -258,13 +265,14 @@ impl<'a> Migration<'a> {
         self.status.as_ref()?.finished_at
     }
 
-    /// The workload of the attempt, which a change of the spec in mid-flight doesn't change; and that of the spec.
+    /// The workload of the attempt, which a change of the spec in mid-flight doesn't change; and that of the spec. The scope
+    /// of its kind is not known here: it is held in either, and only one of them exists.
     fn workloads(&self) -> impl Iterator<Item = ObjectKey> + use<'_, 'a> {
         let begun = self.has_begun().then_some("/status/journal/spec/workload");
-        begun.into_iter().chain(["/spec/workload"]).filter_map(|pointer| {
-            let workload: WorkloadRef = serde_json::from_value(self.object.pointer(pointer)?.clone()).ok()?;
-            Some(workload.key(self.namespace()))
-        })
+        let named = begun.into_iter().chain(["/spec/workload"]).filter_map(|pointer| {
+            serde_json::from_value::<WorkloadRef>(self.object.pointer(pointer)?.clone()).ok()
+        });
+        named.flat_map(|workload| [workload.key(Some(self.namespace())), workload.key(None)])
     }
 
     /// Returns whether Git asks for another attempt than the one that ended.
@@ -417,10 +425,16 @@ spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDep
         template_is_live: bool,
     ) -> Vec<String> {
         let desired = git(files);
-        let template = Arc::new(value(TEMPLATE));
+        // Live is what Git has, or had.
+        let live = git(files
+            .iter()
+            .chain([&TEMPLATE])
+            .copied()
+            .collect::<Vec<_>>()
+            .as_slice());
         let object = |key: &ObjectKey| {
-            (template_is_live && key.kind == "FlinkDeployment" && key.name == "orders")
-                .then(|| Arc::clone(&template))
+            let template = live.get(key).filter(|_| template_is_live)?;
+            (key.kind == "FlinkDeployment").then(|| Arc::new(template.value()))
         };
         let held = held_back(
             &desired,
@@ -447,6 +461,16 @@ spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDep
     #[test]
     fn a_template_and_the_policies_over_it_wait_for_a_migration_of_the_same_push() {
         assert_eq!(held(&[TEMPLATE, POLICIES, MIGRATION], &[], &[], true), all());
+    }
+
+    #[test]
+    fn a_template_of_cluster_scope_is_held_too() {
+        let template = TEMPLATE.replace("namespace: shop, ", "");
+        let held = held(&[&template, MIGRATION], &[], &[], true);
+        assert!(
+            held.contains(&format!("FlinkDeployment orders by {BY}")),
+            "{held:?}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The pin: one OverridePolicy that says which cluster may run a workload, and holds it everywhere else.
+//! The pin: one OverridePolicy that says which cluster may run a workload, and holds it everywhere else. That of a workload
+//! of cluster scope is a `ClusterOverridePolicy`: Karmada applies no other to it.
 //!
 //! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
 
@@ -62,7 +63,8 @@ impl fmt::Display for Tenure {
 /// What a pin shall say. A value anybody may make, compare and show; writing one that names a writer takes a proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pin {
-    pub namespace: String,
+    /// That of the workload; none for one of cluster scope.
+    pub namespace: Option<String>,
     pub name: String,
     pub owner_uid: String,
     pub api_version: String,
@@ -139,7 +141,7 @@ impl Pin {
             resource_selectors: vec![ResourceSelector {
                 api_version: self.api_version.clone(),
                 kind: self.kind.clone(),
-                namespace: self.namespace.clone(),
+                namespace: self.namespace.clone().unwrap_or_default(),
                 name: self.workload.clone(),
                 ..ResourceSelector::default()
             }],
@@ -173,7 +175,7 @@ impl Pin {
 
     fn policy(&self) -> OverridePolicy {
         let mut policy = OverridePolicy::new(&self.name, self.spec());
-        policy.metadata.namespace = Some(self.namespace.clone());
+        policy.metadata.namespace.clone_from(&self.namespace);
         policy.metadata.labels = Some(BTreeMap::from([
             (
                 meta::DELETION_PROTECTED.to_owned(),

@@ -8,12 +8,15 @@ use super::record::Record;
 use super::seen::Seen;
 use crate::api::{Claim, LeaseSeen, WorkloadProfile};
 use crate::karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work};
-use crate::name::ClusterName;
+use crate::name::{ClusterName, ObjectKey};
 
 /// One pass's view of the control plane, the members and Git.
 #[derive(Clone, Debug)]
 pub struct World {
+    /// Without a namespace, it is of cluster scope.
+    pub workload: ObjectKey,
     pub template: Seen<Option<Value>>,
+    /// That of a workload of cluster scope is read from a `ClusterResourceBinding`, and its pin from a `ClusterOverridePolicy`.
     pub binding: Seen<Option<ResourceBinding>>,
     /// The Works of the binding, by the cluster they are for; Terminating ones included.
     pub works: Seen<BTreeMap<ClusterName, Work>>,

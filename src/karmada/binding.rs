@@ -97,6 +97,17 @@ impl Deref for ClusterResourceBindingSpec {
     }
 }
 
+impl From<ClusterResourceBinding> for ResourceBinding {
+    /// The same binding, told apart only by having no namespace: both kinds have the same fields.
+    fn from(binding: ClusterResourceBinding) -> Self {
+        Self {
+            metadata: binding.metadata,
+            spec: binding.spec.spec,
+            status: binding.status,
+        }
+    }
+}
+
 impl DerefMut for ClusterResourceBindingSpec {
     fn deref_mut(&mut self) -> &mut ResourceBindingSpec {
         &mut self.spec

@@ -67,6 +67,24 @@ pub const CLUSTER_FINALIZER: &str = "karmada.io/cluster-controller";
 /// The execution namespace of a member holds its Works.
 const EXECUTION_PREFIX: &str = "karmada-es-";
 
+/// Returns the label of bindings and Works with the id of the binding.
+pub const fn binding_id_label(cluster_scoped: bool) -> &'static str {
+    if cluster_scoped {
+        CLUSTER_BINDING_ID
+    } else {
+        BINDING_ID
+    }
+}
+
+/// Returns the kind of a binding or a policy for workloads of this scope: `OverridePolicy`, or `ClusterOverridePolicy`.
+pub fn scoped_kind(kind: &str, cluster_scoped: bool) -> String {
+    if cluster_scoped {
+        format!("Cluster{kind}")
+    } else {
+        kind.to_owned()
+    }
+}
+
 /// Returns the namespace that holds the Works of a member.
 pub fn execution_namespace(cluster: &str) -> String {
     format!("{EXECUTION_PREFIX}{cluster}")

@@ -67,6 +67,16 @@ impl Deref for ClusterOverridePolicySpec {
     }
 }
 
+impl From<ClusterOverridePolicy> for OverridePolicy {
+    /// The same policy, told apart only by having no namespace: both kinds have the same fields.
+    fn from(policy: ClusterOverridePolicy) -> Self {
+        Self {
+            metadata: policy.metadata,
+            spec: policy.spec.spec,
+        }
+    }
+}
+
 impl DerefMut for ClusterOverridePolicySpec {
     fn deref_mut(&mut self) -> &mut OverrideSpec {
         &mut self.spec

@@ -9,6 +9,7 @@ mod architecture;
 mod ask;
 mod cli;
 mod cluster;
+mod cluster_scope;
 mod crash;
 mod differential;
 mod drift;

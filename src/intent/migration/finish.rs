@@ -1,5 +1,7 @@
 //! The end, forward and back: one cluster keeps the workload, everything that the migration put up is taken down.
 
+use kube::api::ObjectMeta;
+
 use super::fence::affinity_in_use;
 use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
@@ -8,6 +10,7 @@ use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::pin::PinWrite;
 use crate::intent::proof::{Gone, Healthy};
 use crate::intent::record::digest;
+use crate::intent::world::Overrides;
 use crate::karmada::{ResourceBinding, meta, overrides};
 use crate::name::ClusterName;
 
@@ -59,8 +62,8 @@ impl Machine<'_> {
             },
             None => Effect::PatchTemplate {
                 template: Exactly {
-                    namespace: Some(self.input.namespace.to_owned()),
-                    name: self.workload().name,
+                    namespace: self.workload().namespace.clone(),
+                    name: self.workload().name.clone(),
                     uid,
                     resource_version: None,
                 },
@@ -180,18 +183,18 @@ impl Machine<'_> {
             .get(keep)
             .ok_or_else(|| Stop::Wait(format!("{keep} is not joined")))?;
         let all = self.world().overrides.get()?;
-        let pin = self.compile()?.name;
-        let others: Vec<_> = all
-            .namespaced
-            .iter()
-            .filter(|policy| policy.metadata.name.as_deref() != Some(&pin))
-            .cloned()
-            .collect();
-        let effective = |namespaced: &[_]| {
-            overrides::effective(template, cluster, &all.cluster_wide, namespaced)
+        let pin = self.compile()?;
+        let is_pin = |metadata: &ObjectMeta| {
+            metadata.namespace == pin.namespace && metadata.name.as_deref() == Some(&pin.name)
+        };
+        let mut others = all.clone();
+        others.cluster_wide.retain(|policy| !is_pin(&policy.metadata));
+        others.namespaced.retain(|policy| !is_pin(&policy.metadata));
+        let effective = |all: &Overrides| {
+            overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)
                 .map_err(|error| Stop::Wait(error.to_string()))
         };
-        let (mut with, mut without) = (effective(&all.namespaced)?, effective(&others)?);
+        let (mut with, mut without) = (effective(all)?, effective(&others)?);
         let ignored = &self.journal()?.profile.ignored_on_removal;
         for manifest in [&mut with, &mut without] {
             for pointer in ignored {

@@ -33,11 +33,8 @@ impl<'a> Machine<'a> {
         self.status.journal.as_mut().ok_or(Stop::Again)
     }
 
-    pub(super) fn workload(&self) -> ObjectKey {
-        self.status
-            .spec_in_force(self.input.spec)
-            .workload
-            .key(self.input.namespace)
+    pub(super) fn workload(&self) -> &'a ObjectKey {
+        &self.world().workload
     }
 
     pub(super) fn profile(&self) -> Result<Profile, Stop> {

@@ -279,11 +279,14 @@ fn text(value: &Value, pointer: &str) -> String {
 
 fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
     let labels = binding.metadata.labels.as_ref();
-    let id = labels.and_then(|labels| labels.get(meta::BINDING_ID)).cloned();
+    let cluster_scoped = binding.metadata.namespace.is_none();
+    let label = meta::binding_id_label(cluster_scoped);
+    let id = labels.and_then(|labels| labels.get(label)).cloned();
     Ok(BindingId {
         name: binding.metadata.name.clone().unwrap_or_default(),
         uid: binding.metadata.uid.clone().unwrap_or_default(),
-        id: id.ok_or_else(|| Stop::Wait(format!("the binding has no label {} yet", meta::BINDING_ID)))?,
+        id: id.ok_or_else(|| Stop::Wait(format!("the binding has no label {label} yet")))?,
+        cluster_scoped,
         replicas: binding
             .spec
             .clusters

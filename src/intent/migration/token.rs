@@ -30,7 +30,7 @@ impl Machine<'_> {
         let spec = self.claim_spec()?;
         match self.world().claim.get()? {
             None => Err(Stop::Act(vec![Effect::CreateClaim {
-                name: claim_name(&self.workload()),
+                name: claim_name(self.workload()),
                 spec,
             }])),
             Some(claim) if claim.spec.owner.uid != self.input.uid => Err(held_by(&claim.spec.owner)),
@@ -51,10 +51,7 @@ impl Machine<'_> {
         let journal = self.journal()?;
         let workload = self.workload();
         Ok(ClaimSpec {
-            workload: format!(
-                "{}.{} {}/{}",
-                workload.kind, workload.group, self.input.namespace, workload.name
-            ),
+            workload: format!("{}.{} {}", workload.kind, workload.group, workload.place()),
             binding_id: journal.binding.id.clone(),
             owner: ClaimOwner {
                 kind: "Migration".to_owned(),
@@ -254,12 +251,12 @@ impl Machine<'_> {
         };
         let workload = self.workload();
         Ok(Pin {
-            namespace: self.input.namespace.to_owned(),
-            name: pin::name(&workload),
+            namespace: workload.namespace.clone(),
+            name: pin::name(workload),
             owner_uid: self.input.uid.to_owned(),
             api_version: journal.spec.workload.api_version.clone(),
-            kind: workload.kind,
-            workload: workload.name,
+            kind: workload.kind.clone(),
+            workload: workload.name.clone(),
             marker: self.marker()?,
             tenure: self.tenure()?,
             hold: profile.patches(Action::Hold, &variables)?,

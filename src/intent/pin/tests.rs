@@ -7,7 +7,7 @@ use crate::karmada::{Cluster, ClusterOverridePolicy, ClusterSpec, overrides};
 
 fn pin(writer: Option<&str>) -> Pin {
     Pin {
-        namespace: "shop".into(),
+        namespace: Some("shop".into()),
         name: "zzzz-cutover-orders".into(),
         owner_uid: "uid".into(),
         api_version: "flink.apache.org/v1beta1".into(),

@@ -4,11 +4,13 @@ use serde_json::{Value, json};
 
 use super::{Parts, observe, served};
 use crate::api::{self, INTENT_FINALIZER, INTENT_MANAGER, Migration, SYNC_MANAGER};
-use crate::cluster::{Applied, Exactly, Mode, Writer, Written};
+use crate::cluster::{Applied, Exactly, Mode, Served, Writer, Written};
 use crate::error::{Error, Kind};
 use crate::intent::effect::{self, Effect};
 use crate::karmada::meta;
 use crate::name::Gvk;
+
+const OVERRIDES: &str = "policy.karmada.io/v1alpha1";
 
 /// What became of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,18 +44,18 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
         }
         Effect::DeleteClaim { claim } => send.delete("cutover.dev/v1alpha1", "Claim", claim).await,
         Effect::WritePin(pin) => {
-            let policy = to_value(pin.policy())?;
+            let kind = meta::scoped_kind("OverridePolicy", pin.policy().metadata.namespace.is_none());
+            let mut policy = to_value(pin.policy())?;
+            policy["kind"] = kind.as_str().into();
             if pin.creates() {
-                send.create("policy.karmada.io/v1alpha1", "OverridePolicy", policy)
-                    .await
+                send.create(OVERRIDES, &kind, policy).await
             } else {
-                send.replace("policy.karmada.io/v1alpha1", "OverridePolicy", policy)
-                    .await
+                send.replace(OVERRIDES, &kind, policy).await
             }
         }
         Effect::DeletePin { pin } => {
-            send.delete("policy.karmada.io/v1alpha1", "OverridePolicy", pin)
-                .await
+            let kind = meta::scoped_kind("OverridePolicy", pin.namespace.is_none());
+            send.delete(OVERRIDES, &kind, pin).await
         }
         Effect::PatchBinding {
             binding,
@@ -106,8 +108,7 @@ impl Send<'_> {
         patch: &[Value],
         rehearse: bool,
     ) -> Result<Sent, Error> {
-        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
-        let served = served(&self.parts.cluster, &gvk).await?;
+        let served = self.bindings(binding).await?;
         let object = exactly(binding);
         if rehearse {
             let rehearsed = self.writer.patch(&served, &object, patch, Mode::Rehearse).await?;
@@ -121,13 +122,17 @@ impl Send<'_> {
     }
 
     async fn patch_binding_status(&self, binding: &effect::Exactly, patch: &[Value]) -> Result<Sent, Error> {
-        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
-        let served = served(&self.parts.cluster, &gvk).await?;
+        let served = self.bindings(binding).await?;
         Ok(sent(
             self.writer
                 .patch_status(&served, &exactly(binding), patch)
                 .await?,
         ))
+    }
+
+    async fn bindings(&self, binding: &effect::Exactly) -> Result<Served, Error> {
+        let kind = meta::scoped_kind("ResourceBinding", binding.namespace.is_none());
+        served(&self.parts.cluster, &Gvk::new("work.karmada.io/v1alpha2", &kind)).await
     }
 
     async fn finalizer(&self, intent: &Migration, wanted: bool) -> Result<Sent, Error> {

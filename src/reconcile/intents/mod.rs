@@ -101,10 +101,22 @@ pub fn watched() -> Vec<Watched> {
         kind(api::API_VERSION, "Migration", with_status, Form::Tree),
         kind(api::API_VERSION, "Claim", slim, Form::Tree),
         kind("work.karmada.io/v1alpha2", "ResourceBinding", slim, Form::Version),
+        kind(
+            "work.karmada.io/v1alpha2",
+            "ClusterResourceBinding",
+            slim,
+            Form::Version,
+        ),
         kind("work.karmada.io/v1alpha1", "Work", slim, Form::Version),
         kind(
             "policy.karmada.io/v1alpha1",
             "OverridePolicy",
+            slim,
+            Form::Version,
+        ),
+        kind(
+            "policy.karmada.io/v1alpha1",
+            "ClusterOverridePolicy",
             slim,
             Form::Version,
         ),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
+use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -10,11 +11,11 @@ use super::{Parts, served};
 use crate::api::{
     self, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
 };
-use crate::cluster::{Answer, Applied, Mode, Read, Reader};
+use crate::cluster::{Answer, Applied, Lookup, Mode, Read, Reader};
 use crate::intent::migration::canary_name;
 use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod};
 use crate::intent::{self, Seen, World, pin};
-use crate::karmada::{self, ResourceBinding, Work, meta};
+use crate::karmada::{self, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::profile::{self, Profile};
 
@@ -24,14 +25,21 @@ const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler
 
 /// Reads what the machine may look at in the phase that the status is in.
 pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus) -> World {
+    let spec = intent.spec_in_force();
+    let namespace = intent.metadata.namespace.as_deref();
     if status.phase.is_terminal() {
-        return nothing();
+        return nothing(spec.workload.key(namespace), "the intent has ended");
     }
+    let workload = match is_cluster_scoped(parts, spec, status).await {
+        Ok(cluster_scoped) => spec.workload.key(namespace.filter(|_| !cluster_scoped)),
+        Err(error) => return nothing(spec.workload.key(namespace), &error.to_string()),
+    };
     let look = Look {
         parts,
         intent,
-        spec: intent.spec_in_force(),
+        spec,
         status,
+        workload,
     };
     let mut world = look.control_plane().await;
     let involved = look.involved(&world);
@@ -49,6 +57,21 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     world
 }
 
+/// A kind that isn't served is told by Preflight; one that was served when the attempt began keeps its scope.
+async fn is_cluster_scoped(
+    parts: &Parts,
+    spec: &MigrationSpec,
+    status: &MigrationStatus,
+) -> Result<bool, crate::error::Error> {
+    if let Some(journal) = status.journal_in_force() {
+        return Ok(journal.binding.cluster_scoped);
+    }
+    Ok(match parts.cluster.lookup(&spec.workload.gvk()).await? {
+        Lookup::Served(served) => !served.namespaced,
+        Lookup::NotServed => false,
+    })
+}
+
 /// Returns the binding of the canary that an intent waits for.
 pub(super) fn canary_binding(intent: &Migration) -> Option<ObjectKey> {
     let status = intent.status.as_ref()?;
@@ -62,26 +85,38 @@ pub(super) fn canary_binding(intent: &Migration) -> Option<ObjectKey> {
     })
 }
 
-/// An intent that has ended looks at nothing.
-fn nothing() -> World {
-    fn unread<T>() -> Seen<T> {
-        Seen::unknown("not read: the intent has ended")
+fn nothing(workload: ObjectKey, why: &str) -> World {
+    fn unread<T>(why: &str) -> Seen<T> {
+        Seen::unknown(format!("not read: {why}"))
     }
     World {
-        template: unread(),
-        binding: unread(),
-        works: unread(),
-        claim: unread(),
-        pin: unread(),
-        overrides: unread(),
-        clusters: unread(),
-        canary: unread(),
-        leases: unread(),
-        profiles: unread(),
+        workload,
+        template: unread(why),
+        binding: unread(why),
+        works: unread(why),
+        claim: unread(why),
+        pin: unread(why),
+        overrides: unread(why),
+        clusters: unread(why),
+        canary: unread(why),
+        leases: unread(why),
+        profiles: unread(why),
         members: BTreeMap::new(),
-        desired: unread(),
-        record: unread(),
+        desired: unread(why),
+        record: unread(why),
     }
+}
+
+fn pin_among(all: &Overrides, workload: &ObjectKey) -> Option<OverridePolicy> {
+    let name = pin::name(workload);
+    let is_pin = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(&name);
+    if workload.namespace.is_some() {
+        let mut all = all.namespaced.iter();
+        return all.find(|policy| is_pin(&policy.metadata)).cloned();
+    }
+    let mut all = all.cluster_wide.iter();
+    let policy = all.find(|policy| is_pin(&policy.metadata))?;
+    Some(policy.clone().into())
 }
 
 struct Look<'a> {
@@ -89,58 +124,31 @@ struct Look<'a> {
     intent: &'a Migration,
     spec: &'a MigrationSpec,
     status: &'a MigrationStatus,
+    workload: ObjectKey,
 }
 
 impl Look<'_> {
     async fn control_plane(&self) -> World {
-        let namespace = self.intent.metadata.namespace.as_deref().unwrap_or_default();
-        let workload = self.spec.workload.key(namespace);
+        let workload = &self.workload;
         let gvk = self.spec.workload.gvk();
-        let claim = api::claim_name(&workload);
-        let (binding, works) = self.binding_and_works(namespace, &workload).await;
-        let (template, claim, cluster_wide, namespaced, clusters) = tokio::join!(
-            self.get(gvk.clone(), Some(namespace), &workload.name),
+        let claim = api::claim_name(workload);
+        let (binding, works) = self.binding_and_works().await;
+        let (template, claim, overrides, clusters) = tokio::join!(
+            self.get(gvk.clone(), workload.namespace.as_deref(), &workload.name),
             self.get(Gvk::new(api::API_VERSION, "Claim"), None, &claim),
-            self.list("policy.karmada.io/v1alpha1", "ClusterOverridePolicy", None, None),
-            self.list(
-                "policy.karmada.io/v1alpha1",
-                "OverridePolicy",
-                Some(namespace),
-                None
-            ),
+            self.overrides(),
             self.list::<karmada::Cluster>("cluster.karmada.io/v1alpha1", "Cluster", None, None),
         );
         let (canary, leases, (profiles, desired), record) = tokio::join!(
             self.canary(),
             self.leases(),
-            self.for_preflight(&template, &workload),
+            self.for_preflight(&template),
             self.record()
         );
-        let pin_name = pin::name(&workload);
         World {
-            pin: map(&namespaced, |all: &Vec<karmada::OverridePolicy>| {
-                all.iter()
-                    .find(|policy| policy.metadata.name.as_deref() == Some(&pin_name))
-                    .cloned()
-            }),
-            overrides: match (&cluster_wide, &namespaced) {
-                (
-                    Seen::Known {
-                        value: cluster_wide, ..
-                    },
-                    Seen::Known {
-                        value: namespaced,
-                        read,
-                    },
-                ) => Seen::known(
-                    Overrides {
-                        cluster_wide: cluster_wide.clone(),
-                        namespaced: namespaced.clone(),
-                    },
-                    *read,
-                ),
-                (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::unknown(why.clone()),
-            },
+            workload: workload.clone(),
+            pin: map(&overrides, |all| pin_among(all, workload)),
+            overrides,
             clusters: map(&clusters, |all| {
                 let named = |cluster: &karmada::Cluster| {
                     ClusterName::new(cluster.metadata.name.clone().unwrap_or_default())
@@ -162,22 +170,50 @@ impl Look<'_> {
         }
     }
 
+    /// To a workload of cluster scope Karmada applies no policy of a namespace.
+    async fn overrides(&self) -> Seen<Overrides> {
+        let of = "policy.karmada.io/v1alpha1";
+        let namespace = self.workload.namespace.as_deref();
+        let namespaced = async {
+            match namespace {
+                Some(_) => self.list(of, "OverridePolicy", namespace, None).await,
+                None => Seen::known(Vec::new(), self.instant()),
+            }
+        };
+        let cluster_wide = self.list(of, "ClusterOverridePolicy", None, None);
+        match join(cluster_wide, namespaced).await {
+            (
+                Seen::Known {
+                    value: cluster_wide,
+                    read: first,
+                },
+                Seen::Known {
+                    value: namespaced,
+                    read: second,
+                },
+            ) => Seen::known(
+                Overrides {
+                    cluster_wide,
+                    namespaced,
+                },
+                if namespace.is_some() { second } else { first },
+            ),
+            (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::unknown(why),
+        }
+    }
+
     /// The Works are found by the binding's id, which stays when names are hashed.
-    async fn binding_and_works(
-        &self,
-        namespace: &str,
-        workload: &ObjectKey,
-    ) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
+    async fn binding_and_works(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
         let journaled = self
             .status
             .journal_in_force()
             .map(|journal| journal.binding.clone());
         let name = journaled.as_ref().map_or_else(
-            || meta::binding_name(&workload.name, &workload.kind),
+            || meta::binding_name(&self.workload.name, &self.workload.kind),
             |binding| binding.name.clone(),
         );
-        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
-        let binding: Seen<Option<ResourceBinding>> = self.get(gvk, Some(namespace), &name).await;
+        let binding = self.binding(&name).await;
+        let label = meta::binding_id_label(self.workload.namespace.is_none());
         let id = match (&journaled, &binding) {
             (Some(journaled), _) => Some(journaled.id.clone()),
             (
@@ -189,13 +225,13 @@ impl Look<'_> {
                 .metadata
                 .labels
                 .as_ref()
-                .and_then(|labels| labels.get(meta::BINDING_ID))
+                .and_then(|labels| labels.get(label))
                 .cloned(),
             _ => None,
         };
         let works = match id {
             Some(id) => {
-                let selector = format!("{}={id}", meta::BINDING_ID);
+                let selector = format!("{label}={id}");
                 let works: Seen<Vec<Work>> = self
                     .list("work.karmada.io/v1alpha1", "Work", None, Some(&selector))
                     .await;
@@ -210,6 +246,21 @@ impl Look<'_> {
             None => Seen::unknown("the binding's id is not known"),
         };
         (binding, works)
+    }
+
+    async fn binding(&self, name: &str) -> Seen<Option<ResourceBinding>> {
+        let of = "work.karmada.io/v1alpha2";
+        match self.workload.namespace.as_deref() {
+            Some(namespace) => {
+                self.get(Gvk::new(of, "ResourceBinding"), Some(namespace), name)
+                    .await
+            }
+            None => {
+                let kind = Gvk::new(of, "ClusterResourceBinding");
+                let binding = self.get::<ClusterResourceBinding>(kind, None, name).await;
+                map(&binding, |binding| binding.clone().map(ResourceBinding::from))
+            }
+        }
     }
 
     fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
@@ -259,11 +310,11 @@ impl Look<'_> {
         profile: Option<&Profile>,
         template: Option<&Value>,
     ) -> Member {
-        let namespace = self.intent.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = self.workload.namespace.as_deref();
         let workload = &self.spec.workload;
         let reader = self.parts.cluster.member(cluster);
         let object = match served(&self.parts.cluster, &workload.gvk()).await {
-            Ok(served) => optional(reader.get(&served, Some(namespace), &workload.name).await),
+            Ok(served) => optional(reader.get(&served, namespace, &workload.name).await),
             Err(error) => Seen::unknown(error.to_string()),
         };
         let journaled = self
@@ -350,7 +401,6 @@ impl Look<'_> {
     async fn for_preflight(
         &self,
         template: &Seen<Option<Value>>,
-        workload: &ObjectKey,
     ) -> (Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
         if self.status.phase != Phase::Preflight {
             return (
@@ -360,17 +410,17 @@ impl Look<'_> {
         }
         join(
             self.list(api::API_VERSION, "WorkloadProfile", None, None),
-            self.desired(template, workload),
+            self.desired(template),
         )
         .await
     }
 
     /// What the live template would become if sync applied what Git wants.
-    async fn desired(&self, template: &Seen<Option<Value>>, workload: &ObjectKey) -> Seen<Desired> {
+    async fn desired(&self, template: &Seen<Option<Value>>) -> Seen<Desired> {
         let Ok(Some(live)) = template.get() else {
             return Seen::unknown("the template was not read");
         };
-        let wanted = match self.parts.templates.template(workload) {
+        let wanted = match self.parts.templates.template(&self.workload) {
             Ok(Some(wanted)) => wanted,
             Ok(None) => return Seen::known(Desired::default(), self.instant()),
             Err(error) => return Seen::unknown(error.to_string()),

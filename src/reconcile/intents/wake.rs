@@ -8,6 +8,7 @@ use tokio::sync::futures::Notified;
 
 use crate::api::{Migration, claim_name};
 use crate::intent::{World, pin};
+use crate::karmada::meta;
 use crate::name::ObjectKey;
 
 /// The workers that run. Finding whom a change concerns is O(workers), each a look-up.
@@ -67,29 +68,35 @@ impl Interest {
             .as_ref()
             .is_some_and(|status| status.phase.is_terminal());
         if !ended {
-            let namespace = own.namespace.clone().unwrap_or_default();
-            let workload = intent.spec_in_force().workload.key(&namespace);
+            let workload = &world.workload;
+            let namespace = &workload.namespace;
+            let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
             let of = |group: &str, kind: &str, namespace: Option<String>, name: String| ObjectKey {
                 group: group.to_owned(),
                 kind: kind.to_owned(),
                 namespace,
                 name,
             };
-            keys.insert(of("cutover.dev", "Claim", None, claim_name(&workload)));
+            keys.insert(of("cutover.dev", "Claim", None, claim_name(workload)));
             keys.insert(of(
                 "policy.karmada.io",
-                "OverridePolicy",
-                Some(namespace.clone()),
-                pin::name(&workload),
+                &scoped("OverridePolicy"),
+                namespace.clone(),
+                pin::name(workload),
             ));
-            let binding = crate::karmada::meta::binding_name(&workload.name, &workload.kind);
-            keys.insert(of("work.karmada.io", "ResourceBinding", Some(namespace), binding));
+            let binding = meta::binding_name(&workload.name, &workload.kind);
+            keys.insert(of(
+                "work.karmada.io",
+                &scoped("ResourceBinding"),
+                namespace.clone(),
+                binding,
+            ));
             for work in world.works.get().into_iter().flat_map(BTreeMap::values) {
                 let meta = &work.metadata;
                 let name = meta.name.clone().unwrap_or_default();
                 keys.insert(of("work.karmada.io", "Work", meta.namespace.clone(), name));
             }
-            keys.insert(workload);
+            keys.insert(workload.clone());
             if let Some(canary) = super::observe::canary_binding(intent) {
                 keys.insert(canary);
             }

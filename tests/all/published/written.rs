@@ -59,7 +59,7 @@ prop_compose! {
         marker in "[a-z0-9.]{1,20}",
     ) -> Pin {
         Pin {
-            namespace: "shop".into(), name: "zzzz-cutover-orders".into(), owner_uid: "uid".into(),
+            namespace: Some("shop".into()), name: "zzzz-cutover-orders".into(), owner_uid: "uid".into(),
             api_version: "flink.apache.org/v1beta1".into(), kind: "FlinkDeployment".into(),
             workload: "orders".into(), marker, tenure, hold, suspended, suspend, carry,
         }

@@ -254,10 +254,11 @@ impl Fleet {
             force: true,
             ..WriteOptions::manager("cutover")
         };
+        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
         let patch = Patch::Apply(object);
         self.world
             .control_plane()
-            .patch(resource, Some("shop"), &name, None, &patch, &writer)
+            .patch(resource, namespace.as_deref(), &name, None, &patch, &writer)
             .unwrap();
     }
 

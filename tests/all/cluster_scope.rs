@@ -1,0 +1,260 @@
+//! A workload of cluster scope: its binding is a `ClusterResourceBinding`, its pin a `ClusterOverridePolicy`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::Nobody;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{ApiServer, ListOptions, Resource, Subresource, WriteOptions};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::support::fleet::{CLAIMS, Controller, Fleet};
+
+const STREAMS: Resource = Resource::new("example.org", "streams");
+const POLICIES: Resource = Resource::new("policy.karmada.io", "clusterpropagationpolicies");
+const PINS: Resource = Resource::new("policy.karmada.io", "clusteroverridepolicies");
+const BINDINGS: Resource = Resource::new("work.karmada.io", "clusterresourcebindings");
+const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
+const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
+const MEMBERS: [&str; 3] = ["east", "west", "north"];
+
+/// A fleet in which the stream `clicks` runs in `east`.
+struct Stage {
+    fleet: Fleet,
+    _operators: JoinSet<()>,
+    _controller: Controller,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let fleet = Fleet::start(WorldOptions::default()).await;
+        fleet.world.control_plane().install(&crd()).unwrap();
+        let mut operators = JoinSet::new();
+        for name in MEMBERS {
+            let api = fleet.world.member(name).api.clone();
+            api.install(&crd()).unwrap();
+            operators.spawn(operator(api));
+        }
+        // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
+        fleet.until("the members' kinds are known", serve_streams).await;
+        fleet.create(&PROFILES, None, profile());
+        fleet.create(&POLICIES, None, policy());
+        fleet.apply(&STREAMS, stream());
+        let stage = Self {
+            _controller: fleet.controller(Arc::new(Nobody)),
+            _operators: operators,
+            fleet,
+        };
+        stage
+            .until("it runs in east", |stage| stage.runs_in("east"))
+            .await;
+        stage
+    }
+
+    fn copy(&self, cluster: &str) -> Value {
+        let member = self.fleet.world.member(cluster);
+        let copy = member.api.get(&STREAMS, None, "clicks");
+        copy.map(|copy| (*copy).clone()).unwrap_or_default()
+    }
+
+    fn runs_in(&self, cluster: &str) -> bool {
+        self.copy(cluster)["status"]["phase"] == "Running"
+    }
+
+    /// Waits, and looks all the time whether it runs in two clusters.
+    async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let looks = |_: &Fleet| {
+            let running: Vec<_> = MEMBERS.into_iter().filter(|name| self.runs_in(name)).collect();
+            assert!(running.len() <= 1, "it runs in {running:?}");
+            holds(self)
+        };
+        self.fleet.until(what, looks).await;
+    }
+
+    async fn migrate(&self, more: Value) -> Phase {
+        let mut spec = json!({
+            "workload": {"apiVersion": "example.org/v1", "kind": "Stream", "name": "clicks"},
+            "to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"},
+        });
+        let more = more.as_object().unwrap().clone();
+        spec.as_object_mut().unwrap().extend(more);
+        self.fleet.migrate_with("clicks-to-west", spec);
+        let phase = |stage: &Self| -> Option<Phase> {
+            let phase = stage.fleet.status("clicks-to-west")["phase"].clone();
+            serde_json::from_value(phase)
+                .ok()
+                .filter(|phase: &Phase| phase.is_terminal())
+        };
+        self.until("it ends", |stage| phase(stage).is_some()).await;
+        phase(self).unwrap()
+    }
+
+    fn binding(&self) -> Value {
+        let server = self.fleet.world.control_plane();
+        (*server.get(&BINDINGS, None, "clicks-stream").unwrap()).clone()
+    }
+
+    fn assert_only_in(&self, cluster: &str) {
+        assert!(self.runs_in(cluster));
+        for other in MEMBERS {
+            assert!(other == cluster || self.copy(other).is_null(), "{other}");
+        }
+        let binding = self.binding();
+        assert_eq!(binding["spec"]["clusters"], json!([{"name": cluster}]));
+        assert!(
+            binding["spec"]["suspension"]["scheduling"].is_null(),
+            "{binding:#}"
+        );
+        assert_eq!(self.fleet.count(&PINS) + self.fleet.count(&CLAIMS), 0);
+    }
+}
+
+fn serve_streams(fleet: &Fleet) -> bool {
+    let server = fleet.world.control_plane();
+    let clusters = server
+        .list(&CLUSTERS, None, &ListOptions::default())
+        .unwrap()
+        .items;
+    clusters.iter().all(|cluster| {
+        let groups = cluster["status"]["apiEnablements"].as_array();
+        groups
+            .into_iter()
+            .flatten()
+            .any(|group| group["groupVersion"] == "example.org/v1")
+    })
+}
+
+/// Runs a stream from the position that it is given, and says where it stopped.
+async fn operator(api: ApiServer) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let Ok(object) = api.get(&STREAMS, None, "clicks") else {
+            continue;
+        };
+        if object["metadata"]["deletionTimestamp"].is_string() {
+            continue;
+        }
+        let mut object = (*object).clone();
+        let from: Option<u64> = object["spec"]["from"].as_str().and_then(|from| from.parse().ok());
+        let was = object["status"]["position"].as_u64();
+        let ran = object["status"]["phase"] == "Running";
+        let (phase, position) = if object["spec"]["paused"] == true {
+            ("Stopped", was.map(|position| position + u64::from(ran)))
+        } else if object["spec"]["image"] == "broken" {
+            ("Failed", was)
+        } else {
+            ("Running", was.or(from).map(|position| position + u64::from(!ran)))
+        };
+        let generation = object["metadata"]["generation"].clone();
+        let status = json!({"phase": phase, "position": position, "observedGeneration": generation});
+        if object["status"]["phase"] == status["phase"]
+            && object["status"]["observedGeneration"] == status["observedGeneration"]
+        {
+            continue;
+        }
+        object["status"] = status;
+        // Somebody was faster: looked at again in a moment.
+        let options = WriteOptions::manager("operator");
+        let _ = api.update(
+            &STREAMS,
+            None,
+            "clicks",
+            Some(Subresource::Status),
+            object,
+            &options,
+        );
+    }
+}
+
+fn crd() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "streams.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Cluster",
+            "names": {"kind": "Stream", "plural": "streams", "singular": "stream", "listKind": "StreamList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                    "spec": {"type": "object", "properties": {
+                        "image": {"type": "string"}, "paused": {"type": "boolean"}, "from": {"type": "string"},
+                    }},
+                    "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                }}},
+            }],
+        },
+    })
+}
+
+fn profile() -> Value {
+    let seen = "has(object.status) && has(object.status.observedGeneration) && \
+                object.status.observedGeneration == object.metadata.generation";
+    json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "WorkloadProfile", "metadata": {"name": "stream"},
+        "spec": {
+            "appliesTo": {"group": "example.org", "kinds": ["Stream"]},
+            "stateful": true, "bornHeld": true,
+            "suspend": [{"op": "add", "path": "/spec/paused", "value": true}],
+            "hold": [{"op": "add", "path": "/spec/paused", "value": true}],
+            "start": [
+                {"op": "add", "path": "/spec/paused", "value": false},
+                {"op": "add", "path": "/spec/from", "value": "${captured.position}"},
+            ],
+            "restart": [{"op": "add", "path": "/spec/paused", "value": false}],
+            "ignoredOnRemoval": ["/spec/from", "/spec/paused"],
+            "observedWhen": seen,
+            "suspendedWhen": "has(object.status) && object.status.phase == 'Stopped'",
+            "healthyWhen": "has(object.status) && object.status.phase == 'Running'",
+            "failedWhen": "has(object.status) && object.status.phase == 'Failed'",
+            "ranWhen": "has(object.status) && has(object.status.position) && object.status.position != null",
+            "capture": [{"name": "position", "jsonPath": "$.status.position", "required": true}],
+        },
+    })
+}
+
+fn policy() -> Value {
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "streams"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "example.org/v1", "kind": "Stream", "name": "clicks"}],
+            "placement": {
+                "clusterAffinity": {"clusterNames": MEMBERS},
+                "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+            },
+        },
+    })
+}
+
+fn stream() -> Value {
+    json!({
+        "apiVersion": "example.org/v1", "kind": "Stream", "metadata": {"name": "clicks"},
+        "spec": {"image": "clicks:1", "from": "100"},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_moves_with_its_state() {
+    let stage = Stage::start().await;
+    let phase = stage.migrate(json!({})).await;
+    assert_eq!(
+        phase,
+        Phase::Completed,
+        "{:#}",
+        stage.fleet.status("clicks-to-west")
+    );
+    stage.assert_only_in("west");
+    // One in east, one when it stopped there, one in west: from 100 on.
+    assert_eq!(stage.copy("west")["status"]["position"], 103);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_comes_back_when_it_fails_there() {
+    let stage = Stage::start().await;
+    let broken = json!([{"op": "add", "path": "/spec/image", "value": "broken"}]);
+    let phase = stage.migrate(json!({"changes": {"patches": broken}})).await;
+    assert_eq!(phase, Phase::RolledBack);
+    stage.assert_only_in("east");
+}
