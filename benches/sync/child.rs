@@ -130,6 +130,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         observer: observer.clone(),
         records: Arc::new(GitRecords::new(repo.clone())),
         templates: Arc::new(sync.desired()),
+        metrics: Arc::new(intents::NoMetrics),
         clock: Arc::new(jiff::Timestamp::now),
         witness: Arc::new(Nobody),
     };

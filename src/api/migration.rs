@@ -128,11 +128,15 @@ pub struct Verify {
     pub checks: Vec<Check>,
 }
 
-/// Something that must be true of the target's copy.
+/// Something that must be true while the target soaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// CEL over `object`, the copy in the target as its API server has it.
+    /// CEL over `object`, the copy in the target as its API server has it; with `prometheus`, over the number `value`.
     pub cel: String,
+    /// An instant query of the Prometheus server that the reconciler is started with. `cel` must be true of every sample of
+    /// the answer, and there must be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<String>,
 }
 
 impl Default for Verify {

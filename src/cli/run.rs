@@ -1,6 +1,8 @@
 //! `cutover run`: the reconciler.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,9 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{ClusterArgs, GitArgs};
 use super::plan::fresh_mask;
 use super::{output, signal};
+use crate::cluster::{Prometheus, PrometheusOptions};
 use crate::error::{Error, Kind, Result};
 use crate::name::Revision;
 use crate::plan::{Expected, Palette, TextOptions};
+use crate::reconcile::intents::{Metrics, NoMetrics};
 use crate::reconcile::lease::{LeaseOptions, Terms};
 use crate::reconcile::{self, Options, Summary, Target};
 use crate::repo::{Polling, RemoteUrl};
@@ -40,9 +44,48 @@ pub struct Run {
     #[command(flatten)]
     lease: LeaseArgs,
     #[command(flatten)]
+    metrics: MetricsArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     git: GitArgs,
+}
+
+/// Who answers the queries of `spec.verify.checks`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Prometheus options")]
+struct MetricsArgs {
+    /// A server with the HTTP API of Prometheus, for checks that name a query
+    #[arg(
+        id = "prometheus_url",
+        long = "prometheus-url",
+        value_name = "URL",
+        env = "CUTOVER_PROMETHEUS_URL"
+    )]
+    url: Option<http::Uri>,
+    /// Its content is sent as a bearer token
+    #[arg(
+        long = "prometheus-token-file",
+        value_name = "FILE",
+        requires = "prometheus_url"
+    )]
+    token_file: Option<PathBuf>,
+    /// Certificates (PEM) that its own must be signed by, instead of the system's
+    #[arg(long = "prometheus-ca-file", value_name = "FILE", requires = "prometheus_url")]
+    ca_file: Option<PathBuf>,
+}
+
+impl MetricsArgs {
+    fn metrics(&self) -> Result<Arc<dyn Metrics>> {
+        let Some(url) = &self.url else {
+            return Ok(Arc::new(NoMetrics));
+        };
+        Ok(Arc::new(Prometheus::new(&PrometheusOptions {
+            url: url.clone(),
+            token_file: self.token_file.clone(),
+            ca_file: self.ca_file.clone(),
+        })?))
+    }
 }
 
 /// Who works on the control plane when several could.
@@ -137,6 +180,7 @@ impl Run {
         let mut options = Options {
             polling: self.interval.map(polling),
             lease,
+            metrics: self.metrics.metrics()?,
             patience: positive(self.lease.lease_wait),
             grace: positive(self.grace_period),
             ..Options::new(repo, cluster)

@@ -33,6 +33,9 @@ pub enum Error {
     NotSent { call: String, why: Refused },
     #[error("not a name that an API server takes: {0:?}")]
     BadName(String),
+    /// What was said of the Prometheus server can't be used.
+    #[error("cannot ask Prometheus: {why}")]
+    Metrics { why: String },
     #[error("{0} does not serve Karmada's API: it looks like an ordinary cluster")]
     NotKarmada(String),
 }
@@ -58,9 +61,11 @@ impl Error {
 
     pub fn kind(&self) -> Kind {
         match self {
-            Self::NotConfigured | Self::Kubeconfig { .. } | Self::BadName(_) | Self::NotKarmada(_) => {
-                Kind::User
-            }
+            Self::NotConfigured
+            | Self::Kubeconfig { .. }
+            | Self::BadName(_)
+            | Self::NotKarmada(_)
+            | Self::Metrics { .. } => Kind::User,
             Self::Credentials { .. } => Kind::Auth,
             Self::TimedOut { .. } | Self::Unreachable { .. } => Kind::Unreachable,
             Self::Malformed { .. } => Kind::Internal,
@@ -89,6 +94,7 @@ impl Error {
             Self::NotKarmada(_) => {
                 "point --kubeconfig and --context at the Karmada API server, not at the cluster that hosts it"
             }
+            Self::Metrics { .. } => "see --prometheus-url, --prometheus-token-file and --prometheus-ca-file",
             Self::Malformed { .. } | Self::BadName(_) | Self::NotSent { .. } => return None,
             Self::Refused { status, .. } => return hint_of(status),
         })

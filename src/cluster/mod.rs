@@ -15,6 +15,7 @@ mod install;
 mod limits;
 mod object;
 mod observe;
+mod prometheus;
 mod read;
 mod write;
 
@@ -27,6 +28,7 @@ pub use error::Error;
 pub use install::install_crds;
 pub use limits::{Limits, USER_AGENT};
 pub use observe::{Change, Form, Keep, KeepManagedFields, KindState, Observer, Watched};
+pub use prometheus::{Prometheus, PrometheusOptions, Queried};
 pub use read::{Answer, Read, Reader};
 pub use write::{Applied, Exactly, FieldConflict, Mode, Writer, Written};
 

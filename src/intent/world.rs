@@ -30,6 +30,8 @@ pub struct World {
     /// By name of the controller.
     pub leases: Seen<BTreeMap<String, LeaseSeen>>,
     pub profiles: Seen<Vec<WorkloadProfile>>,
+    /// What Prometheus says, by query; read only where checks are due.
+    pub metrics: BTreeMap<String, Seen<Sampled>>,
     /// Source, target, and every cluster that has a Work of the binding.
     pub members: BTreeMap<ClusterName, Member>,
     /// The template as Git wants it.
@@ -37,6 +39,9 @@ pub struct World {
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
 }
+
+/// The value of every sample of a query's answer, or why there can't be an answer, however often it is asked.
+pub type Sampled = Result<Vec<f64>, String>;
 
 /// Every override policy that may apply to the workload, the pin included.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! CEL over one variable `object`, with `json(text)` for statuses that carry JSON as text.
+//! CEL over one variable, mostly `object`, with `json(text)` for statuses that carry JSON as text.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -12,26 +12,38 @@ use super::Error;
 #[derive(Debug)]
 pub(super) struct Expression {
     field: &'static str,
+    variable: &'static str,
     program: Arc<Program>,
 }
 
 impl Expression {
+    /// Compiles an expression over `object`.
     pub(super) fn compile(field: &'static str, source: &str) -> Result<Self, String> {
+        Self::over("object", field, source)
+    }
+
+    pub(super) fn over(variable: &'static str, field: &'static str, source: &str) -> Result<Self, String> {
         Ok(Self {
             field,
-            program: compiled(source)?,
+            variable,
+            program: compiled(variable, source)?,
         })
     }
 
     /// Returns whether the expression holds; an error where it has no boolean value on this object.
     pub(super) fn holds(&self, object: &Value) -> Result<bool, Error> {
+        self.holds_of(object.clone())
+    }
+
+    /// The same of a number, which JSON couldn't say when it is not finite.
+    pub(super) fn holds_of(&self, value: impl serde::Serialize) -> Result<bool, Error> {
         let fail = |message: String| Error::Evaluation {
             field: self.field,
             message,
         };
         let mut context = Context::default();
         context
-            .add_variable("object", object.clone())
+            .add_variable(self.variable, value)
             .map_err(|error| fail(error.to_string()))?;
         context
             .add_function("json", parse_json)
@@ -48,22 +60,26 @@ impl Expression {
 const KEPT: usize = 512;
 
 /// Every pass of every intent needs the same few programs.
-static COMPILED: LazyLock<Mutex<BTreeMap<String, Arc<Program>>>> = LazyLock::new(Mutex::default);
+static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 
-fn compiled(source: &str) -> Result<Arc<Program>, String> {
+/// By variable and source.
+type Compiled = BTreeMap<(&'static str, String), Arc<Program>>;
+
+fn compiled(variable: &'static str, source: &str) -> Result<Arc<Program>, String> {
     let mut kept = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(program) = kept.get(source) {
+    let name = (variable, source.to_owned());
+    if let Some(program) = kept.get(&name) {
         return Ok(Arc::clone(program));
     }
     let program = Program::compile(source).map_err(|error| error.to_string())?;
-    if let Some(unknown) = unknown_variable(program.expression(), &mut vec!["object"]) {
-        return Err(format!("unknown variable {unknown}: only object is known"));
+    if let Some(unknown) = unknown_variable(program.expression(), &mut vec![variable]) {
+        return Err(format!("unknown variable {unknown}: only {variable} is known"));
     }
     if kept.len() >= KEPT {
         kept.clear();
     }
     let program = Arc::new(program);
-    kept.insert(source.to_owned(), Arc::clone(&program));
+    kept.insert(name, Arc::clone(&program));
     Ok(program)
 }
 

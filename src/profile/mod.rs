@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use jsonpath_rust::JsonPath;
 use serde_json::Value;
 
-use crate::api::{PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
 use crate::karmada::LabelSelector;
 use crate::name::Gvk;
 use expression::Expression;
@@ -272,19 +272,29 @@ fn text_at(object: &Value, path: &str) -> Result<Option<String>, Error> {
     }))
 }
 
-/// Returns whether a copy is as somebody asks, in CEL over `object`.
-pub fn check(source: &str, object: &Value) -> Result<bool, Error> {
-    compile_check(source)?.holds(object)
+/// Returns whether a copy is as a check asks, in CEL over `object`.
+pub fn check(check: &Check, object: &Value) -> Result<bool, Error> {
+    compile_check(check)?.holds(object)
 }
 
-/// Returns why a check can't be evaluated on any object, if so.
-pub fn valid_check(source: &str) -> Result<(), Error> {
-    compile_check(source).map(drop)
+/// Returns whether a sample is as a check of Prometheus asks, in CEL over `value`.
+pub fn check_sample(check: &Check, value: f64) -> Result<bool, Error> {
+    compile_check(check)?.holds_of(value)
 }
 
-fn compile_check(source: &str) -> Result<Expression, Error> {
+/// Returns why a check can't be evaluated on anything, if so.
+pub fn valid_check(check: &Check) -> Result<(), Error> {
+    compile_check(check).map(drop)
+}
+
+fn compile_check(check: &Check) -> Result<Expression, Error> {
     let field = "verify.checks.cel";
-    Expression::compile(field, source).map_err(|message| Error::Evaluation { field, message })
+    let variable = if check.prometheus.is_some() {
+        "value"
+    } else {
+        "object"
+    };
+    Expression::over(variable, field, &check.cel).map_err(|message| Error::Evaluation { field, message })
 }
 
 const BUILT_IN: &[&str] = &[

@@ -98,7 +98,13 @@ fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
 
 #[test]
 fn a_variable_of_a_macro_is_known_within_it_and_nowhere_else() {
-    let valid = |source: &str| valid_check(source).is_ok();
+    let valid = |source: &str| {
+        let check = Check {
+            cel: source.to_owned(),
+            prometheus: None,
+        };
+        valid_check(&check).is_ok()
+    };
     assert!(valid(
         "object.items.exists(item, item.ready && object.name == item.name)"
     ));

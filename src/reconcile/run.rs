@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::intents::{self, Nobody, Parts, Witness};
+use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Witness};
 use super::lease::{self, LeaseOptions};
 use super::publish::{Publisher, Reports};
 use super::running::{Running, Stop};
@@ -34,6 +34,8 @@ pub struct Options {
     pub polling: Option<Polling>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + std::marker::Sync>,
     pub witness: Arc<dyn Witness>,
+    /// What checks with queries ask.
+    pub metrics: Arc<dyn Metrics>,
     /// What decides who works on a control plane; `None`: nobody else ever does.
     pub lease: Option<LeaseOptions>,
     /// How long [`once`] waits for the lease.
@@ -52,6 +54,7 @@ impl Options {
             polling: None,
             clock: Arc::new(Timestamp::now),
             witness: Arc::new(Nobody),
+            metrics: Arc::new(NoMetrics),
             lease: None,
             patience: Duration::from_secs(30),
             grace: Duration::from_secs(20),
@@ -292,6 +295,7 @@ impl Layout {
             )),
             clock: Arc::clone(&options.clock),
             witness: Arc::clone(&options.witness),
+            metrics: Arc::clone(&options.metrics),
         }
     }
 

@@ -20,6 +20,7 @@ mod kinds;
 mod kubectl;
 mod lease;
 mod member;
+mod metrics;
 mod migration;
 mod mishaps;
 mod network;

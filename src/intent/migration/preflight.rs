@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use findings::{
-    asked_findings, binding_findings, patch_findings, requirement_findings, target_findings,
+    asked_findings, binding_findings, patch_findings, query_findings, requirement_findings, target_findings,
     template_findings,
 };
 pub(super) use placement::keeps_target;
@@ -120,6 +120,7 @@ impl Machine<'_> {
         findings.extend(template_findings(template));
         findings.extend(patch_findings(template, spec, &profile.spec));
         findings.extend(asked_findings(template, spec, &profile.spec));
+        findings.extend(query_findings(spec, &world.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));

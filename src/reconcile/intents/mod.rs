@@ -3,10 +3,12 @@
 
 mod events;
 mod execute;
+mod metrics;
 mod observe;
 mod wake;
 mod witness;
 
+pub use metrics::{Metrics, NoMetrics};
 pub use witness::{Nobody, Point, Side, Witness};
 
 use std::sync::Arc;
@@ -71,6 +73,7 @@ pub struct Parts {
     pub observer: Observer,
     pub records: Arc<dyn Records>,
     pub templates: Arc<dyn Templates>,
+    pub metrics: Arc<dyn Metrics>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub witness: Arc<dyn Witness>,
 }

@@ -7,13 +7,13 @@ use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Parts, served};
+use super::{Parts, metrics, served};
 use crate::api::{
     self, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
 };
 use crate::cluster::{Answer, Applied, Lookup, Mode, Read, Reader};
 use crate::intent::migration::canary_name;
-use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod};
+use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod, Sampled};
 use crate::intent::{self, Seen, World, pin};
 use crate::karmada::{self, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
@@ -104,6 +104,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         members: BTreeMap::new(),
         desired: unread(why),
         record: unread(why),
+        metrics: BTreeMap::new(),
     }
 }
 
@@ -139,11 +140,12 @@ impl Look<'_> {
             self.overrides(),
             self.list::<karmada::Cluster>("cluster.karmada.io/v1alpha1", "Cluster", None, None),
         );
-        let (canary, leases, (profiles, desired), record) = tokio::join!(
+        let (canary, leases, (profiles, desired), record, metrics) = tokio::join!(
             self.canary(),
             self.leases(),
             self.for_preflight(&template),
-            self.record()
+            self.record(),
+            self.metrics()
         );
         World {
             workload: workload.clone(),
@@ -166,6 +168,7 @@ impl Look<'_> {
             profiles,
             desired,
             record,
+            metrics,
             members: BTreeMap::new(),
         }
     }
@@ -450,6 +453,16 @@ impl Look<'_> {
                 reason(&refused)
             )),
             Err(error) => Seen::unknown(format!("the template in Git cannot be applied: {error}")),
+        }
+    }
+
+    /// Before anything is begun, to know that they can be answered; and while the target soaks.
+    async fn metrics(&self) -> BTreeMap<String, Seen<Sampled>> {
+        match self.status.phase {
+            Phase::Preflight | Phase::Verify => {
+                metrics::ask(&*self.parts.metrics, self.spec, || self.instant()).await
+            }
+            _ => BTreeMap::new(),
         }
     }
 

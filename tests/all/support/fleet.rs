@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cutover::api::{self, Migration, Phase};
-use cutover::cluster::{Cluster, Limits, Observer};
+use cutover::cluster::{Cluster, Limits, Observer, Queried};
 use cutover::error::Error;
 use cutover::intent::record::{Record, digest};
 use cutover::name::ObjectKey;
-use cutover::reconcile::intents::{self, Parts, Records, Templates, Wanted, Witness};
+use cutover::reconcile::intents::{self, Metrics, NoMetrics, Parts, Records, Templates, Wanted, Witness};
 use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::{World, WorldOptions};
 use futures::future::BoxFuture;
@@ -32,6 +32,7 @@ pub struct Fleet {
     pub world: World,
     records: Arc<MemoryRecords>,
     templates: Arc<GivenTemplates>,
+    numbers: Arc<GivenNumbers>,
 }
 
 impl Fleet {
@@ -47,6 +48,7 @@ impl Fleet {
             world,
             records: Arc::default(),
             templates: Arc::default(),
+            numbers: Arc::default(),
         };
         fleet.create(
             &Resource::new("", "namespaces"),
@@ -66,6 +68,11 @@ impl Fleet {
     /// What Git wants of the template, and sync holds back.
     pub fn want(&self, template: Value) {
         *self.templates.0.lock().unwrap() = Some(template);
+    }
+
+    /// What Prometheus answers from now on, to any query; at first, nothing is configured.
+    pub fn measure(&self, answer: Queried) {
+        *self.numbers.0.lock().unwrap() = Some(answer);
     }
 
     pub fn migrate(&self, name: &str, to: &str) {
@@ -100,6 +107,7 @@ impl Fleet {
             cluster,
             records: Arc::clone(&self.records) as Arc<dyn Records>,
             templates: Arc::clone(&self.templates) as Arc<dyn Templates>,
+            metrics: Arc::clone(&self.numbers) as Arc<dyn Metrics>,
             clock: Arc::new(move || clock.now()),
             witness,
         };
@@ -319,6 +327,19 @@ pub fn job(image: &str) -> Value {
             "job": {"jarURI": "local:///opt/orders.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running"},
         },
     })
+}
+
+#[derive(Default)]
+struct GivenNumbers(Mutex<Option<Queried>>);
+
+impl Metrics for GivenNumbers {
+    fn query<'a>(&'a self, query: &'a str) -> BoxFuture<'a, Queried> {
+        let given = self.0.lock().unwrap().clone();
+        given.map_or_else(
+            || NoMetrics.query(query),
+            |given| Box::pin(std::future::ready(given)),
+        )
+    }
 }
 
 /// The status branch of tests that are not about Git.

@@ -1,10 +1,12 @@
 //! Why a migration could fail, seen before anything is touched: each reason with a code and a hint.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
+use crate::intent::seen::{NotKnown, Seen};
+use crate::intent::world::Sampled;
 use crate::karmada::{Cluster, ResourceBindingSpec, meta};
 use crate::profile::{self, Profile};
 
@@ -93,7 +95,7 @@ pub(super) fn asked_findings(
         ));
     }
     for check in &spec.verify.checks {
-        if let Err(error) = profile::valid_check(&check.cel) {
+        if let Err(error) = profile::valid_check(check) {
             findings.push(Finding::new(
                 "BadCheck",
                 error.to_string(),
@@ -127,6 +129,31 @@ pub(super) fn asked_findings(
         ));
     }
     findings
+}
+
+/// A query that is refused would never be answered. One that isn't answered now is asked again.
+pub(super) fn query_findings(
+    spec: &MigrationSpec,
+    metrics: &BTreeMap<String, Seen<Sampled>>,
+) -> Result<Vec<Finding>, NotKnown> {
+    let mut findings = Vec::new();
+    for query in spec
+        .verify
+        .checks
+        .iter()
+        .filter_map(|check| check.prometheus.as_ref())
+    {
+        let answer = metrics.get(query);
+        let answer = answer.ok_or_else(|| NotKnown(format!("{query} was not asked")))?;
+        if let Err(why) = answer.get()? {
+            findings.push(Finding::new(
+                "BadQuery",
+                format!("spec.verify.checks: {query}: {why}"),
+                "try the expression in Prometheus itself",
+            ));
+        }
+    }
+    Ok(findings)
 }
 
 /// An `add` into a list isn't the same when it is done twice; what a pin carries is done again on the changed template.
