@@ -1,15 +1,17 @@
 //! `cutover migrate`: writes and commits the file that asks for a migration.
 
+mod asked;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use asked::Asked;
+use clap::Args;
+use serde_json::{Value, json};
 
-use super::control::{Known, LookArgs, phase_parser};
+use super::control::{Known, LookArgs};
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use crate::api::{self, MigrationSpec, OnFailure, Phase, WorkloadRef};
+use crate::api::{self, MigrationSpec, Phase, WorkloadRef};
 use crate::error::{Error, Result};
 use crate::intent::record;
 use crate::manifest::Manifest;
@@ -21,12 +23,6 @@ pub struct Migrate {
     /// The workload: NAME or KIND/NAME of a template in the repository
     #[arg(value_name = "WORKLOAD")]
     workload: String,
-    /// The cluster that it goes to
-    #[arg(long, value_name = "CLUSTER")]
-    to: String,
-    /// The cluster that it must be in now; none: wherever it is
-    #[arg(long, value_name = "CLUSTER")]
-    from: Option<String>,
     /// The namespace of the workload [default: that of its template in the repository]
     #[arg(short, long)]
     namespace: Option<String>,
@@ -39,54 +35,22 @@ pub struct Migrate {
     /// The file to write [default: NAME.yaml beside other Migrations, else in intents/]
     #[arg(long, value_name = "PATH")]
     file: Option<String>,
-    /// Phases that wait for `cutover approve` before they begin
-    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = phase_parser(), ignore_case = true)]
-    require_approval: Vec<Phase>,
-    /// How long the target must be healthy without a break before the source is removed [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    healthy_for: Option<String>,
-    /// How long the target may take to become healthy [default: 10m]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    timeout: Option<String>,
-    /// What happens when it doesn't [default: roll-back]
-    #[arg(long, value_name = "WHAT")]
-    on_failure: Option<Failure>,
-    /// When a migration that is not past its commit point is rolled back, for instance 2030-01-31T06:00:00Z
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<Timestamp>,
-    /// The WorkloadProfile to use [default: the one of its kind]
-    #[arg(long, value_name = "NAME")]
-    profile: Option<String>,
+    #[command(flatten)]
+    asked: Asked,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
     look: LookArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Failure {
-    /// The source runs again, from the newest state
-    RollBack,
-    /// Everything stays as it is until somebody asks for abort
-    Hold,
-}
-
 /// Where Migrations go when there is none yet whose place could be followed.
 const FOLDER: &str = "intents";
-
-fn duration(text: &str) -> Result<String, String> {
-    let parsed: Result<SignedDuration, _> = text.parse();
-    match parsed {
-        Ok(length) if length.is_positive() => Ok(text.to_owned()),
-        _ => Err("not a length of time such as 90s or 1h30m".to_owned()),
-    }
-}
 
 impl Migrate {
     pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let (workload, namespace) = self.workload(&workspace)?;
-        let spec = self.spec(&workload);
+        let spec = self.asked.spec(&workload);
         let name = self.name(&workspace, &namespace, &spec).await?;
         let path = match &self.file {
             Some(path) => path.trim_start_matches("./").to_owned(),
@@ -97,13 +61,14 @@ impl Migrate {
         }
         let what = format!("{} {namespace}/{}", workload.kind, workload.name);
         let from = self
+            .asked
             .from
             .as_ref()
             .map_or_else(String::new, |from| format!(" from {from}"));
         let edit = Edit {
             text: document(&namespace, &name, &spec)?,
             intent: format!("{namespace}/{name}"),
-            subject: format!("Move {}{from} to {}", workload.name, self.to),
+            subject: format!("Move {}{from} to {}", workload.name, self.asked.to),
             body: format!("Asks for Migration {namespace}/{name} of {what}, in {path}."),
             path,
         };
@@ -167,39 +132,6 @@ impl Migrate {
         }
     }
 
-    /// Returns only what was asked for: what is left out has its default.
-    fn spec(&self, workload: &WorkloadRef) -> Value {
-        let mut spec = Map::new();
-        spec.insert("workload".to_owned(), json!(workload));
-        let mut say = |field: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                spec.insert(field.to_owned(), value);
-            }
-        };
-        say("from", self.from.as_ref().map(|from| json!(from)));
-        say("to", Some(json!(self.to)));
-        say("profile", self.profile.as_ref().map(|profile| json!(profile)));
-        let mut verify = Map::new();
-        for (field, value) in [("healthyFor", &self.healthy_for), ("timeout", &self.timeout)] {
-            if let Some(value) = value {
-                verify.insert(field.to_owned(), json!(value));
-            }
-        }
-        say("verify", (!verify.is_empty()).then_some(Value::Object(verify)));
-        let on_failure = self.on_failure.map(|failure| match failure {
-            Failure::RollBack => json!(OnFailure::RollBack),
-            Failure::Hold => json!(OnFailure::Hold),
-        });
-        say("onFailure", on_failure);
-        let gates = &self.require_approval;
-        say(
-            "approval",
-            (!gates.is_empty()).then(|| json!({ "before": gates })),
-        );
-        say("deadline", self.deadline.map(|deadline| json!(deadline)));
-        Value::Object(spec)
-    }
-
     /// Returns the name that was given, or the next free one. The same operation isn't asked for twice at once.
     async fn name(&self, workspace: &Workspace, namespace: &str, spec: &Value) -> Result<String> {
         let taken: BTreeMap<String, &Manifest> = workspace
@@ -218,7 +150,7 @@ impl Migrate {
             };
         }
         let workload = spec["workload"]["name"].as_str().unwrap_or_default();
-        let base = format!("{workload}-to-{}", self.to);
+        let base = format!("{workload}-to-{}", self.asked.to);
         let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
         let mut last = None;
         for name in std::iter::once(base.clone()).chain(numbered) {
@@ -253,13 +185,13 @@ impl Migrate {
         };
         match self.look.known(workspace, namespace, name).await {
             Known::As(migration) => {
-                let status = migration.status.unwrap_or_default();
-                let obeyed = status
-                    .journal
-                    .as_ref()
-                    .map_or(&migration.spec, |journal| &*journal.spec);
+                let obeyed = migration.spec_in_force();
                 let same = asked.is_some_and(|asked| record::asks_the_same(obeyed, &asked));
-                match status.phase {
+                match migration
+                    .status
+                    .as_ref()
+                    .map_or(Phase::default(), |status| status.phase)
+                {
                     phase if phase.is_terminal() && same => Ok(()),
                     phase if phase.is_terminal() => Err(error("and was changed after it had ended")),
                     phase => Err(error(&format!("and is not done: {phase}"))),

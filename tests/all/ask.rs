@@ -242,6 +242,85 @@ fn a_migration_is_written_where_others_are_and_pushed_alone() {
 }
 
 #[test]
+fn a_migration_is_told_when_it_may_begin_what_changes_and_what_must_hold() {
+    let clone = Clone::with_intent();
+    let asked = [
+        "migrate",
+        "orders",
+        "--to",
+        "north",
+        "--offline",
+        "--name",
+        "away",
+    ];
+    let window = [
+        "--daily",
+        "Sat,Sun@22:00-05:30",
+        "--not-after",
+        "2030-01-31T06:00:00Z",
+    ];
+    let checks = [
+        "--check",
+        "object.status.jobStatus.state == 'RUNNING'",
+        "--start-first",
+    ];
+    let changes = [
+        "--set",
+        "/spec/job/parallelism=4",
+        "--set",
+        "/spec/image=orders:2",
+    ];
+    clone.done(&[&asked[..], &window, &checks, &changes].concat());
+    insta::assert_snapshot!(clone.read("fleet/asks/away.yaml"), @r"
+    apiVersion: cutover.dev/v1alpha1
+    kind: Migration
+    metadata:
+      name: away
+      namespace: shop
+    spec:
+      workload:
+        apiVersion: flink.apache.org/v1beta1
+        kind: FlinkDeployment
+        name: orders
+      to: north
+      strategy: StartFirst
+      changes:
+        patches:
+        - op: add
+          path: /spec/job/parallelism
+          value: 4
+        - op: add
+          path: /spec/image
+          value: orders:2
+      verify:
+        checks:
+        - cel: object.status.jobStatus.state == 'RUNNING'
+      window:
+        notAfter: 2030-01-31T06:00:00Z
+        daily:
+          from: 22:00
+          to: 05:30
+          days:
+          - Sat
+          - Sun
+    ");
+    for (flag, value, why) in [
+        (
+            "--check",
+            "pod.ready",
+            "unknown variable pod: only object is known",
+        ),
+        ("--check", "object.", "not"),
+        ("--daily", "Sunday@22:00-05:30", "days are Mon, Tue"),
+        ("--daily", "22-5", "hours are HH:MM"),
+        ("--set", "spec.image=x", "a JSON pointer begins with /"),
+    ] {
+        let said = clone.refused(&[&asked[..], &[flag, value]].concat());
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn the_first_migration_of_a_repository_goes_beside_its_workload() {
     let clone = Clone::of(&[("cutover.yaml", CONFIG), ("fleet/orders.yaml", TEMPLATE)]);
     clone.done(&["migrate", "flinkdeployment/orders", "--to", "west"]);

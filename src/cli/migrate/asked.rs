@@ -1,0 +1,164 @@
+//! What `cutover migrate` can be told about the migration itself, as the spec that says it.
+
+use clap::{Args, ValueEnum};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::api::{Check, Daily, OnFailure, PatchOp, Phase, Strategy, Weekday, Window, WorkloadRef};
+use crate::cli::control::phase_parser;
+use crate::profile;
+
+#[derive(Args, Debug)]
+pub(super) struct Asked {
+    /// The cluster that it goes to
+    #[arg(long, value_name = "CLUSTER")]
+    pub(super) to: String,
+    /// The cluster that it must be in now; none: wherever it is
+    #[arg(long, value_name = "CLUSTER")]
+    pub(super) from: Option<String>,
+    /// Start it there before it is stopped here; only for a workload without state
+    #[arg(long)]
+    start_first: bool,
+    /// Something else that changes with the move, for a template that is not in the repository: /spec/image=orders:2
+    #[arg(long, value_name = "POINTER=VALUE", value_parser = patch)]
+    set: Vec<PatchOp>,
+    /// Phases that wait for `cutover approve` before they begin
+    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = phase_parser(), ignore_case = true)]
+    require_approval: Vec<Phase>,
+    /// How long the target must be healthy without a break before the source is removed [default: 60s]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    healthy_for: Option<String>,
+    /// How long the target may take to become healthy [default: 10m]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    timeout: Option<String>,
+    /// What else must hold of the copy in the target: CEL over `object`
+    #[arg(long, value_name = "CEL", value_parser = check)]
+    check: Vec<Check>,
+    /// What happens when it doesn't [default: roll-back]
+    #[arg(long, value_name = "WHAT")]
+    on_failure: Option<Failure>,
+    /// It does not begin before, for instance 2030-01-31T06:00:00Z
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<Timestamp>,
+    /// It does not begin any more from then on
+    #[arg(long, value_name = "TIME")]
+    not_after: Option<Timestamp>,
+    /// Hours, UTC, in which it may begin, for instance 22:00-05:30 or Sat,Sun@22:00-05:30
+    #[arg(long, value_name = "[DAYS@]FROM-TO", value_parser = daily)]
+    daily: Option<Daily>,
+    /// When a migration that is not past its commit point is rolled back, for instance 2030-01-31T06:00:00Z
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Timestamp>,
+    /// The `WorkloadProfile` to use [default: the one of its kind]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Failure {
+    /// The source runs again, from the newest state
+    RollBack,
+    /// Everything stays as it is until somebody asks for abort
+    Hold,
+}
+
+impl Asked {
+    /// Returns only what was asked for: what is left out has its default.
+    pub(super) fn spec(&self, workload: &WorkloadRef) -> Value {
+        let mut spec = Map::new();
+        spec.insert("workload".to_owned(), json!(workload));
+        let mut say = |field: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                spec.insert(field.to_owned(), value);
+            }
+        };
+        say("from", self.from.as_ref().map(|from| json!(from)));
+        say("to", Some(json!(self.to)));
+        say("strategy", self.start_first.then(|| json!(Strategy::StartFirst)));
+        say("profile", self.profile.as_ref().map(|profile| json!(profile)));
+        let patches = &self.set;
+        say(
+            "changes",
+            (!patches.is_empty()).then(|| json!({ "patches": patches })),
+        );
+        say("verify", self.verify());
+        let on_failure = self.on_failure.map(|failure| match failure {
+            Failure::RollBack => json!(OnFailure::RollBack),
+            Failure::Hold => json!(OnFailure::Hold),
+        });
+        say("onFailure", on_failure);
+        let gates = &self.require_approval;
+        say(
+            "approval",
+            (!gates.is_empty()).then(|| json!({ "before": gates })),
+        );
+        let window = Window {
+            not_before: self.not_before,
+            not_after: self.not_after,
+            daily: self.daily.clone(),
+        };
+        say("window", (window != Window::default()).then(|| json!(window)));
+        say("deadline", self.deadline.map(|deadline| json!(deadline)));
+        Value::Object(spec)
+    }
+
+    fn verify(&self) -> Option<Value> {
+        let mut verify = Map::new();
+        for (field, value) in [("healthyFor", &self.healthy_for), ("timeout", &self.timeout)] {
+            if let Some(value) = value {
+                verify.insert(field.to_owned(), json!(value));
+            }
+        }
+        if !self.check.is_empty() {
+            verify.insert("checks".to_owned(), json!(self.check));
+        }
+        (!verify.is_empty()).then_some(Value::Object(verify))
+    }
+}
+
+fn duration(text: &str) -> Result<String, String> {
+    let parsed: Result<SignedDuration, _> = text.parse();
+    match parsed {
+        Ok(length) if length.is_positive() => Ok(text.to_owned()),
+        _ => Err("not a length of time such as 90s or 1h30m".to_owned()),
+    }
+}
+
+fn check(text: &str) -> Result<Check, String> {
+    let check = Check {
+        cel: text.to_owned(),
+        prometheus: None,
+    };
+    profile::valid_check(&check).map_err(|error| error.to_string())?;
+    Ok(check)
+}
+
+/// A value that reads as JSON is that; anything else is text.
+fn patch(text: &str) -> Result<PatchOp, String> {
+    let (pointer, value) = text.split_once('=').ok_or("not POINTER=VALUE")?;
+    if !pointer.starts_with('/') {
+        return Err("a JSON pointer begins with /, for instance /spec/image".to_owned());
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+    Ok(PatchOp::add(pointer, value))
+}
+
+fn daily(text: &str) -> Result<Daily, String> {
+    let (days, hours) = text.split_once('@').unwrap_or(("", text));
+    let (from, to) = hours.split_once('-').ok_or("not FROM-TO, such as 22:00-05:30")?;
+    let days = days.split(',').filter(|day| !day.is_empty()).map(|day| {
+        serde_json::from_value::<Weekday>(json!(day))
+            .map_err(|_| format!("{day}: days are Mon, Tue, Wed, Thu, Fri, Sat, Sun"))
+    });
+    let daily = Daily {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        days: days.collect::<Result<_, _>>()?,
+    };
+    let is_time = |text: &str| text.len() == 5 && text.parse::<jiff::civil::Time>().is_ok();
+    if is_time(from) && is_time(to) {
+        Ok(daily)
+    } else {
+        Err("hours are HH:MM, in UTC".to_owned())
+    }
+}
