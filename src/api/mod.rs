@@ -20,7 +20,9 @@ pub use migration::{
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 pub use window::{Daily, Opening, Weekday, Window};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 
 /// The API group of every kind of cutover.
@@ -45,5 +47,30 @@ pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 
 /// Returns the CRDs of every kind, in the order in which they are listed in documentation.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![Migration::crd(), Claim::crd(), WorkloadProfile::crd()]
+    let mut crds = vec![Migration::crd(), Claim::crd(), WorkloadProfile::crd()];
+    let versions = crds.iter_mut().flat_map(|crd| &mut crd.spec.versions);
+    for schema in versions.filter_map(|version| version.schema.as_mut()) {
+        schema
+            .open_api_v3_schema
+            .iter_mut()
+            .for_each(without_unknown_formats);
+    }
+    crds
+}
+
+/// Takes out what an API server warns of: it has no unsigned numbers, and `minimum` says the same.
+fn without_unknown_formats(schema: &mut JSONSchemaProps) {
+    schema
+        .format
+        .take_if(|format| matches!(format.as_str(), "uint32" | "uint64"));
+    let properties = schema.properties.iter_mut().flat_map(|all| all.values_mut());
+    properties.for_each(without_unknown_formats);
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => without_unknown_formats(items),
+        Some(JSONSchemaPropsOrArray::Schemas(all)) => all.iter_mut().for_each(without_unknown_formats),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(more)) = &mut schema.additional_properties {
+        without_unknown_formats(more);
+    }
 }
