@@ -41,6 +41,8 @@ pub struct WorldOptions {
     /// How long things take within members.
     pub timings: Timings,
     pub features: Features,
+    /// Whether workloads come alive in the members.
+    pub simulators: bool,
     /// What the clock shows at the beginning.
     pub start: Timestamp,
 }
@@ -54,6 +56,7 @@ impl Default for WorldOptions {
             latencies: Latencies::measured(),
             timings: Timings::default(),
             features: Features::default(),
+            simulators: true,
             // 2026-01-01T00:00:00Z: the history that a seed gives has the same times in every run.
             start: Timestamp::constant(1_767_225_600, 0),
         }
@@ -92,7 +95,8 @@ type Process = (&'static str, fn(&Context));
 pub struct Member {
     pub name: String,
     pub api: ApiServer,
-    simulators: Mutex<Simulators>,
+    /// `None` where somebody else lets workloads come alive.
+    simulators: Option<Mutex<Simulators>>,
 }
 
 impl Member {
@@ -102,8 +106,14 @@ impl Member {
     }
 
     /// Does something with what runs in the member: freeze or crash its operators, look at its jobs.
+    ///
+    /// # Panics
+    /// When the world was started without simulators.
     pub fn simulators<T>(&self, what: impl FnOnce(&mut Simulators) -> T) -> T {
-        what(&mut self.simulators.lock().unwrap_or_else(PoisonError::into_inner))
+        let Some(simulators) = &self.simulators else {
+            unreachable!("nothing runs in {}: the world has no simulators", self.name);
+        };
+        what(&mut simulators.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -205,6 +215,7 @@ impl World {
         install(&api, &crds::member());
         let context = member::Context {
             cluster: ClusterName::new(name),
+            scope: member::Scope::default(),
             seed,
             clock: member::Clock::starting_at(options.start),
             ledger: self.ledger.clone(),
@@ -212,11 +223,13 @@ impl World {
             timings: options.timings.clone(),
             lag: Arc::new(|_: &ClusterName, _: &str| Duration::ZERO),
         };
-        let simulators = member::spawn(api.client(ADMIN), context);
+        let simulators = options
+            .simulators
+            .then(|| Mutex::new(member::spawn(api.client(ADMIN), context)));
         Member {
             name: name.to_owned(),
             api,
-            simulators: Mutex::new(simulators),
+            simulators,
         }
     }
 

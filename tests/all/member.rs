@@ -70,6 +70,7 @@ impl World {
         let behind = Arc::clone(&lag);
         let context = Context {
             cluster: cluster.into(),
+            scope: cutover::sandbox::member::Scope::default(),
             seed: 1,
             clock: self.clock,
             ledger: self.ledger.clone(),

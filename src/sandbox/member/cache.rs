@@ -9,8 +9,10 @@ use futures::{Stream, StreamExt};
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
-use tokio::sync::watch;
+use tokio::sync::watch as latest;
 use tokio::time::Instant;
+
+use super::Context;
 
 /// Namespace and name.
 pub type Key = (String, String);
@@ -19,14 +21,14 @@ pub type Key = (String, String);
 #[derive(Clone, Debug)]
 pub struct Cache {
     objects: Arc<Mutex<BTreeMap<Key, Arc<DynamicObject>>>>,
-    changed: watch::Sender<()>,
+    changed: latest::Sender<()>,
 }
 
 impl Cache {
     pub fn new() -> Self {
         Self {
             objects: Arc::default(),
-            changed: watch::Sender::new(()),
+            changed: latest::Sender::new(()),
         }
     }
 
@@ -41,7 +43,7 @@ impl Cache {
             .collect()
     }
 
-    pub fn subscribe(&self) -> watch::Receiver<()> {
+    pub fn subscribe(&self) -> latest::Receiver<()> {
         self.changed.subscribe()
     }
 
@@ -51,9 +53,9 @@ impl Cache {
         client: Client,
         resource: ApiResource,
         behind: impl Fn() -> Duration + Send,
-        retry: Duration,
+        context: &Context,
     ) {
-        let mut events = watch_all(client, &resource, retry);
+        let mut events = watch(client, &resource, context);
         let mut pending: VecDeque<(Instant, Event<DynamicObject>)> = VecDeque::new();
         let mut listing = BTreeMap::new();
         loop {
@@ -97,13 +99,17 @@ impl Cache {
     }
 }
 
-/// Watches a resource in all namespaces; errors are waited out.
-pub fn watch_all(
+/// Watches a resource wherever the simulators look; errors are waited out.
+pub fn watch(
     client: Client,
     resource: &ApiResource,
-    retry: Duration,
+    context: &Context,
 ) -> impl Stream<Item = Event<DynamicObject>> + Send + Unpin + use<> {
-    let api: Api<DynamicObject> = Api::all_with(client, resource);
+    let retry = context.timings.retry;
+    let api: Api<DynamicObject> = match &context.scope.namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    };
     let plural = resource.plural.clone();
     let events = watcher(api, watcher::Config::default()).filter_map(move |event| {
         let plural = plural.clone();

@@ -32,9 +32,9 @@ fn api_resource() -> ApiResource {
 pub async fn run(client: Client, context: Arc<Context>) {
     let cache = Cache::new();
     let mut changes = cache.subscribe();
-    let (lag, retry) = (Arc::clone(&context), context.timings.retry);
-    let behind = move || lag.lag.behind(&lag.cluster, "deployments");
-    let feed = cache.clone().feed(client.clone(), api_resource(), behind, retry);
+    let own = Arc::clone(&context);
+    let behind = || own.lag.behind(&own.cluster, "deployments");
+    let feed = cache.clone().feed(client.clone(), api_resource(), behind, &own);
     let work = async {
         let mut controller = Controller::new(client, context);
         loop {

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-pub use self::pods::{PodPhase, PodView};
+pub use self::pods::{PodPhase, PodView, node_name};
 use self::savepoints::Savepoints;
 use crate::name::ClusterName;
 use crate::sandbox::ledger::Ledger;
@@ -138,10 +138,20 @@ impl Clock {
     }
 }
 
+/// What of a member the simulators look after.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// One namespace; all of them without it.
+    pub namespace: Option<String>,
+    /// The member has nodes, and runs Deployments by itself: only Flink is simulated, and its pods are on no node.
+    pub has_nodes: bool,
+}
+
 /// What the simulators of one member share with each other, and with those of other members.
 #[derive(Clone)]
 pub struct Context {
     pub cluster: ClusterName,
+    pub scope: Scope,
     pub seed: u64,
     pub clock: Clock,
     pub ledger: Ledger,
@@ -210,7 +220,9 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
     let context = Arc::new(context);
     let jobs = flink::Jobs::new(Arc::clone(&context));
     let mut runtime = JoinSet::new();
-    runtime.spawn(pods::announce_node(client.clone(), Arc::clone(&context)));
+    if !context.scope.has_nodes {
+        runtime.spawn(pods::announce_node(client.clone(), Arc::clone(&context)));
+    }
     runtime.spawn(flink::show_pods(
         client.clone(),
         Arc::clone(&context),
@@ -221,7 +233,9 @@ pub fn spawn(client: Client, context: Context) -> Simulators {
         Arc::clone(&context),
         jobs.clone(),
     ));
-    runtime.spawn(deployment::run(client.clone(), Arc::clone(&context)));
+    if !context.scope.has_nodes {
+        runtime.spawn(deployment::run(client.clone(), Arc::clone(&context)));
+    }
     let mut simulators = Simulators {
         client: Connection(client),
         context,

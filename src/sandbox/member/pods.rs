@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::Context;
+use crate::name::ClusterName;
 
 /// How far a pod is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,14 +112,18 @@ where
 
 fn manifest(context: &Context, pod: &PodView) -> Value {
     let labels: BTreeMap<_, _> = pod.labels.iter().cloned().collect();
+    let mut spec = json!({"containers": [{"name": pod.container, "image": pod.image}]});
+    if context.scope.has_nodes {
+        // Nobody's: no scheduler puts it on a node, where a kubelet would run it.
+        spec["schedulerName"] = json!("simulated");
+    } else {
+        spec["nodeName"] = json!(node_name(&context.cluster));
+    }
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"namespace": pod.namespace, "name": pod.name, "labels": labels},
-        "spec": {
-            "nodeName": node_name(context),
-            "containers": [{"name": pod.container, "image": pod.image}],
-        },
+        "spec": spec,
     })
 }
 
@@ -148,14 +153,15 @@ fn seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
-fn node_name(context: &Context) -> String {
-    format!("{}-node-1", context.cluster)
+/// Returns the name of the node that a member without any is given.
+pub fn node_name(cluster: &ClusterName) -> String {
+    format!("{cluster}-node-1")
 }
 
 /// Keeps trying until the member has a node that is ready.
 pub async fn announce_node(client: Client, context: Arc<Context>) {
     let api: Api<Node> = Api::all(client);
-    let name = node_name(&context);
+    let name = node_name(&context.cluster);
     let amounts = json!({"cpu": "64", "memory": "256Gi", "pods": "500"});
     let manifest = json!({
         "apiVersion": "v1",

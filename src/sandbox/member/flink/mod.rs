@@ -37,7 +37,7 @@ pub use self::jobs::Jobs;
 use self::operator::{Failure, Operator, Record};
 use self::resource::{FINALIZER, Resource};
 use self::status::Status;
-use super::cache::{Cache, Key, key, watch_all};
+use super::cache::{Cache, Key, key, watch};
 use super::pods::Shown;
 use super::{Context, Gate};
 
@@ -67,7 +67,7 @@ pub async fn show_pods(client: Client, context: Arc<Context>, jobs: Jobs) {
 
 /// Takes away clusters whose `FlinkDeployment` is gone, for ever: the member's garbage collector, not the operator.
 pub async fn collect_garbage(client: Client, context: Arc<Context>, jobs: Jobs) {
-    let mut events = watch_all(client, &api_resource(), context.timings.retry);
+    let mut events = watch(client, &api_resource(), &context);
     let mut known: BTreeSet<(Key, String)> = BTreeSet::new();
     let mut listed = BTreeSet::new();
     let id = |object: &DynamicObject| (key(object), object.uid().unwrap_or_default());
@@ -96,9 +96,9 @@ pub async fn operate(client: Client, context: Arc<Context>, jobs: Jobs, gate: Ga
     let cache = Cache::new();
     let mut changes = cache.subscribe();
     let mut tasks: JoinSet<Key> = JoinSet::new();
-    let (lag, retry) = (Arc::clone(&context), context.timings.retry);
-    let behind = move || lag.lag.behind(&lag.cluster, "flinkdeployments");
-    let feed = cache.clone().feed(client.clone(), api_resource(), behind, retry);
+    let own = Arc::clone(&context);
+    let behind = || own.lag.behind(&own.cluster, "flinkdeployments");
+    let feed = cache.clone().feed(client.clone(), api_resource(), behind, &own);
     let operator = Operator { context, jobs, gate };
     let dispatch = async {
         let mut busy = BTreeSet::new();

@@ -49,6 +49,7 @@ impl Bench {
     fn new(spec: Value) -> Self {
         let context = Arc::new(Context {
             cluster: "east".into(),
+            scope: crate::sandbox::member::Scope::default(),
             seed: 7,
             clock: Clock::starting_at(Timestamp::from_second(1_800_000_000).unwrap()),
             ledger: Ledger::new(),
