@@ -13,6 +13,8 @@ mod cluster_scope;
 mod crash;
 mod differential;
 mod drift;
+#[cfg(feature = "sandbox")]
+mod e2e;
 mod events;
 mod faults;
 mod generated;
