@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +17,20 @@ use crate::intent::record::{self, Record};
 use crate::name::{Gvk, ObjectKey};
 use crate::reconcile::{self, Options};
 use crate::repo::{Branch, Repo};
-use crate::sandbox::api::Resource;
+use crate::sandbox::api::{ListOptions, Object, Patch, Resource, WriteOptions};
 use crate::sandbox::ledger::{Run, Verdict};
 use crate::sandbox::world::{Kubeconfigs, World};
+
+const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
+const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
+const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
+const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
+const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
+const NAMESPACES: Resource = Resource::new("", "namespaces");
+const BINDING: &str = "orders-flinkdeployment";
+/// Where other people's objects are.
+const OTHERS: &str = "backoffice";
 
 /// Nothing in the demo takes longer, so what does has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -92,7 +104,7 @@ impl Stage {
     /// Waits until one copy of the job can write, and returns it.
     pub async fn running(&self) -> Result<Run> {
         self.until("the job to run", || {
-            let mut running = open_runs(&self.verdict());
+            let mut running = self.open_runs();
             (running.len() == 1).then(|| running.pop()).flatten()
         })
         .await
@@ -163,7 +175,6 @@ impl Stage {
 
     /// Returns the image of the job's copy in a member, as its object there says.
     pub fn image_in(&self, member: &str) -> String {
-        const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
         let found = self
             .world
             .member(member)
@@ -177,12 +188,136 @@ impl Stage {
         self.world.ledger().verdict()
     }
 
+    /// Returns the runs of the job that are not over.
+    pub fn open_runs(&self) -> Vec<Run> {
+        let ours = |run: &Run| run.workload.name == WORKLOAD && run.until.is_none();
+        self.verdict().runs.into_iter().filter(ours).collect()
+    }
+
+    /// Waits until a migration has entered a phase.
+    pub async fn enters(&self, name: &str, phase: Phase) -> Result<()> {
+        self.until(&format!("{name} to enter {phase}"), || {
+            (self.status(name)["phase"] == phase.name()).then_some(())
+        })
+        .await
+    }
+
+    /// Waits until a roll back stands still for a cluster that it can't see, and returns what it says.
+    pub async fn cannot_go_back(&self, name: &str, cluster: &str) -> Result<String> {
+        self.until(&format!("{name} to say what it waits for"), || {
+            let status = self.status(name);
+            let reason = status["waitingFor"]["reason"].as_str().unwrap_or_default();
+            let stands = status["phase"] == Phase::RollingBack.name() && reason.contains(cluster);
+            stands.then(|| reason.to_owned())
+        })
+        .await
+    }
+
+    fn status(&self, name: &str) -> Value {
+        let server = self.world.control_plane();
+        let found = server.get(&MIGRATIONS, Some(NAMESPACE), name);
+        found
+            .map(|migration| migration["status"].clone())
+            .unwrap_or_default()
+    }
+
+    /// Returns the clusters that the job's binding lists.
+    pub fn listed(&self) -> Vec<String> {
+        let binding = self.binding();
+        let listed = binding["spec"]["clusters"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let name = |cluster: &Value| cluster["name"].as_str().unwrap_or_default().to_owned();
+        listed.iter().map(name).collect()
+    }
+
+    pub fn scheduling_suspended(&self) -> bool {
+        self.binding()["spec"]["suspension"]["scheduling"] == true
+    }
+
+    fn binding(&self) -> Value {
+        let server = self.world.control_plane();
+        let found = server.get(&BINDINGS, Some(NAMESPACE), BINDING);
+        found.map(|binding| (*binding).clone()).unwrap_or_default()
+    }
+
+    /// Somebody patches the job's binding.
+    pub fn patch_binding(&self, patch: Value) -> Result<()> {
+        self.patch(&BINDINGS, Some(NAMESPACE), BINDING, patch)
+    }
+
+    /// Somebody labels a cluster: the scheduler looks at every binding anew that could go there.
+    pub fn label_cluster(&self, name: &str) -> Result<()> {
+        self.patch(
+            &CLUSTERS,
+            None,
+            name,
+            json!({"metadata": {"labels": {"zone": "b"}}}),
+        )
+    }
+
+    /// Other people have so many objects that are propagated, and the scheduler has seen them all.
+    pub async fn others(&self, count: usize) -> Result<()> {
+        self.create(
+            &NAMESPACES,
+            None,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OTHERS}}),
+        )?;
+        let policy = json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": "all", "namespace": OTHERS},
+            "spec": {
+                "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}],
+                "placement": {"clusterAffinity": {"clusterNames": ["north"]}},
+            },
+        });
+        self.create(&POLICIES, Some(OTHERS), policy)?;
+        for number in 0..count {
+            let metadata = json!({"name": format!("ledger-{number}"), "namespace": OTHERS});
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+            self.create(&CONFIG_MAPS, Some(OTHERS), map)?;
+        }
+        let server = self.world.control_plane();
+        let placed = |binding: &&Object| binding["spec"]["clusters"].is_array();
+        self.until("other people's bindings to be scheduled", || {
+            let all = server.list(&BINDINGS, Some(OTHERS), &ListOptions::default());
+            let all = all.map(|all| all.items).unwrap_or_default();
+            (all.iter().filter(placed).count() >= count).then_some(())
+        })
+        .await
+    }
+
+    fn create(&self, resource: &Resource, namespace: Option<&str>, object: Value) -> Result<()> {
+        let server = self.world.control_plane();
+        let created = server.create(resource, namespace, object, &WriteOptions::manager("somebody"));
+        created
+            .map(drop)
+            .map_err(|status| Error::internal(status.to_string()))
+    }
+
+    fn patch(&self, resource: &Resource, namespace: Option<&str>, name: &str, patch: Value) -> Result<()> {
+        let (server, patch) = (self.world.control_plane(), Patch::Merge(patch));
+        let patched = server.patch(
+            resource,
+            namespace,
+            name,
+            None,
+            &patch,
+            &WriteOptions::manager("somebody"),
+        );
+        patched
+            .map(drop)
+            .map_err(|status| Error::internal(status.to_string()))
+    }
+
     /// Tells the reconciler to end in order.
     pub fn strike(&self) {
         self.cancel.cancel();
     }
 
-    async fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+    /// Waits until something is there, looking often.
+    pub async fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
         let found = async {
             loop {
                 if let Some(found) = look() {
@@ -195,12 +330,6 @@ impl Stage {
             .await
             .map_err(|_| gave_up(what))
     }
-}
-
-/// Returns the runs of the job that are not over.
-pub fn open_runs(verdict: &Verdict) -> Vec<Run> {
-    let ours = |run: &&Run| run.workload.name == WORKLOAD && run.until.is_none();
-    verdict.runs.iter().filter(ours).cloned().collect()
 }
 
 async fn connect(kubeconfig: &Path) -> Result<Cluster> {

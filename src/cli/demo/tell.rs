@@ -1,0 +1,71 @@
+//! How the demo tells its story, and refuses to claim what it has not seen.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::cli::output;
+use crate::error::{Error, Result};
+use crate::report::duration;
+use crate::sandbox::ledger::{Origin, Run, Verdict};
+
+pub const TITLE: Style = Style::new().bold();
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub const BAD: Style = AnsiColor::Yellow.on_default().bold();
+pub const QUIET: Style = Style::new().dimmed();
+const COMMAND: Style = AnsiColor::Cyan.on_default();
+
+pub fn say(line: impl AsRef<str>) -> Result<()> {
+    output::data(format!("{}\n", line.as_ref()))
+}
+
+pub fn command(line: &str) -> Result<()> {
+    say(format!("  {COMMAND}$ {line}{COMMAND:#}"))
+}
+
+pub fn done(what: impl AsRef<str>) -> Result<()> {
+    say(format!("  {GOOD}✓ {}{GOOD:#}", what.as_ref()))
+}
+
+/// Says what has gone wrong, as it was meant to.
+pub fn trouble(what: impl AsRef<str>) -> Result<()> {
+    say(format!("  {BAD}! {}{BAD:#}", what.as_ref()))
+}
+
+/// Fails the demo when what it is about to claim was not observed.
+pub fn check(observed: bool, claim: &str) -> Result<()> {
+    if observed { Ok(()) } else { Err(not_seen(claim)) }
+}
+
+pub fn not_seen(claim: &str) -> Error {
+    Error::internal(format!("the demo expects that {claim}; that was not observed"))
+}
+
+/// Shows every copy that could write since a run began, whatever anybody's status says, and judges.
+pub fn ledger(verdict: &Verdict, since: &Run) -> Result<()> {
+    say("  The sandbox's ledger of every copy that could write:")?;
+    let runs = verdict.runs.iter().filter(|run| run.workload == since.workload);
+    for run in runs.filter(|run| run.from >= since.from) {
+        let until = match run.until {
+            Some(until) => duration(until.duration_since(run.from)),
+            None => "until now".to_owned(),
+        };
+        let origin = match &run.restored_from {
+            Origin::Empty => "empty state",
+            Origin::Handle(handle) => handle,
+        };
+        let cluster = run.writer.cluster.as_str();
+        say(format!(
+            "    {cluster:<6} {until:>9}  {QUIET}from {origin}{QUIET:#}"
+        ))?;
+    }
+    let open = verdict.runs.iter().filter(|run| run.until.is_none());
+    check(
+        open.filter(|run| run.workload == since.workload).count() == 1,
+        "one copy of the job runs",
+    )?;
+    check(
+        verdict.max_writers_at_once == 1,
+        "there was never more than one writer",
+    )?;
+    check(verdict.is_clean(), "no state was lost")?;
+    done("writers at once: never more than 1; state lost: none")
+}
