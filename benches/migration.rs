@@ -1,0 +1,332 @@
+//! What cutover itself adds to a migration: from the news that an effect needed to the effect, and requests and CPU.
+//!
+//! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `many [MIGRATIONS]` (at once),
+//! `waiting [INTENTS]` (the program as a process, with intents that wait). On a sandbox behind a kubeconfig, or on the control
+//! plane that the environment names as for the end-to-end suite (docs/e2e.md).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a program that measures"
+)]
+
+#[path = "migration/chain.rs"]
+mod chain;
+#[path = "migration/controller.rs"]
+mod controller;
+#[path = "../tests/all/e2e/place.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod place;
+#[path = "../tests/all/e2e/server.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod server;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use chain::Cost;
+use controller::Controller;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::member::Timings;
+use place::{Place, until};
+use serde_json::{Value, json};
+use server::{BINDINGS, JOBS, MIGRATIONS, Resource};
+use tokio::runtime::Runtime;
+
+const POLICIES: Resource = Resource {
+    group: "policy.karmada.io",
+    version: "v1alpha1",
+    kind: "PropagationPolicy",
+    plural: "propagationpolicies",
+};
+/// How long the CPU of a process that waits is watched.
+const WATCHED: Duration = Duration::from_secs(20);
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let number = |usual: usize| args.get(1).map_or(usual, |number| number.parse().unwrap());
+    match args.first().map(String::as_str) {
+        Some("delay") => delay(number(30)),
+        Some("many") => many(number(100)),
+        Some("waiting") => waiting(number(1000)),
+        _ => {
+            delay(30);
+            many(100);
+            waiting(1000);
+        }
+    }
+}
+
+/// A place on a runtime of its own, so that it and the controller wait for each other only as two programs would.
+fn place(options: WorldOptions) -> (Runtime, Place) {
+    let runtime = Runtime::new().unwrap();
+    let place = runtime.block_on(Place::find(options));
+    (runtime, place)
+}
+
+/// What runs in the members is quick: nobody waits for it here.
+fn quick() -> Timings {
+    let brief = Duration::from_millis(20);
+    Timings {
+        pod_start: brief,
+        job_start: brief,
+        savepoint: brief,
+        cancel: brief,
+        teardown: brief,
+        task_manager_idle: brief,
+        reconcile_interval: Duration::from_millis(100),
+        ..Timings::default()
+    }
+}
+
+fn delay(count: usize) {
+    let (world, place) = place(WorldOptions {
+        timings: quick(),
+        ..WorldOptions::default()
+    });
+    let runtime = Runtime::new().unwrap();
+    let costs = runtime.block_on(async {
+        let mut here = runs(&place, "delay").await;
+        let controller = Controller::start(&place.control.kubeconfig).await;
+        let mut costs = Vec::new();
+        for number in 0..count {
+            let [one, other] = place.pair();
+            let to = if here == one { other } else { one };
+            let name = format!("delay-{number}");
+            let begun = Instant::now();
+            migrate(&place, &name, "delay", to, &json!({})).await;
+            completes(&place, &name).await;
+            here = to.to_owned();
+            costs.push(Cost::of(&controller.trace(), &name, begun, begun.elapsed()));
+        }
+        costs
+    });
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("migration-delay.jsonl");
+    let mut file = std::fs::File::create(&path).unwrap();
+    for cost in &costs {
+        writeln!(file, "{}", serde_json::to_string(cost).unwrap()).unwrap();
+    }
+    let of = |what: fn(&Cost) -> f64| {
+        let mut all: Vec<f64> = costs.iter().map(what).collect();
+        all.sort_by(f64::total_cmp);
+        let at = |part: f64| all[((all.len() - 1) as f64 * part).round() as usize];
+        format!("{:.1} | {:.1}", at(0.5), at(0.99))
+    };
+    println!("\n| {count} migrations, one after the other | p50 | p99 |\n|---|---|---|");
+    println!("| whole, ms | {} |", of(|cost| cost.whole_ms));
+    println!("| from news to effect, ms | {} |", of(|cost| cost.delay_ms));
+    println!("| of which the API server's, ms | {} |", of(|cost| cost.api_ms));
+    println!(
+        "| of which cutover's own, ms | {} |",
+        of(|cost| cost.delay_ms - cost.api_ms)
+    );
+    println!("| effects | {} |", of(|cost| cost.effects.len() as f64));
+    println!(
+        "| effects that no news came before | {} |",
+        of(|cost| cost.unannounced as f64)
+    );
+    println!("| requests | {} |", of(|cost| cost.requests as f64));
+    println!("| of which writes | {} |", of(|cost| cost.writes as f64));
+    println!("\nstamps: {}", path.display());
+    clear(&world, place);
+}
+
+fn many(count: usize) {
+    let (world, place) = place(WorldOptions {
+        timings: quick(),
+        ..WorldOptions::fast()
+    });
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        let names: Vec<String> = (0..=count).map(|number| format!("many-{number}")).collect();
+        for name in &names {
+            apply(&place, name).await;
+        }
+        let mut targets = Vec::new();
+        for name in &names {
+            let here = running(&place, name).await;
+            let [one, other] = place.pair();
+            targets.push(if here == one { other } else { one });
+        }
+        let _controller = Controller::start(&place.control.kubeconfig).await;
+        let begun = Instant::now();
+        migrate(&place, &names[0], &names[0], targets[0], &json!({})).await;
+        completes(&place, &names[0]).await;
+        let one = begun.elapsed();
+        let begun = Instant::now();
+        for (name, target) in names.iter().zip(&targets).skip(1) {
+            migrate(&place, name, name, target, &json!({})).await;
+        }
+        until("all complete", async || {
+            let all = place.control.list(MIGRATIONS, Some(&place.namespace)).await;
+            let ended = all
+                .iter()
+                .filter(|intent| intent["status"]["phase"] == "Completed");
+            ended.count() == count + 1
+        })
+        .await;
+        let all = begun.elapsed();
+        println!("\n| one migration | {count} at once | ratio |\n|---|---|---|");
+        println!(
+            "| {:.2} s | {:.2} s | {:.2} |",
+            one.as_secs_f64(),
+            all.as_secs_f64(),
+            all.as_secs_f64() / one.as_secs_f64()
+        );
+    });
+    clear(&world, place);
+}
+
+fn waiting(count: usize) {
+    let (world, place) = place(WorldOptions::fast());
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        for number in 0..count {
+            let closed = json!({"window": {"notBefore": "2099-01-01T00:00:00Z"}});
+            let name = format!("waiting-{number}");
+            migrate(&place, &name, &name, place.pair()[1], &closed).await;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let fleet = dir.path().join("fleet.git");
+        let repository = git2::Repository::init_bare(&fleet).unwrap();
+        let tree = repository.treebuilder(None).unwrap().write().unwrap();
+        let who = git2::Signature::now("bench", "bench@localhost").unwrap();
+        let tree = repository.find_tree(tree).unwrap();
+        let first = repository.commit(Some("refs/heads/main"), &who, &who, "nothing", &tree, &[]);
+        first.unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_cutover"))
+            .args(["run", "--interval", "1h", "--repo"])
+            .arg(&fleet)
+            .arg("--kubeconfig")
+            .arg(&place.control.kubeconfig)
+            .arg("--state-dir")
+            .arg(dir.path().join("state"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("all wait", async || {
+            let all = place.control.list(MIGRATIONS, Some(&place.namespace)).await;
+            all.iter()
+                .all(|intent| intent["status"]["waitingFor"].is_object())
+        })
+        .await;
+        // What begins with it, such as the first report, is over.
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let before = cpu_ms(program.id());
+        tokio::time::sleep(WATCHED).await;
+        let used = cpu_ms(program.id()) - before;
+        let share = used / WATCHED.as_secs_f64() / 10.0;
+        println!(
+            "\n| intents that wait | CPU in {} s | of one core |\n|---|---|---|",
+            WATCHED.as_secs()
+        );
+        println!("| {count} | {used:.0} ms | {share:.2}% |");
+        program.kill().unwrap();
+        program.wait().unwrap();
+    });
+    clear(&world, place);
+}
+
+/// Applies a job with its policy.
+async fn apply(place: &Place, name: &str) {
+    let metadata = json!({"name": name, "namespace": place.namespace});
+    let members: Vec<_> = place.members.keys().collect();
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": metadata,
+        "spec": {
+            "resourceSelectors": [{
+                "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": name,
+            }],
+            "placement": {
+                "clusterAffinity": {"clusterNames": members},
+                "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+            },
+        },
+    });
+    let resource = json!({"resource": {"memory": "1024m", "cpu": 1}});
+    let job = json!({
+        "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "metadata": metadata,
+        "spec": {
+            "image": "bench:1", "flinkVersion": "v1_20", "serviceAccount": "flink",
+            "flinkConfiguration": {"taskmanager.numberOfTaskSlots": "1"},
+            "jobManager": resource, "taskManager": resource,
+            "job": {"jarURI": "local:///job.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running"},
+        },
+    });
+    let namespace = Some(place.namespace.as_str());
+    place.control.create(POLICIES, namespace, policy).await;
+    place.control.create(JOBS, namespace, job).await;
+}
+
+async fn runs(place: &Place, name: &str) -> String {
+    apply(place, name).await;
+    running(place, name).await
+}
+
+/// Waits until a job is aggregated as running, and returns where.
+async fn running(place: &Place, name: &str) -> String {
+    let binding = format!("{name}-flinkdeployment");
+    let look = async || {
+        let found = place
+            .control
+            .get(BINDINGS, Some(&place.namespace), &binding)
+            .await
+            .unwrap_or_default();
+        let status = &found["status"]["aggregatedStatus"][0];
+        let runs = status["status"]["jobStatus"]["state"] == "RUNNING"
+            && status["status"]["jobManagerDeploymentStatus"] == "READY";
+        runs.then(|| status["clusterName"].as_str().unwrap().to_owned())
+    };
+    until("the job runs", async || look().await.is_some()).await;
+    look().await.unwrap()
+}
+
+async fn migrate(place: &Place, intent: &str, job: &str, to: &str, more: &Value) {
+    let mut spec = json!({
+        "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": job},
+        "to": to,
+        "verify": {"healthyFor": "10ms", "timeout": "60s"},
+    });
+    spec.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let intent = json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "Migration",
+        "metadata": {"name": intent, "namespace": place.namespace}, "spec": spec,
+    });
+    place
+        .control
+        .create(MIGRATIONS, Some(&place.namespace), intent)
+        .await;
+}
+
+async fn completes(place: &Place, name: &str) {
+    let (control, namespace) = (&place.control, Some(place.namespace.as_str()));
+    until("it completes", async || {
+        let intent = control.get(MIGRATIONS, namespace, name).await.unwrap();
+        let phase = &intent["status"]["phase"];
+        assert!(phase != "RolledBack" && phase != "Failed", "{intent:#}");
+        phase == "Completed"
+    })
+    .await;
+}
+
+/// Takes away what the bench brought; what a sandbox had goes with it.
+fn clear(world: &Runtime, place: Place) {
+    let left = world.block_on(place.clear());
+    assert!(left.is_empty(), "left behind: {left:#?}");
+}
+
+/// Returns the processor time of a process so far; it counts in hundredths of a second.
+fn cpu_ms(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks.map(|ticks| ticks.parse::<f64>().unwrap() * 10.0).sum()
+}

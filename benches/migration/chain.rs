@@ -1,0 +1,159 @@
+//! From the news that an effect needed to the effect, read from a trace of one migration alone.
+//!
+//! A look (a pass of the worker) that ends in a rest did not have what the next effect needed. So that came at the earliest
+//! with the first watch event after the last such look began, or with the answer to the effect before it: the delay counts
+//! from there, and is never less than it was. Where no event came in between, it counts from the end of the rest, and the
+//! effect counts as unannounced: a timer began it.
+
+use std::time::{Duration, Instant};
+
+use cutover::reconcile::intents::Side;
+use serde::Serialize;
+
+use super::controller::{Entry, What};
+
+/// A worker that does nothing for longer than this rests.
+const REST: Duration = Duration::from_millis(5);
+
+/// What one migration cost.
+#[derive(Debug, Serialize)]
+pub struct Cost {
+    pub name: String,
+    pub whole_ms: f64,
+    /// From news to effect, summed over the effects.
+    pub delay_ms: f64,
+    /// The part of that in which an answer of the API server was waited for.
+    pub api_ms: f64,
+    pub requests: usize,
+    pub writes: usize,
+    pub unannounced: usize,
+    pub effects: Vec<Effect>,
+}
+
+/// Times count from the beginning of the migration.
+#[derive(Debug, Serialize)]
+pub struct Effect {
+    pub what: String,
+    pub news_ms: f64,
+    pub sent_ms: f64,
+    pub api_ms: f64,
+    pub announced: bool,
+}
+
+impl Cost {
+    pub fn of(trace: &[Entry], name: &str, begun: Instant, whole: Duration) -> Self {
+        let ms = |at: Instant| at.saturating_duration_since(begun).as_secs_f64() * 1e3;
+        let trace: Vec<&Entry> = trace.iter().filter(|entry| entry.at >= begun).collect();
+        let looks = looks(&trace, name);
+        let mut effects: Vec<Effect> = Vec::new();
+        let mut answered: Option<Instant> = None;
+        for entry in &trace {
+            let What::Wrote { side, what, .. } = &entry.what else {
+                continue;
+            };
+            if what.ends_with(": journal") {
+                continue;
+            }
+            if *side == Side::After {
+                answered = Some(entry.at);
+                continue;
+            }
+            let (news, announced) = news(&trace, &looks, answered, entry.at);
+            effects.push(Effect {
+                what: what.clone(),
+                news_ms: ms(news),
+                sent_ms: ms(entry.at),
+                api_ms: in_flight(&trace, news, entry.at).as_secs_f64() * 1e3,
+                announced,
+            });
+        }
+        let asked = |wanted: fn(&str) -> bool| {
+            let asked = trace
+                .iter()
+                .filter(|entry| matches!(&entry.what, What::Asked { method, .. } if wanted(method)));
+            asked.count()
+        };
+        Self {
+            name: name.to_owned(),
+            whole_ms: whole.as_secs_f64() * 1e3,
+            delay_ms: effects.iter().map(|effect| effect.sent_ms - effect.news_ms).sum(),
+            api_ms: effects.iter().map(|effect| effect.api_ms).sum(),
+            requests: asked(|_| true),
+            writes: asked(|method| method != "GET"),
+            unannounced: effects.iter().filter(|effect| !effect.announced).count(),
+            effects,
+        }
+    }
+}
+
+/// A look at everything: when it began, and whether the worker rested before.
+struct Look {
+    began: Instant,
+    rested: bool,
+}
+
+/// Every look begins with reading the intent.
+fn looks(trace: &[&Entry], name: &str) -> Vec<Look> {
+    let mut looks: Vec<Look> = Vec::new();
+    let mut last: Option<Instant> = None;
+    for entry in trace {
+        match &entry.what {
+            What::Asked {
+                method,
+                path,
+                answered,
+            } => {
+                if method == "GET" && path.ends_with(&format!("/migrations/{name}")) {
+                    looks.push(Look {
+                        began: entry.at,
+                        rested: last.is_none_or(|last| entry.at.saturating_duration_since(last) > REST),
+                    });
+                }
+                last = last.max(*answered);
+            }
+            What::Wrote { intent, .. } if intent.name == name => last = last.max(Some(entry.at)),
+            _ => {}
+        }
+    }
+    looks
+}
+
+/// Returns when what an effect needed can have come at the earliest, and whether an event told of it.
+fn news(trace: &[&Entry], looks: &[Look], answered: Option<Instant>, sent: Instant) -> (Instant, bool) {
+    let before = looks.partition_point(|look| look.began < sent);
+    let first = looks[..before].iter().rposition(|look| look.rested).unwrap_or(0);
+    let Some(began) = looks.get(first).map(|look| look.began) else {
+        return (sent, false);
+    };
+    if let Some(answered) = answered.filter(|answered| *answered >= began) {
+        return (answered, true);
+    }
+    let in_vain = first.checked_sub(1).map(|before| looks[before].began);
+    let heard = trace.iter().find(|entry| {
+        // The intent itself is news once; after that its events are echoes of the journal.
+        let is_news = matches!(&entry.what, What::Heard(key) if key.kind != "Migration" || in_vain.is_none());
+        is_news && in_vain.is_none_or(|in_vain| entry.at > in_vain) && entry.at <= began
+    });
+    // The answer to the last effect is newer than an event from before it.
+    match (heard.map(|entry| entry.at), answered) {
+        (Some(heard), Some(answered)) if answered <= began => (heard.max(answered), true),
+        (Some(heard), _) => (heard, true),
+        (None, _) => (began, false),
+    }
+}
+
+/// Returns how long of a span of time at least one request was under way.
+fn in_flight(trace: &[&Entry], from: Instant, until: Instant) -> Duration {
+    let (mut total, mut covered) = (Duration::ZERO, from);
+    for entry in trace {
+        let What::Asked { answered, .. } = &entry.what else {
+            continue;
+        };
+        let (begin, end) = (entry.at.max(covered), answered.unwrap_or(until).min(until));
+        if end > begin {
+            total += end - begin;
+            covered = end;
+        }
+    }
+    total
+}
