@@ -7,14 +7,18 @@ use std::time::Duration;
 use cutover::cluster::{Cluster, Limits, Observer};
 use cutover::name::GroupKind;
 use cutover::reconcile::sync::{Selection, Sync};
+use cutover::repo::Polling;
 use cutover::sandbox::api::Patch;
 use cutover::sandbox::{World, WorldOptions};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::git::{Mirrored, Origin};
-use crate::support::plane::{CONFIG_MAPS, NAMESPACE, Plane, config, config_with, settings, until};
+use crate::support::plane::{
+    CONFIG_MAPS, NAMESPACE, NAMESPACES, Plane, config, config_with, settings, until,
+};
 use crate::support::server::{On, Server, on_both_servers};
 
 on_both_servers![
@@ -24,6 +28,7 @@ on_both_servers![
     with_warn_a_change_by_hand_is_told_and_stays_until_git_changes,
     an_object_says_itself_what_is_done_about_it,
     a_change_that_is_seen_before_our_own_write_is_answered_is_corrected,
+    what_is_put_right_before_the_refusal_comes_is_not_left_to_rest,
     somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly,
     a_restart_finds_typical_objects_in_sync_without_asking,
 ];
@@ -157,9 +162,13 @@ async fn an_object_says_itself_what_is_done_about_it(on: On) {
     assert_eq!(key(&corrected), "x");
 }
 
-/// Returns a client by which the first write of ConfigMap `a` is answered only once an observer has seen that somebody
-/// changed it since.
-fn overtaken(server: &Server, observer: &Arc<OnceLock<Observer>>) -> kube::Client {
+/// Returns a client by which the first write of ConfigMap `a` is answered only once an observer has seen what somebody
+/// did to it since; that returns the version of it, if there is one.
+fn overtaken(
+    server: &Server,
+    observer: &Arc<OnceLock<Observer>>,
+    interfere: fn(&Server) -> Option<String>,
+) -> kube::Client {
     let (client, server, observer) = (server.client(), server.clone(), Arc::clone(observer));
     let interfered = Arc::new(AtomicBool::new(false));
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -169,11 +178,9 @@ fn overtaken(server: &Server, observer: &Arc<OnceLock<Observer>>) -> kube::Clien
         async move {
             let answer = client.send(request).await?;
             if interferes {
-                let patch = Patch::Merge(by_hand("by hand"));
-                let edited = server.patch(&CONFIG_MAPS, Some("shop"), "a", None, &patch, "kubectl-edit");
+                let version = interfere(&server);
                 let key = GroupKind::new("", "ConfigMap").key(Some("shop"), "a");
-                let version = edited["metadata"]["resourceVersion"].as_str();
-                let is_seen = |observer: &Observer| observer.version(&key).as_deref() == version;
+                let is_seen = |observer: &Observer| observer.version(&key) == version;
                 let observer = observer.get().unwrap();
                 assert!(observer.until(Duration::from_secs(20), is_seen).await);
             }
@@ -188,7 +195,12 @@ async fn a_change_that_is_seen_before_our_own_write_is_answered_is_corrected(on:
     let mirror = Mirrored::of(origin.url()).await;
     let server = on.server();
     let observed = Arc::new(OnceLock::new());
-    let cluster = Cluster::from_client(overtaken(&server, &observed), Limits::default());
+    let edit = |server: &Server| {
+        let patch = Patch::Merge(by_hand("by hand"));
+        let edited = server.patch(&CONFIG_MAPS, Some("shop"), "a", None, &patch, "kubectl-edit");
+        Some(edited["metadata"]["resourceVersion"].as_str()?.to_owned())
+    };
+    let cluster = Cluster::from_client(overtaken(&server, &observed, edit), Limits::default());
     let observer = observed.get_or_init(|| Observer::new(cluster.clone())).clone();
     let mut sync = Sync::new(mirror.clone(), cluster, observer, Selection::default());
     let key = || server.get(&CONFIG_MAPS, Some("shop"), "a").unwrap()["data"]["key"].clone();
@@ -196,6 +208,41 @@ async fn a_change_that_is_seen_before_our_own_write_is_answered_is_corrected(on:
     assert_eq!(key(), "by hand");
     sync.once().await.unwrap();
     assert_eq!(key(), "x");
+}
+
+async fn what_is_put_right_before_the_refusal_comes_is_not_left_to_rest(on: On) {
+    let origin = Origin::with(&[NAMESPACE, ("apps/a.yaml", &config("a"))]);
+    let mirror = Mirrored::of(origin.url()).await;
+    let server = on.server();
+    let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    server.create(&NAMESPACES, None, shop, "kubectl-create");
+    let frozen = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "shop", "name": "a"},
+        "data": {"key": "frozen"}, "immutable": true,
+    });
+    server.create(&CONFIG_MAPS, Some("shop"), frozen, "kubectl-create");
+    let observed = Arc::new(OnceLock::new());
+    // Without what is in the way, the object can be had.
+    let delete = |server: &Server| {
+        server.delete(&CONFIG_MAPS, Some("shop"), "a");
+        None
+    };
+    let cluster = Cluster::from_client(overtaken(&server, &observed, delete), Limits::default());
+    let observer = observed.get_or_init(|| Observer::new(cluster.clone())).clone();
+    let sync = Sync::new(mirror.clone(), cluster, observer, Selection::default());
+    let polling = Polling {
+        interval: Duration::from_hours(1),
+        ..Polling::default()
+    };
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(sync.run(polling, stop.clone()));
+    until("it is as Git has it", || {
+        let live = server.get(&CONFIG_MAPS, Some("shop"), "a");
+        live.is_some_and(|live| live["data"]["key"] == "x")
+    })
+    .await;
+    stop.cancel();
+    running.await.unwrap();
 }
 
 async fn somebody_who_never_gives_in_is_named_and_answered_ever_more_slowly(on: On) {

@@ -220,6 +220,10 @@ impl Sync {
         }
         let (due, homeless) = self.with_namespaces(due).await;
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
+        let live = due
+            .iter()
+            .map(|write| (write.entry.key.clone(), write.live.clone()));
+        let decided_on: BTreeMap<ObjectKey, Option<String>> = live.collect();
         let Answers {
             mut outcomes,
             versions,
@@ -230,7 +234,12 @@ impl Sync {
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         for (key, outcome) in outcomes {
             let version = versions.get(&key).map(String::as_str);
-            self.applied(key, place, outcome, version, results);
+            let decided_on = decided_on.get(&key);
+            let overtaken = decided_on.is_some_and(|version| *version != self.observer.version(&key));
+            self.applied(key.clone(), place, outcome, version, results);
+            if overtaken {
+                self.standing.overtaken(&key, Instant::now());
+            }
         }
         Ok(written)
     }

@@ -73,6 +73,17 @@ impl Standing {
         self.objects.insert(key, stands);
     }
 
+    /// Somebody changed an object before the answer about it came. What was refused may be accepted by now, and is tried
+    /// again at once; but not again and again, if it makes no difference to what may be tried.
+    pub(super) fn overtaken(&mut self, key: &ObjectKey, now: Instant) {
+        if let Some(stands) = self.objects.get_mut(key)
+            && stands.tried.is_some()
+            && stands.failures == 0
+        {
+            stands.again = Some(now);
+        }
+    }
+
     /// Leaves an object as it is for a while.
     pub(super) fn rest(
         &mut self,
@@ -280,6 +291,24 @@ mod tests {
         assert!(standing.rests(&key("a"), "x", now + Duration::from_mins(1)));
         assert!(!standing.rests(&key("a"), "y", now));
         assert!(!standing.rests(&key("a"), "x", now + Duration::from_mins(6)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changed_before_it_was_refused_is_tried_again_once() {
+        let (mut standing, now) = (Standing::new(1), Instant::now());
+        let refuse = |standing: &mut Standing| {
+            standing.put(key("a"), PLACE, failed(false), Some("x".into()), now);
+            standing.overtaken(&key("a"), now);
+        };
+        refuse(&mut standing);
+        assert!(!standing.rests(&key("a"), "x", now));
+        assert_eq!(standing.due(now), [key("a")].into());
+        refuse(&mut standing);
+        assert!(standing.rests(&key("a"), "x", now + Duration::from_mins(3)));
+        // What is in sync stays so.
+        standing.remove(&key("a"));
+        standing.overtaken(&key("a"), now);
+        assert_eq!(standing.next_try(), None);
     }
 
     #[tokio::test(start_paused = true)]
