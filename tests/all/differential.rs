@@ -5,8 +5,8 @@
 //! alike ([`normal`]), and what may differ is listed with its reason ([`accepted`]). A sequence that is answered
 //! differently is made as short as it gets ([`shrink`]) and printed as a case that can be kept ([`cases`]).
 //!
-//! `CUTOVER_DIFFERENTIAL=COUNT` or `COUNT:SEED` says how many sequences, and which. Any that is answered differently fails
-//! the test.
+//! `CUTOVER_DIFFERENTIAL=COUNT`, `COUNT:SEED` or `COUNT:SEED:PLURAL` says how many sequences, which, and that all are
+//! about one kind. Any that is answered differently fails the test.
 
 mod accepted;
 mod cases;
@@ -14,6 +14,7 @@ mod generate;
 mod kinds;
 mod normal;
 mod run;
+mod settle;
 mod shrink;
 mod step;
 mod values;
@@ -34,8 +35,8 @@ type Found = (usize, Vec<Step>, Difference);
 /// Asks for a number of sequences, and for a report of whatever is answered differently.
 const WANTED: &str = "CUTOVER_DIFFERENTIAL";
 
-/// Sequences of a plain `cargo test`: half a minute.
-const COUNT: usize = 1500;
+/// Sequences of a plain `cargo test`: less than a minute.
+const COUNT: usize = 2000;
 
 /// The seed of a plain `cargo test`, so that nobody's change fails by chance.
 const SEED: u64 = 1;
@@ -51,11 +52,12 @@ async fn both_servers_answer_generated_requests_alike() {
     let Some(pair) = Pair::start("generated requests to both servers").await else {
         return;
     };
-    let (count, seed) = wanted();
+    let (count, seed, kind) = wanted();
     let pair = Arc::new(pair);
     let (next, requests) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let found: Arc<Mutex<Vec<Found>>> = Arc::default();
     let workers = (0..AT_A_TIME).map(|_| {
+        let kind = kind.clone();
         let (pair, next, requests, found) = (
             Arc::clone(&pair),
             Arc::clone(&next),
@@ -68,7 +70,7 @@ async fn both_servers_answer_generated_requests_alike() {
                 if index >= count {
                     return;
                 }
-                let steps = generate::sequence(seed, index);
+                let steps = generate::sequence(seed, index, &kind);
                 requests.fetch_add(steps.len(), Ordering::Relaxed);
                 if let Some(difference) = pair.compare(&steps).await {
                     found.lock().unwrap().push((index, steps, difference));
@@ -97,11 +99,13 @@ async fn both_servers_answer_generated_requests_alike() {
     }
 }
 
-fn wanted() -> (usize, u64) {
+/// Returns how many sequences are asked for, the seed, and the plural of a kind, if all are to be about that.
+fn wanted() -> (usize, u64, String) {
     let wanted = std::env::var(WANTED).unwrap_or_default();
-    let (count, seed) = wanted.split_once(':').unwrap_or((&wanted, ""));
-    let seed = seed.parse().unwrap_or(SEED);
-    (count.parse().unwrap_or(COUNT), seed)
+    let mut parts = wanted.split(':');
+    let mut next = || parts.next().unwrap_or_default();
+    let (count, seed) = (next().parse().unwrap_or(COUNT), next().parse().unwrap_or(SEED));
+    (count, seed, next().to_owned())
 }
 
 /// Returns one short sequence for each sort of difference, the most frequent first.

@@ -6,6 +6,7 @@
 mod defaults;
 mod pods;
 mod quantity;
+pub(super) mod services;
 mod validation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +105,9 @@ impl BuiltIn {
             "services" => json!({"spec": {}, "status": {"loadBalancer": {}}}),
             "persistentvolumeclaims" => json!({"spec": {"resources": {}}, "status": {}}),
             "namespaces" => json!({"spec": {}, "status": {}}),
+            "customresourcedefinitions" => {
+                json!({"spec": {"names": {}}, "status": {"acceptedNames": {}}})
+            }
             _ => json!({}),
         }
     }

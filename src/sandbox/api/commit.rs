@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::registry::{CRDS, Generation, Kind, NAMESPACES};
+use super::registry::{CRDS, Generation, Kind, NAMESPACES, SERVICES};
 use super::{Object, State, metadata};
 use crate::sandbox::store::Key;
 
@@ -27,22 +27,31 @@ impl State {
         self.policies.after(&kind.resource, key, Some(&object));
         self.owners
             .wrote(&kind.resource, key, old.map(|old| &**old), &object);
+        if kind.resource == SERVICES {
+            self.services.wrote(old.map(|old| &**old), Some(&object));
+        }
         if kind.resource == CRDS {
             self.accept_definition(key, &object, now);
         }
         object
     }
 
-    /// Removes an object whose last state is `last`, and does what follows from it.
-    pub(super) fn erase(&mut self, kind: &Kind, key: &Key, last: Value) {
+    /// Removes an object whose last state is `last`, and does what follows from it. Returns it with the revision of its
+    /// end.
+    pub(super) fn erase(&mut self, kind: &Kind, key: &Key, last: Value) -> Option<Object> {
         self.policies.before(&kind.resource, &self.store, &self.registry);
-        if let Some(object) = self.store.remove(&kind.resource, key, last) {
+        let removed = self.store.remove(&kind.resource, key, last);
+        if let Some(object) = &removed {
             self.policies.after(&kind.resource, key, None);
-            self.owners.removed(&kind.resource, key, &object);
+            self.owners.removed(&kind.resource, key, object);
+            if kind.resource == SERVICES {
+                self.services.wrote(Some(object), None);
+            }
             if kind.resource == CRDS {
-                self.withdraw_definition(&object);
+                self.withdraw_definition(object);
             }
         }
+        removed
     }
 
     /// Remembers the maps and lists in the metadata of a custom resource that were applied empty. A real server
@@ -149,7 +158,7 @@ pub(super) fn raise_generation(rule: Generation, old: &Value, body: &mut Value, 
     let raised = match rule {
         Generation::None => false,
         _ if changed => true,
-        Generation::ContentAndStatus => !same_content(old, body) || old["status"] != body["status"],
+        Generation::ContentAndStatus => !same_content(old, body) || old.get("status") != body.get("status"),
         Generation::Content => !same_content(old, body),
         Generation::ContentAndAnnotations => {
             !same_content(old, body) || old["metadata"]["annotations"] != body["metadata"]["annotations"]
@@ -177,7 +186,7 @@ pub(super) fn is_held_by_spec(kind: &Kind, object: &Value) -> bool {
 /// Returns whether a write changes nothing but the times of managed fields: such a write doesn't happen.
 pub(super) fn is_same(old: &Value, new: &Value) -> bool {
     let (before, after) = (&old["metadata"], &new["metadata"]);
-    old["status"] == new["status"]
+    old.get("status") == new.get("status")
         && same_content(old, new)
         && same_but(before, after, &["managedFields"])
         && same_owners(&before["managedFields"], &after["managedFields"])

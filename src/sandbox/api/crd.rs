@@ -69,13 +69,6 @@ pub(super) fn default(crd: &mut Value) {
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    let storage: Vec<Value> = crd["spec"]["versions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|version| version["storage"] == true)
-        .map(|version| version["name"].clone())
-        .collect();
     let spec = metadata::entry(crd, "spec");
     spec.entry("conversion")
         .or_insert_with(|| json!({"strategy": "None"}));
@@ -87,12 +80,17 @@ pub(super) fn default(crd: &mut Value) {
             .entry("listKind")
             .or_insert_with(|| format!("{kind}List").into());
     }
+}
+
+/// Fills in the status of a new CRD, which nobody has looked at.
+pub(super) fn first_status(crd: &mut Value) {
+    let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+    let stored = versions.filter(|version| version["storage"] == true);
+    let stored: Vec<Value> = stored.map(|version| version["name"].clone()).collect();
     let status = metadata::entry(crd, "status");
-    status.entry("conditions").or_insert(Value::Null);
-    status
-        .entry("acceptedNames")
-        .or_insert_with(|| json!({"plural": "", "kind": ""}));
-    status.entry("storedVersions").or_insert(Value::Array(storage));
+    status.insert("conditions".to_owned(), Value::Null);
+    status.insert("acceptedNames".to_owned(), json!({"plural": "", "kind": ""}));
+    status.insert("storedVersions".to_owned(), Value::Array(stored));
 }
 
 /// Returns the resource that a CRD defines.
@@ -176,6 +174,7 @@ fn kind_of(crd: &Value) -> Result<Kind, Vec<Cause>> {
         namespaced: crd["spec"]["scope"] == "Namespaced",
         custom: true,
         generation: Generation::ContentAndStatus,
+        created_by_update: false,
         unconditional_update: false,
         versions,
     })

@@ -133,9 +133,9 @@ impl State {
             });
         }
         if gone {
-            self.erase(kind, key, (*old).clone());
+            let object = self.erase(kind, key, (*old).clone()).unwrap_or(old);
             return Ok(Deleted {
-                object: old,
+                object,
                 gone,
                 warnings,
             });

@@ -21,6 +21,7 @@ mod read;
 pub mod registry;
 mod rules;
 mod scale;
+mod services;
 /// How a server refuses.
 pub mod status;
 mod strategy;
@@ -137,6 +138,7 @@ struct State {
     registry: Registry,
     random: fastrand::Rng,
     owners: gc::Owners,
+    services: services::Allocated,
     policies: admission::Policies,
     /// The maps and lists in the metadata of custom resources that were applied empty.
     empty: BTreeMap<(Resource, Key), BTreeSet<String>>,
@@ -163,6 +165,7 @@ impl ApiServer {
                     registry: Registry::built_in(),
                     random: fastrand::Rng::with_seed(options.seed),
                     owners: gc::Owners::default(),
+                    services: services::Allocated::default(),
                     policies,
                     empty: BTreeMap::new(),
                 }),

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::metadata;
-use super::registry::{Kind, NAMESPACES};
+use super::registry::{Kind, NAMESPACES, SERVICES};
 use super::selector::is_label_value;
 use super::status::Cause;
 
@@ -45,15 +45,13 @@ fn name(kind: &Kind, object: &Value, causes: &mut Vec<Cause>) {
         ));
         return;
     }
-    let label = |part: &str| part.len() <= 63 && is_label(part);
     let refusal = match () {
         // Their names are those of users and rights: anything that fits into a path.
         () if kind.group() == "rbac.authorization.k8s.io" => {
             (name.contains(['/', '%']) || matches!(name, "." | "..")).then_some("may not contain '/'")
         }
-        () if kind.resource == NAMESPACES && name.contains('.') => Some("must not contain dots"),
-        () if kind.resource == NAMESPACES => (!label(name)).then_some(LABEL),
-        () => (name.len() > 253 || !name.split('.').all(is_label)).then_some(SUBDOMAIN),
+        () if kind.resource == NAMESPACES || kind.resource == SERVICES => label_name_mistake(name),
+        () => subdomain_mistake(name),
     };
     if let Some(why) = refusal {
         causes.push(Cause::invalid_value("metadata.name", &name.into(), why));
@@ -90,31 +88,58 @@ fn transition(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
 /// Checks the keys of labels and annotations, and the values of labels.
 fn keyed(object: &Value, field: &str, causes: &mut Vec<Cause>) {
     let path = format!("metadata.{field}");
-    for (key, value) in object["metadata"][field].as_object().into_iter().flatten() {
+    let of = &object["metadata"][field];
+    let wrong = if field == "labels" {
+        label_mistakes(of)
+    } else {
         // The case of annotations does not matter.
-        let checked = if field == "labels" {
-            key.clone()
-        } else {
-            key.to_lowercase()
-        };
-        for why in qualified_name(&checked) {
-            causes.push(Cause::invalid_value(path.as_str(), &key.as_str().into(), &why));
-        }
-        let text = value.as_str().unwrap_or_default();
-        if field == "labels" && text.len() > 63 {
-            causes.push(Cause::invalid_value(
-                path.as_str(),
-                value,
-                "must be no more than 63 bytes",
-            ));
-        } else if field == "labels" && !is_label_value(text) {
-            causes.push(Cause::invalid_value(path.as_str(), value, LABEL_VALUE));
-        }
+        key_mistakes(of, str::to_lowercase)
+    };
+    for (what, why) in wrong {
+        causes.push(Cause::invalid_value(path.as_str(), &what, &why));
     }
 }
 
+fn key_mistakes(map: &Value, read: impl Fn(&str) -> String) -> Vec<(Value, String)> {
+    let keys = map.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    keys.flat_map(|key| {
+        let wrong = qualified_name(&read(key)).into_iter();
+        wrong.map(move |why| (key.into(), why))
+    })
+    .collect()
+}
+
+/// Returns what of labels is wrong, and why.
+pub(super) fn label_mistakes(labels: &Value) -> Vec<(Value, String)> {
+    let mut wrong = key_mistakes(labels, str::to_owned);
+    for value in labels.as_object().into_iter().flatten().map(|(_, value)| value) {
+        let text = value.as_str().unwrap_or_default();
+        if text.len() > 63 {
+            wrong.push((value.clone(), "must be no more than 63 bytes".to_owned()));
+        } else if !is_label_value(text) {
+            wrong.push((value.clone(), LABEL_VALUE.to_owned()));
+        }
+    }
+    wrong
+}
+
+/// Returns what is wrong with a name that is one label of a domain.
+pub(super) fn label_name_mistake(name: &str) -> Option<&'static str> {
+    match () {
+        () if name.len() > 63 => Some("must be no more than 63 bytes"),
+        () if is_label(name) => None,
+        () if subdomain_mistake(name).is_none() => Some("must not contain dots"),
+        () => Some(LABEL),
+    }
+}
+
+/// Returns what is wrong with the name of a domain.
+pub(super) fn subdomain_mistake(name: &str) -> Option<&'static str> {
+    (name.len() > 253 || !name.split('.').all(is_label)).then_some(SUBDOMAIN)
+}
+
 /// Returns what is wrong with a name that may have a domain before it.
-fn qualified_name(name: &str) -> Vec<String> {
+pub(super) fn qualified_name(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let part = match name.split('/').collect::<Vec<_>>().as_slice() {
         [part] => *part,
@@ -175,15 +200,33 @@ fn owners(object: &Value, causes: &mut Vec<Cause>) {
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} \
                          and {name}"
                     );
-                    causes.push(Cause::invalid_value(
-                        PATH,
-                        &object["metadata"]["ownerReferences"],
-                        &why,
-                    ));
+                    causes.push(Cause::invalid_value(PATH, &shown(object), &why));
                 }
             }
         }
     }
+}
+
+/// Returns the owners of an object as Go shows them: also what they lack.
+fn shown(object: &Value) -> Value {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    let whole = |owner: &Value| {
+        let mut whole = json!({"apiVersion": "", "kind": "", "name": "", "uid": ""});
+        for field in [
+            "apiVersion",
+            "kind",
+            "name",
+            "uid",
+            "controller",
+            "blockOwnerDeletion",
+        ] {
+            if !owner[field].is_null() {
+                whole[field] = owner[field].clone();
+            }
+        }
+        whole
+    };
+    owners.into_iter().flatten().map(whole).collect()
 }
 
 /// The finalizers that need no domain, but for the one of namespaces.

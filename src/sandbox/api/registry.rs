@@ -7,6 +7,7 @@ use super::rules::Rules;
 use super::{Object, Resource};
 
 pub const NAMESPACES: Resource = Resource::new("", "namespaces");
+pub const SERVICES: Resource = Resource::new("", "services");
 pub const CRDS: Resource = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// What raises `metadata.generation`.
@@ -35,6 +36,8 @@ pub struct Kind {
     /// Whether a CRD defines it.
     pub custom: bool,
     pub generation: Generation,
+    /// Whether an update of what isn't there creates it.
+    pub created_by_update: bool,
     /// Whether an update without a resourceVersion overwrites whatever is there.
     pub unconditional_update: bool,
     /// In the order of preference.

@@ -167,16 +167,7 @@ impl Rules {
             }
         };
         causes.extend(errors.iter().map(cause));
-        if self.built_in.is_none() && self.schema.has_rules() {
-            if causes
-                .iter()
-                .any(|cause| BLOCKING.contains(&cause.reason.as_str()))
-            {
-                causes.push(Cause::invalid_value("<nil>", &Value::Null, NOT_CHECKED));
-            } else {
-                causes.extend(self.schema.check_rules(body, old).iter().map(cause));
-            }
-        }
+        self.run_rules(body, old, &mut causes);
         if kind.resource == CRDS {
             causes.extend(crd::validate(body));
         }
@@ -185,7 +176,23 @@ impl Rules {
 
     /// Returns what is wrong with an object that isn't of the kind, and is looked at all the same.
     pub(super) fn broken(&self, body: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.schema.check_rules(body, old).iter().map(cause).collect()
+        let errors = self.schema.check_structure(body, old);
+        let mut causes = errors.iter().map(cause).collect();
+        self.run_rules(body, old, &mut causes);
+        causes
+    }
+
+    /// Runs the rules of a custom resource, unless something is wrong with what they may rely on.
+    fn run_rules(&self, body: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+        if self.built_in.is_some() || !self.schema.has_rules() {
+            return;
+        }
+        let blocks = |cause: &Cause| BLOCKING.contains(&cause.reason.as_str());
+        if causes.iter().any(blocks) {
+            causes.push(Cause::invalid_value("<nil>", &Value::Null, NOT_CHECKED));
+        } else {
+            causes.extend(self.schema.check_rules(body, old).iter().map(cause));
+        }
     }
 
     /// Records who owns what a create, an update or a patch changes.
@@ -387,6 +394,18 @@ fn built_in_kind(kind: &'static BuiltIn) -> Kind {
             builtin::Generation::Spec => Generation::Content,
             builtin::Generation::SpecAndAnnotations => Generation::ContentAndAnnotations,
         },
+        created_by_update: matches!(
+            kind.plural,
+            "clusterrolebindings"
+                | "clusterroles"
+                | "endpoints"
+                | "events"
+                | "leases"
+                | "limitranges"
+                | "rolebindings"
+                | "roles"
+                | "services"
+        ),
         unconditional_update: resource != CRDS
             && kind.plural != "leases"
             && !kind.plural.starts_with("validatingadmissionpolic"),
@@ -415,7 +434,7 @@ fn built_in_kind(kind: &'static BuiltIn) -> Kind {
     }
 }
 
-fn cause(error: &FieldError) -> Cause {
+pub(super) fn cause(error: &FieldError) -> Cause {
     Cause::new(error.mistake.reason(), error.body(), error.field.clone())
 }
 

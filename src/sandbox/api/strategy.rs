@@ -4,13 +4,12 @@
 use serde_json::{Map, Value, json};
 
 use super::metadata;
-use super::registry::{CRDS, Kind, NAMESPACES, Version};
+use super::registry::{CRDS, Kind, NAMESPACES, SERVICES, Version};
 use super::status::Status;
 use super::{Resource, Subresource, builtin, crd};
 use crate::sandbox::store::Key;
 
 const NODES: Resource = Resource::new("", "nodes");
-const SERVICES: Resource = Resource::new("", "services");
 const PODS: Resource = Resource::new("", "pods");
 
 /// What a body says of its type.
@@ -157,9 +156,9 @@ pub(super) fn schema_of<'a>(kind: &'a Kind, version: &'a Version, said: &Said) -
     kind.versions.iter().find(of_body).filter(|_| named)
 }
 
-/// Returns where a real server stores an object, which some refusals tell.
-pub(super) fn place_of(kind: &Kind, key: &Key) -> String {
-    let mut place = "/registry/".to_owned();
+/// Returns where a real server stores an object, which some refusals tell; those of dry-runs not from the root.
+pub(super) fn place_of(kind: &Kind, key: &Key, dry_run: bool) -> String {
+    let mut place = if dry_run { "/" } else { "/registry/" }.to_owned();
     if kind.custom {
         place += kind.group();
         place.push('/');
@@ -213,6 +212,24 @@ pub(super) fn prepare_defaults(kind: &Kind, version: &Version, body: &mut Value)
     }
 }
 
+/// Returns whether a deletion is answered with the object, also when it is gone.
+pub(super) fn shows_deleted(resource: &Resource) -> bool {
+    const CORE: &[&str] = &[
+        "namespaces",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+    ];
+    match &*resource.group {
+        "" => CORE.contains(&&*resource.plural),
+        "storage.k8s.io" => resource.plural == "storageclasses",
+        _ => false,
+    }
+}
+
 /// Labels a namespace with its name.
 fn name_label(namespace: &mut Value) {
     let name = metadata::name(namespace).to_owned();
@@ -225,8 +242,13 @@ pub(super) fn prepare_create(kind: &Kind, version: &Version, body: &mut Value) {
     let keeps_status = kind.resource == NODES || !version.status;
     if !keeps_status && let Some(fields) = body.as_object_mut() {
         fields.shift_remove("status");
-        if !kind.custom {
+        if kind.resource == SERVICES {
+            fields.insert("status".to_owned(), json!({"loadBalancer": {}}));
+        } else if !kind.custom {
             fields.insert("status".to_owned(), json!({}));
+        }
+        if kind.resource == CRDS {
+            crd::first_status(body);
         }
     }
     if kind.resource == NAMESPACES {

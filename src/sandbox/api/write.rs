@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::admission::attributes::{self, Attributes};
 use super::admission::{self, Operation, Review};
 use super::commit::{is_released, is_same, raise_generation, restore_identity};
-use super::registry::{self, Kind, NAMESPACES, Version};
+use super::registry::{self, Kind, NAMESPACES, SERVICES, Version};
 use super::rules::{Ownership, patch_untyped};
 use super::status::{Cause, Reason, Status};
 use super::strategy::Said;
 use super::{
     Admission, ApiServer, FieldValidation, Object, Patch, Resource, State, Subresource, WriteOptions, apply,
-    metadata, object_meta, scale, schema, strategy,
+    builtin, metadata, object_meta, scale, schema, services, strategy,
 };
 use crate::sandbox::store::Key;
 
@@ -229,7 +229,8 @@ impl Write<'_> {
     fn create(&mut self, mut body: Value, owned: Owned) -> Result<Written, Status> {
         let (kind, version) = (self.kind, self.version);
         let namespace = self.namespace_of(&body)?.map(str::to_owned);
-        let versioned = owned == Owned::ByChange && is_conditional(&body);
+        // An update that creates has no say in it.
+        let versioned = owned == Owned::ByChange && self.target.name.is_empty() && is_conditional(&body);
         let revision = body["metadata"].get("resourceVersion").cloned();
         strategy::prepare_defaults(kind, version, &mut body);
         self.fill_defaults(&mut body);
@@ -242,6 +243,7 @@ impl Write<'_> {
         strategy::prepare_create(kind, version, &mut body);
         self.admit(Operation::Create, None, &mut body)?;
         self.namespace_lives(namespace.as_deref(), metadata::name(&body))?;
+        self.allocate(None, &mut body)?;
         self.refuse_invalid(None, &body)?;
         let empty = self.tidy(&mut body);
         if self.options.dry_run {
@@ -284,16 +286,24 @@ impl Write<'_> {
         self.namespace_of(&body)?;
         self.check_named(&body)?;
         let key = self.check_identity(&body)?;
-        let old = Arc::clone(self.state.existing(kind, &key)?);
-        let (wanted, present) = (metadata::uid(&body), metadata::uid(&old));
+        let old = match self.state.existing(kind, &key) {
+            Ok(old) => Some(Arc::clone(old)),
+            Err(status) if !kind.created_by_update || !status.is_not_found() => return Err(status),
+            Err(_) => None,
+        };
+        let wanted = metadata::uid(&body);
+        let present = old.as_ref().map(|old| metadata::uid(old)).unwrap_or_default();
         if !wanted.is_empty() && wanted != present {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
                  failed: UID in precondition: {wanted}, UID in object meta: {present}",
-                strategy::place_of(kind, &key)
+                strategy::place_of(kind, &key, self.options.dry_run)
             );
             return Err(Status::conflict(&kind.resource, &key.name, &why));
         }
+        let Some(old) = old else {
+            return self.create(body, Owned::ByChange);
+        };
         self.check_conditional(&body, &key)?;
         self.replace(&key, &old, body, Owned::ByChange)
     }
@@ -321,7 +331,7 @@ impl Write<'_> {
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
         let key = Key::new(self.target.namespace, self.target.name);
-        if self.target.subresource.is_some() {
+        if self.target.subresource.is_some() && !kind.created_by_update {
             self.state.existing(kind, &key)?;
         }
         strategy::check_applied(kind, version, configuration)?;
@@ -433,6 +443,7 @@ impl Write<'_> {
         }
         strategy::separate(kind, version, self.target.subresource, old, &mut body);
         self.admit(Operation::Update, Some(old), &mut body)?;
+        self.allocate(Some(old), &mut body)?;
         self.refuse_invalid(Some(old), &body)?;
         let empty = self.tidy(&mut body);
         if self.target.subresource != Some(Subresource::Status) {
@@ -461,6 +472,15 @@ impl Write<'_> {
         })
     }
 
+    /// Gives a Service the addresses and ports that it needs.
+    fn allocate(&mut self, old: Option<&Object>, body: &mut Value) -> Result<(), Status> {
+        if self.kind.resource != SERVICES || self.target.subresource.is_some() {
+            return Ok(());
+        }
+        let old = old.map(|old| &**old);
+        self.state.services.allocate(old, body, self.options.dry_run)
+    }
+
     /// Fills in what the client left out, unless it speaks of something else.
     fn fill_defaults(&self, body: &mut Value) {
         let said = self.said.kind.as_ref();
@@ -478,6 +498,9 @@ impl Write<'_> {
             BTreeSet::new()
         };
         self.version.rules.tidy(body);
+        if self.kind.resource == SERVICES {
+            services::tidy(body);
+        }
         empty
     }
 
@@ -725,9 +748,12 @@ impl Write<'_> {
             old.map(|old| &**old),
         );
         if causes.is_empty() {
-            if self.target.subresource.is_none() {
-                self.warnings
-                    .extend(object_meta::warnings(self.kind, body, old.map(|old| &**old)));
+            if self.target.subresource.is_none() || old.is_none() {
+                let old = old.map(|old| &**old);
+                self.warnings.extend(object_meta::warnings(self.kind, body, old));
+                if self.kind.resource == SERVICES {
+                    self.warnings.extend(builtin::services::warnings(body));
+                }
             }
             return Ok(());
         }

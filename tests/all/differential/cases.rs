@@ -1,9 +1,11 @@
 //! What was once answered differently, kept as one short sequence for each class.
 
+mod services;
+
 use serde_json::{Value, json};
 
 use super::run::Pair;
-use super::step::{self, APPLY, JSON, MERGE, PARTIAL_LIST, Step, TABLE};
+use super::step::{self, APPLY, JSON, JSON_PATCH, MERGE, PARTIAL_LIST, Step, TABLE};
 
 const MAPS: &str = "/api/v1/namespaces/${ns}/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/${ns}/secrets";
@@ -235,4 +237,61 @@ async fn appliers_conflict_over_values_and_share_what_is_equal() {
         Step::get(format!("{GADGETS}/a")),
     ];
     same("several appliers", &steps).await;
+}
+
+#[tokio::test]
+async fn counts_of_a_deployment_are_not_negative() {
+    let containers = json!([{"name": "c", "image": "i:1"}]);
+    let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": containers}});
+    let create = |field: &str, value: i64| {
+        let mut spec = json!({"selector": {"matchLabels": {"app": "x"}}, "template": template});
+        spec[field] = json!(value);
+        let object =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec});
+        Step::post(DEPLOYMENTS, object)
+    };
+    let steps = [
+        create("revisionHistoryLimit", -3),
+        create("minReadySeconds", -3),
+        create("minReadySeconds", 700),
+        create("progressDeadlineSeconds", -1),
+    ];
+    same("counts of a Deployment", &steps).await;
+}
+
+#[tokio::test]
+async fn what_is_not_of_the_kind_is_still_checked_for_its_structure() {
+    let mut object = gadget(&json!({"name": "a"}), &json!({"object": {}}));
+    object["kind"] = json!("Odd");
+    same(
+        "an embedded object in another kind",
+        &[Step::post(GADGETS, object)],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_status_that_is_null_is_more_than_none() {
+    const PLAINS: &str = "/apis/diff.example.dev/v1/namespaces/${ns}/plains";
+    let object = json!({
+        "apiVersion": "diff.example.dev/v1", "kind": "Plain", "metadata": {"name": "a"}, "status": null,
+    });
+    let remove = json!([{"op": "remove", "path": "/status"}]);
+    let steps = [
+        Step::post(PLAINS, object),
+        Step::patch(format!("{PLAINS}/a"), JSON_PATCH, remove),
+    ];
+    same("a status that is null", &steps).await;
+}
+
+#[tokio::test]
+async fn a_dry_run_tells_another_place_of_an_object() {
+    let other = json!({"metadata": {"uid": "b8d3a0d2-0000-4000-8000-000000000005"}});
+    let put = Step::put_seen(format!("{GADGETS}/a"), "gadgets/a", other);
+    let steps = [
+        Step::post(GADGETS, gadget(&json!({"name": "a"}), &json!({"size": 1}))),
+        put.clone(),
+        put.with("dryRun", "All"),
+    ];
+    same("the place of an object", &steps).await;
 }

@@ -1,6 +1,8 @@
 //! Sequences of requests from a seed: mostly what clients send, often what they should not.
 
+mod definitions;
 mod patch;
+mod policies;
 mod read;
 mod write;
 
@@ -12,13 +14,20 @@ use super::values::{self, Dice, once_in, one};
 
 const NAMES: &[&str] = &["a", "b"];
 
-/// Returns the sequence of a number and a seed.
-pub fn sequence(seed: u64, number: usize) -> Vec<Step> {
+/// Returns the sequence of a number and a seed, about one kind or, if its plural is empty, about any but definitions and
+/// policies, which take seconds to come into force.
+pub fn sequence(seed: u64, number: usize, plural: &str) -> Vec<Step> {
     let rng = Dice::new(
         seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)
             .wrapping_add(number as u64),
     );
-    let kind = weighted(&rng);
+    match plural {
+        "customresourcedefinitions" => return definitions::sequence(&rng),
+        "validatingadmissionpolicies" => return policies::sequence(&rng),
+        _ => {}
+    }
+    let kind = KINDS.iter().find(|kind| kind.plural == plural);
+    let kind = kind.unwrap_or_else(|| weighted(&rng));
     let mut sequence = Sequence {
         rng,
         kind,

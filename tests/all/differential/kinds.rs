@@ -76,6 +76,13 @@ pub const KINDS: &[Kind] = &[
         ..built_in("apps", "v1", "Deployment", "deployments", values::deployment)
     },
     Kind {
+        status: true,
+        status_body: values::service_status,
+        minimal: values::smallest_service,
+        fields: &["metadata.name", "spec.type", "spec.clusterIP"],
+        ..built_in("", "v1", "Service", "services", values::service)
+    },
+    Kind {
         namespaced: false,
         status: true,
         weight: 2,
@@ -147,6 +154,14 @@ pub const KINDS: &[Kind] = &[
     },
 ];
 
+/// The kinds that sequences of their own are about.
+const OTHERS: &[&str] = &[
+    "customresourcedefinitions",
+    "things",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+];
+
 impl Kind {
     const fn custom(self) -> Self {
         Self {
@@ -187,7 +202,7 @@ pub fn plural_of(path: &str) -> &str {
         .iter()
         .position(|part| *part == "namespaces")
         .filter(|place| parts.len() > place + 2);
-    let known = |part: &&str| KINDS.iter().any(|kind| kind.plural == *part);
+    let known = |part: &&str| OTHERS.contains(part) || KINDS.iter().any(|kind| kind.plural == *part);
     let place = namespaced.map(|place| place + 2);
     place
         .and_then(|place| parts.get(place).copied())

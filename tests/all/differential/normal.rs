@@ -1,5 +1,7 @@
 //! Names what two servers can't have in common (uids, times, revisions, generated names) alike.
 
+mod chosen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -7,6 +9,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 
 use super::run::Answer;
+use chosen::Chosen;
 
 const TIMES: &[&str] = &[
     "creationTimestamp",
@@ -21,6 +24,7 @@ pub fn answers(mut answers: Vec<Answer>, namespace: &str) -> Vec<Answer> {
     let mut names = Names {
         namespace,
         uids: BTreeMap::new(),
+        chosen: Chosen::default(),
         revisions: BTreeSet::new(),
     };
     for answer in &answers {
@@ -39,6 +43,7 @@ pub fn answers(mut answers: Vec<Answer>, namespace: &str) -> Vec<Answer> {
 struct Names<'a> {
     namespace: &'a str,
     uids: BTreeMap<String, usize>,
+    chosen: Chosen,
     /// The revisions of writes.
     revisions: BTreeSet<u64>,
 }
@@ -55,6 +60,9 @@ impl Names<'_> {
                     self.revisions
                         .extend(revision.and_then(|revision| revision.parse::<u64>().ok()));
                 }
+                if fields.contains_key("spec") {
+                    self.chosen.learn(value);
+                }
                 fields.values().for_each(|value| self.learn(value));
             }
             Value::Array(items) => items.iter().for_each(|item| self.learn(item)),
@@ -63,6 +71,9 @@ impl Names<'_> {
     }
 
     fn rename(&self, value: &mut Value) {
+        if value.get("spec").is_some() {
+            self.chosen.rename(value);
+        }
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields.iter_mut() {
@@ -122,7 +133,7 @@ impl Names<'_> {
                 text = REVISIONS.replace_all(&text, "${1}$${revision}").into_owned();
             }
         }
-        GENERATED.replace_all(&text, "${1}*****").into_owned()
+        chosen::rename_text(&GENERATED.replace_all(&text, "${1}*****"))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Pair {
     sandbox: kube::Client,
     real: kube::Client,
     sequences: AtomicUsize,
+    /// Numbers that no running sequence has, for addresses and ports that are shared by all namespaces.
+    numbers: Mutex<Vec<u16>>,
     /// What tells this test's namespaces from those of other tests on the same real server.
     prefix: String,
 }
@@ -74,6 +77,7 @@ impl Pair {
             sandbox: sandbox.client("system:admin"),
             real: shared.client().await,
             sequences: AtomicUsize::new(0),
+            numbers: Mutex::new((10..80).collect()),
             prefix,
         })
     }
@@ -82,10 +86,12 @@ impl Pair {
     pub async fn compare(&self, steps: &[Step]) -> Option<Difference> {
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{}-{number}", self.prefix);
+        let own = self.numbers.lock().unwrap().pop().unwrap();
         let (sandbox, real) = futures::join!(
-            Side::new(&self.sandbox, &namespace).run(steps),
-            Side::new(&self.real, &namespace).run(steps),
+            Side::new(&self.sandbox, &namespace, own).run(steps),
+            Side::new(&self.real, &namespace, own).run(steps),
         );
+        self.numbers.lock().unwrap().push(own);
         let (mut sandbox, mut real) = (
             normal::answers(sandbox, &namespace),
             normal::answers(real, &namespace),
@@ -108,29 +114,36 @@ impl Pair {
 }
 
 /// One server in the course of a sequence.
-struct Side<'a> {
+pub(super) struct Side<'a> {
     client: &'a kube::Client,
     namespace: &'a str,
-    seen: Seen,
+    pub(super) seen: Seen,
 }
 
 /// What a server has told so far.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     objects: BTreeMap<String, Value>,
     first: BTreeMap<String, String>,
     /// The revision at which the sequence began.
     begin: String,
     list: String,
+    /// What tells the addresses and ports of the sequence from those of others.
+    own: u16,
+    /// How many policies were installed to see whether others are in force.
+    pub(super) probes: usize,
     token: String,
 }
 
 impl<'a> Side<'a> {
-    fn new(client: &'a kube::Client, namespace: &'a str) -> Self {
+    fn new(client: &'a kube::Client, namespace: &'a str, own: u16) -> Self {
         Self {
             client,
             namespace,
-            seen: Seen::default(),
+            seen: Seen {
+                own,
+                ..Seen::default()
+            },
         }
     }
 
@@ -145,8 +158,12 @@ impl<'a> Side<'a> {
         let mut answers = Vec::new();
         let mut watches: Vec<(usize, JoinHandle<Vec<Value>>)> = Vec::new();
         for (index, step) in steps.iter().enumerate() {
+            if step.is_settling() {
+                answers.push(self.settle(&step.path).await);
+                continue;
+            }
             let (answer, events) = self.send(step).await;
-            self.seen.learn(&step.path, self.namespace, &answer.body);
+            self.learn(&step.path, &answer.body);
             answers.push(answer);
             watches.extend(events.map(|events| (index, events)));
         }
@@ -165,11 +182,16 @@ impl<'a> Side<'a> {
             let events = timeout(PATIENCE, events).await.map(Result::unwrap);
             answers[index].body = events.map_or(json!("the watch does not end"), Value::Array);
         }
+        self.leave(steps).await;
         answers
     }
 
+    pub(super) fn learn(&mut self, path: &str, body: &Value) {
+        self.seen.learn(path, self.namespace, body);
+    }
+
     /// Sends a step; a watch that is accepted goes on in the task that is returned.
-    async fn send(&self, step: &Step) -> (Answer, Option<JoinHandle<Vec<Value>>>) {
+    pub(super) async fn send(&self, step: &Step) -> (Answer, Option<JoinHandle<Vec<Value>>>) {
         let response = timeout(PATIENCE, self.client.send(self.request(step))).await;
         let response = match response {
             Ok(Ok(response)) => response,
@@ -238,6 +260,7 @@ impl<'a> Side<'a> {
 
     fn filled(&self, value: &Value) -> Value {
         match value {
+            Value::String(text) if text == "${port}" => json!(30_000 + self.seen.own),
             Value::String(text) => Value::String(self.fill(text)),
             Value::Array(items) => items.iter().map(|item| self.filled(item)).collect(),
             Value::Object(fields) => fields
@@ -307,6 +330,8 @@ impl Seen {
                 .or_else(|| Some(self.begin.clone())),
             ("rv1", key) => self.first.get(key).or(Some(&self.begin)).cloned(),
             ("uid", key) => of(key, "uid"),
+            ("ip", _) => Some(format!("10.0.0.{}", self.own)),
+            ("port", _) => Some((30_000 + self.own).to_string()),
             ("list", _) => Some(self.list.clone()),
             ("continue", _) => Some(self.token.clone()),
             _ => None,

@@ -57,7 +57,12 @@ fn candidates(steps: &[Step]) -> Vec<Vec<Step>> {
         if size > 0 {
             for start in (0..steps.len()).rev().step_by(size) {
                 let end = (start + size).min(steps.len());
-                candidates.push([&steps[..start], &steps[end..]].concat());
+                // Without waiting, what comes next would be a race.
+                let waits = steps[start..end].iter().filter(|step| step.is_settling());
+                let waits: Vec<Step> = waits.cloned().collect();
+                if waits.len() < end - start {
+                    candidates.push([&steps[..start], &waits, &steps[end..]].concat());
+                }
             }
         }
     }

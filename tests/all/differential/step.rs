@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 /// One request to both servers. Texts may hold `${…}`, which each side fills in from what it has answered so far:
 /// `${ns}`, `${rv:PLURAL/NAME}` (the last resourceVersion seen), `${rv1:…}` (the first), `${uid:…}`, `${list}` (the
-/// resourceVersion of the last list) and `${continue}`.
+/// resourceVersion of the last list), `${continue}`, and `${ip}` and `${port}`, an address and a node port that no other
+/// sequence asks for at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     pub method: &'static str,
@@ -113,6 +114,15 @@ impl Step {
         self.content_type = Some(content_type);
         self.body = Body::Text(body.into());
         self
+    }
+
+    /// Waits until what was written at a path is in force: on a real server some things are so later.
+    pub fn settle(path: impl Into<String>) -> Self {
+        Self::new("SETTLE", path)
+    }
+
+    pub fn is_settling(&self) -> bool {
+        self.method == "SETTLE"
     }
 
     pub fn is_watch(&self) -> bool {

@@ -1,10 +1,14 @@
 //! Random objects: what their kinds take, most of the time.
 
+mod services;
+
 use std::cell::RefCell;
 use std::ops::RangeBounds;
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
+
+pub use services::{service, service_status, smallest_service};
 
 /// A generator that can be asked from several places of an expression.
 pub struct Dice(RefCell<Rng>);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::BuiltIn;
+use super::{BuiltIn, services};
 
 /// Fields that Go doesn't write when they are zero: those that are no pointers, as far as clients set them.
 pub(super) const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
@@ -35,6 +35,20 @@ pub(super) const OMITTED_WHEN_ZERO: &[(&str, &[&str])] = &[
         ],
     ),
     ("core.v1.Secret", &["type"]),
+    ("core.v1.ServicePort", &["name", "nodePort", "protocol"]),
+    (
+        "core.v1.ServiceSpec",
+        &[
+            "clusterIP",
+            "externalName",
+            "externalTrafficPolicy",
+            "healthCheckNodePort",
+            "loadBalancerIP",
+            "publishNotReadyAddresses",
+            "sessionAffinity",
+            "type",
+        ],
+    ),
     ("core.v1.VolumeMount", &["readOnly", "subPath"]),
 ];
 
@@ -85,6 +99,7 @@ pub(super) const TABLE: &[(&str, &str, &str)] = &[
     ("core.v1.Container", "terminationMessagePath", r#""/dev/termination-log""#),
     ("core.v1.Container", "terminationMessagePolicy", r#""File""#),
     ("core.v1.ContainerPort", "protocol", r#""TCP""#),
+    ("core.v1.ServicePort", "port", "0"),
     ("core.v1.ServicePort", "protocol", r#""TCP""#),
     ("core.v1.EndpointPort", "protocol", r#""TCP""#),
     ("core.v1.Probe", "failureThreshold", "3"),
@@ -116,6 +131,9 @@ pub(super) const TABLE: &[(&str, &str, &str)] = &[
 /// Applies the table, and the defaults that depend on other fields.
 pub(super) fn apply(kind: &BuiltIn, object: &mut Value) {
     drop_nulls(object);
+    if kind.plural == "services" {
+        ensure(object, &["spec"]);
+    }
     kind.schema().fill_defaults(object);
     match kind.plural {
         "namespaces" => namespace(object),
@@ -233,24 +251,22 @@ fn job(object: &mut Value) {
 }
 
 fn service(object: &mut Value) {
-    if let Some(spec) = at(object, "/spec") {
-        for port in spec
-            .get_mut("ports")
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
-            let number = port.get("port").cloned();
-            if let (Some(port), Some(number)) = (port.as_object_mut(), number) {
-                set_missing(port, "targetPort", number);
-            }
+    let balanced = at(object, "/spec").is_some_and(|spec| {
+        services::defaults(spec);
+        spec.get("type").is_some_and(|kind| kind == "LoadBalancer")
+    });
+    let Some(status) = ensure(object, &["status"]) else {
+        return;
+    };
+    set_missing(status, "loadBalancer", json!({}));
+    let ingress = status
+        .get_mut("loadBalancer")
+        .and_then(|at| at.get_mut("ingress"));
+    let ingress = ingress.and_then(Value::as_array_mut).into_iter().flatten();
+    for at in ingress.filter(|_| balanced).filter_map(Value::as_object_mut) {
+        if at.get("ip").is_some_and(|ip| *ip != "") {
+            set_missing(at, "ipMode", json!("VIP"));
         }
-        if spec.get("type").is_some_and(|kind| kind != "ExternalName") {
-            set_missing(spec, "internalTrafficPolicy", json!("Cluster"));
-        }
-    }
-    if let Some(status) = ensure(object, &["status"]) {
-        set_missing(status, "loadBalancer", json!({}));
     }
 }
 

@@ -6,13 +6,14 @@ use super::super::admission::validation as admission;
 use super::super::object_meta;
 use super::super::schema::{FieldError, Mistake};
 use super::super::selector::Selector;
-use super::{BuiltIn, pods};
+use super::{BuiltIn, pods, services};
 
 /// Validates an object of a built-in kind after defaulting; `old` is what it replaces.
 pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     match kind.plural {
         "validatingadmissionpolicies" => return admission::policy(object, old),
         "validatingadmissionpolicybindings" => return admission::binding(object),
+        "services" => return services::validate(object, old),
         _ => {}
     }
     let mut errors: Vec<FieldError> = kind
@@ -33,7 +34,6 @@ pub fn validate(kind: &BuiltIn, object: &Value, old: Option<&Value>) -> Vec<Fiel
             data_keys(object, &mut errors);
             immutable_data(kind, object, old, &mut errors);
         }
-        "services" => service_ports(object, &mut errors),
         _ => {}
     }
     if kind.plural == "deployments" {
@@ -69,6 +69,9 @@ fn phase(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
 fn held(object: &Value, errors: &mut Vec<FieldError>) {
     let finalizers = object.pointer("/spec/finalizers").and_then(Value::as_array);
     for finalizer in finalizers.into_iter().flatten().filter_map(Value::as_str) {
+        for why in object_meta::qualified_name(finalizer) {
+            errors.push(FieldError::invalid("spec.finalizers", finalizer, why));
+        }
         if !finalizer.contains('/') && !object_meta::STANDARD.contains(&finalizer) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid("spec.finalizers", finalizer, why));
@@ -141,13 +144,7 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         let detail = "may not be specified when strategy `type` is 'Recreate'";
         errors.push(FieldError::forbidden("spec.strategy.rollingUpdate", detail));
     }
-    if let Some(replicas) = object
-        .pointer("/spec/replicas")
-        .filter(|replicas| replicas.as_i64() < Some(0))
-    {
-        let detail = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid("spec.replicas", replicas.clone(), detail));
-    }
+    counts(object, errors);
     if let Some(before) = old.and_then(|old| old.pointer(SELECTOR))
         && selector != Some(before)
     {
@@ -155,6 +152,31 @@ fn workload(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
             "spec.selector",
             selector.cloned().unwrap_or_default(),
             "field is immutable",
+        ));
+    }
+}
+
+/// Checks the numbers of a workload.
+fn counts(object: &Value, errors: &mut Vec<FieldError>) {
+    let count = |field: &str| object.pointer(&format!("/spec/{field}")).and_then(Value::as_i64);
+    for field in [
+        "replicas",
+        "minReadySeconds",
+        "revisionHistoryLimit",
+        "progressDeadlineSeconds",
+    ] {
+        if let Some(count) = count(field).filter(|count| *count < 0) {
+            let detail = "must be greater than or equal to 0";
+            errors.push(FieldError::invalid(format!("spec.{field}"), count, detail));
+        }
+    }
+    let least = count("minReadySeconds").unwrap_or_default();
+    if let Some(deadline) = count("progressDeadlineSeconds").filter(|deadline| *deadline <= least) {
+        let detail = "must be greater than minReadySeconds";
+        errors.push(FieldError::invalid(
+            "spec.progressDeadlineSeconds",
+            deadline,
+            detail,
         ));
     }
 }
@@ -190,24 +212,6 @@ fn deployment_status(object: &Value, errors: &mut Vec<FieldError>) {
         count("readyReplicas"),
         "cannot be greater than readyReplicas",
     );
-}
-
-/// Several ports are told apart by their names.
-fn service_ports(object: &Value, errors: &mut Vec<FieldError>) {
-    let ports = object.pointer("/spec/ports").and_then(Value::as_array);
-    let Some(ports) = ports.filter(|ports| ports.len() > 1) else {
-        return;
-    };
-    for (index, port) in ports.iter().enumerate() {
-        let path = format!("spec.ports[{index}].name");
-        match port["name"].as_str().unwrap_or_default() {
-            "" => errors.push(FieldError::required(path, "")),
-            name if ports[..index].iter().any(|other| other["name"] == name) => {
-                errors.push(FieldError::duplicate(path, name));
-            }
-            _ => {}
-        }
-    }
 }
 
 fn stateful_set(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {

@@ -13,6 +13,7 @@ use tower::BoxError;
 
 use super::super::registry::{Kind, NAMESPACES, Version};
 use super::super::status::{Details, Status};
+use super::super::strategy;
 use super::super::write::{Target, Written};
 use super::super::{
     ApiServer, Clock, DeleteOptions, FieldValidation, Resource, Subresource, metadata, scale,
@@ -274,7 +275,7 @@ impl Call<'_> {
         let deleted = self
             .server
             .delete_at(&on.resource, on.place.namespace(), name, &options)?;
-        let response = if deleted.gone {
+        let response = if deleted.gone && !strategy::shows_deleted(&on.resource) {
             on.gone(&deleted.object)
         } else {
             on.answer().object(StatusCode::OK, &deleted.object)

@@ -81,7 +81,7 @@ impl Schema {
             return true;
         }
         if self.int_or_string {
-            return value.is_string() || value.is_i64() || value.is_u64();
+            return value.is_string() || value.as_i64().is_some_and(|number| i32::try_from(number).is_ok());
         }
         match self.kind {
             Some(JsonType::String) => value.is_string(),
@@ -101,6 +101,7 @@ impl Schema {
     fn json_name(&self, value: &Value) -> String {
         match (self.kind, value) {
             (Some(JsonType::Integer), Value::Number(number)) => format!("number {number}"),
+            (_, Value::Number(number)) if self.int_or_string => format!("number {number}"),
             _ => json_name(value).to_owned(),
         }
     }

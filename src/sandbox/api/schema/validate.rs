@@ -20,6 +20,14 @@ impl Schema {
         errors
     }
 
+    /// Checks what is checked of anything, also of what isn't of the kind.
+    pub fn check_structure(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        self.check_unique_items(object, old, "", &mut errors);
+        self.embedded(object, "", &mut errors);
+        errors
+    }
+
     /// Validates the status of an object, which is checked by itself: messages don't name where it stands.
     pub fn check_status(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();

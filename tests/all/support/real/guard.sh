@@ -14,7 +14,7 @@ etcd=$!
     --bind-address 127.0.0.1 --advertise-address 127.0.0.1 --secure-port "$port" --cert-dir certs \
     --token-auth-file tokens.csv --authorization-mode AlwaysAllow \
     --service-account-issuer https://kubernetes.default.svc --service-account-key-file accounts.key \
-    --service-account-signing-key-file accounts.key --service-cluster-ip-range 10.0.0.0/24 \
+    --service-account-signing-key-file accounts.key --service-cluster-ip-range 10.0.0.0/16 \
     --disable-admission-plugins ServiceAccount --enable-priority-and-fairness=false --profiling=false \
     >apiserver.log 2>&1 3<&- &
 apiserver=$!
