@@ -31,7 +31,8 @@ pub struct ClaimSpec {
     pub attempt: u32,
     /// The sequence of the pin that projects this claim.
     pub seq: u64,
-    /// The marker that every Work of the workload must carry: `<owner uid>.<attempt>.<seq>`.
+    /// The marker that every Work of the workload must carry: `<owner uid>.<attempt>.<seq>`. Empty: none any more, for the
+    /// pin is being taken off.
     pub marker: String,
     /// The one cluster that may run the workload; absent: nobody may.
     #[serde(default, skip_serializing_if = "Option::is_none")]

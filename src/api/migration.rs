@@ -441,16 +441,102 @@ pub struct Fence {
     pub canary: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
+    /// Whether the API server itself refuses what would move the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionTest>,
     /// Taking the fence down has begun: failover is restored.
     pub lowered: bool,
     /// Scheduling has been resumed with the pin still on.
     pub resumed: bool,
 }
 
+/// What dry-runs have shown of the admission fence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionTest {
+    /// Since when it is so.
+    pub since: Timestamp,
+    /// What the API server refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Guard>,
+    /// What it lets pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Guard>,
+    /// What could not be tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<UnknownGuard>,
+}
+
+/// One policy of the admission fence, by what it guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Guard {
+    /// The clusters of a claimed binding.
+    Bindings,
+    /// Works of a claimed workload, without its marker.
+    Works,
+    /// Override policies that would be applied after a pin.
+    Overrides,
+    /// Claims and pins themselves.
+    Claims,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnknownGuard {
+    pub guard: Guard,
+    pub why: String,
+}
+
+impl Guard {
+    pub const ALL: [Self; 4] = [Self::Bindings, Self::Works, Self::Overrides, Self::Claims];
+
+    /// Returns the name of the policy, and of its binding.
+    pub const fn policy(self) -> &'static str {
+        match self {
+            Self::Bindings => "cutover-bindings",
+            Self::Works => "cutover-works",
+            Self::Overrides => "cutover-overrides",
+            Self::Claims => "cutover-claims",
+        }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bindings => "bindings",
+            Self::Works => "works",
+            Self::Overrides => "overrides",
+            Self::Claims => "claims and pins",
+        })
+    }
+}
+
+impl AdmissionTest {
+    /// Returns whether a guard was seen to refuse what it should.
+    pub fn refuses(&self, guard: Guard) -> bool {
+        self.refused.contains(&guard)
+    }
+
+    /// Returns whether all of it stands.
+    pub fn stands(&self) -> bool {
+        Guard::ALL.iter().all(|guard| self.refuses(*guard))
+    }
+
+    /// Returns whether two tests have shown the same, whenever that was.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let other = Self {
+            since: self.since,
+            ..other.clone()
+        };
+        *self == other
+    }
+}
+
 /// The scheduler has observed a binding that was created after the suspension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Barrier {
+    /// Empty: none may be created, and the admission fence stands in for it.
     pub canary: String,
     pub passed_at: Timestamp,
     /// A barrier is good for one process of each controller.

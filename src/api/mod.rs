@@ -13,9 +13,9 @@ pub use common::{
     WaitCode, WaitingFor, WorkloadRef,
 };
 pub use migration::{
-    Barrier, BindingId, Capture, Changes, Check, Fence, HeldBack, Journal, LeaseSeen, Migration,
-    MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy, TemplateChange,
-    Verify,
+    AdmissionTest, Barrier, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, Journal, LeaseSeen,
+    Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy,
+    TemplateChange, UnknownGuard, Verify,
 };
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 pub use window::{Daily, Opening, Weekday, Window};

@@ -161,6 +161,26 @@ impl Cluster {
         }
     }
 
+    /// Returns the name under which the API server knows this identity.
+    pub async fn whoami(&self) -> Result<String> {
+        const PATH: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        let call = format!("cannot create in {PATH}");
+        let review =
+            serde_json::json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let request = Request::post(PATH)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(review.to_string().into_bytes())
+            .map_err(|_invalid| Error::BadName(PATH.to_owned()))?;
+        let answer = self.send(&call, request).await?;
+        match answer["status"]["userInfo"]["username"].as_str() {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(Error::Malformed {
+                call,
+                why: "it names no user".to_owned(),
+            }),
+        }
+    }
+
     /// Sends a request and returns the JSON of its answer. `call` says in an error what was being done.
     pub(super) async fn send(&self, call: &str, request: Request<Vec<u8>>) -> Result<Value> {
         let sent = request.body().clone();

@@ -25,7 +25,7 @@ pub use connect::{Cluster, ConnectOptions, connect};
 pub use delete::{Deleted, delete, rehearse_deletion};
 pub use discover::{Discovery, Lookup, Served};
 pub use error::Error;
-pub use install::install_crds;
+pub use install::{Installed, install, install_crds};
 pub use limits::{Limits, USER_AGENT};
 pub use observe::{Change, Form, Keep, KeepManagedFields, KindState, Observer, Watched};
 pub use prometheus::{Prometheus, PrometheusOptions, Queried};

@@ -2,6 +2,7 @@
 //!
 //! A machine never sends anything: it returns the journal to write and the effects to send after it.
 
+pub mod admission;
 pub mod control;
 pub mod effect;
 pub mod hold_back;

@@ -20,6 +20,15 @@ use crate::name::{ClusterName, ObjectKey};
 /// Label of every object that an intent made for itself.
 pub const OWNER_LABEL: &str = "cutover.dev/intent-uid";
 
+/// Annotation of a pin that says for people, and for the admission fence, whose it is.
+pub const OWNER_ANNOTATION: &str = "cutover.dev/owner";
+
+/// How the names of pins begin.
+pub const PREFIX: &str = "zzzz-cutover-";
+
+/// The name of a pin that there never is: the admission fence refuses it to everybody.
+pub const SELF_TEST: &str = "zzzz-cutover-self-test";
+
 /// Who may run a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tenure {
@@ -67,6 +76,8 @@ pub struct Pin {
     pub namespace: Option<String>,
     pub name: String,
     pub owner_uid: String,
+    /// Kind, namespace and name of the intent.
+    pub owner: String,
     pub api_version: String,
     pub kind: String,
     pub workload: String,
@@ -82,7 +93,7 @@ pub struct Pin {
 
 /// Returns the name of the pin of a workload: it sorts after the names that people choose, and the last name wins.
 pub fn name(workload: &ObjectKey) -> String {
-    format!("zzzz-cutover-{}", crate::api::claim_name(workload))
+    format!("{PREFIX}{}", crate::api::claim_name(workload))
 }
 
 /// Returns the marker of a sequence.
@@ -183,6 +194,8 @@ impl Pin {
             ),
             (OWNER_LABEL.to_owned(), self.owner_uid.clone()),
         ]));
+        let owner = (OWNER_ANNOTATION.to_owned(), self.owner.clone());
+        policy.metadata.annotations = Some(BTreeMap::from([owner]));
         policy.metadata.finalizers = Some(vec![PIN_FINALIZER.to_owned()]);
         policy
     }

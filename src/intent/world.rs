@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::admission::Outcome;
 use super::record::Record;
 use super::seen::Seen;
-use crate::api::{Claim, LeaseSeen, WorkloadProfile};
+use crate::api::{Claim, Guard, LeaseSeen, WorkloadProfile};
 use crate::karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work};
 use crate::name::{ClusterName, ObjectKey};
 
@@ -36,6 +37,8 @@ pub struct World {
     pub members: BTreeMap<ClusterName, Member>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,
+    /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
+    pub admission: Option<Vec<(Guard, Outcome)>>,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
 }

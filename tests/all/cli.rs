@@ -149,7 +149,7 @@ fn a_control_plane_is_prepared_planned_synced_and_looked_at() {
 
     let output = served.cutover(&["init", "--cluster"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("migrations.cutover.dev\n"));
+    assert!(text(&output.stdout).contains("migrations.cutover.dev created\n"));
     assert!(served.cutover(&["init", "--cluster"]).status.success());
 
     let repo = repository(served.dir.path());

@@ -17,6 +17,7 @@ mod drift;
 mod e2e;
 mod events;
 mod faults;
+mod fence;
 mod generated;
 mod kinds;
 mod kubectl;

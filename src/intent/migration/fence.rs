@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Stop, canary_name};
-use crate::api::Barrier;
+use crate::api::{Barrier, Guard};
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
@@ -55,7 +55,12 @@ impl Machine<'_> {
         let journal = self.journal()?;
         let name = self.canary()?;
         let canary = self.world().canary.get()?;
-        if journal.fence.barrier.is_some() {
+        let refused = self.is_refused(Guard::Bindings);
+        if let Some(barrier) = &journal.fence.barrier {
+            if barrier.canary.is_empty() && !refused {
+                self.journal_mut()?.fence.barrier = None;
+                return Err(Stop::Again);
+            }
             self.same_controllers()?;
             return match canary {
                 Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name }])),
@@ -63,25 +68,31 @@ impl Machine<'_> {
             };
         }
         match canary {
+            // What the scheduler still has queued is refused by the API server itself.
+            None if refused && self.input.trouble.is_some_and(|trouble| trouble.no_canary) => {
+                self.pass_barrier(String::new())
+            }
             None => Err(Stop::Act(vec![Effect::CreateCanary {
                 name,
                 scheduler: self.binding()?.spec.scheduler_name.clone(),
                 cluster: journal.target.to_string(),
             }])),
-            Some(canary) if observed(canary) => {
-                let leases = self.world().leases.get()?.clone();
-                let passed_at = self.input.now;
-                self.journal_mut()?.fence.barrier = Some(Barrier {
-                    canary: name,
-                    passed_at,
-                    leases,
-                });
-                Err(Stop::Again)
-            }
+            Some(canary) if observed(canary) => self.pass_barrier(name),
             Some(_) => Err(Stop::Wait(format!(
                 "the scheduler has not reached canary {name} yet"
             ))),
         }
+    }
+
+    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?.clone();
+        let passed_at = self.input.now;
+        self.journal_mut()?.fence.barrier = Some(Barrier {
+            canary,
+            passed_at,
+            leases,
+        });
+        Err(Stop::Again)
     }
 
     /// Returns the name of the canary in force.

@@ -94,6 +94,7 @@ impl Machine<'_> {
             self.journal_mut()?.unpinning = true;
             return Ok(Next::Again);
         }
+        self.let_markers_go()?;
         self.remove_pin()?;
         self.runs_on_without_pin(keep)?;
         self.remove_claim()?;
@@ -221,6 +222,16 @@ impl Machine<'_> {
             (Some(made_from), Some(current)) if made_from != current => Err(Stop::Wait(format!(
                 "{keep}: the Work to be made from the current template"
             ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
+    fn let_markers_go(&self) -> Result<(), Stop> {
+        match self.world().claim.get()? {
+            Some(claim) if claim.spec.owner.uid == self.input.uid && !claim.spec.marker.is_empty() => {
+                self.claim()
+            }
             _ => Ok(()),
         }
     }

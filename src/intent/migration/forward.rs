@@ -31,10 +31,16 @@ impl Machine<'_> {
             .barrier
             .as_ref()
             .map_or("", |barrier| barrier.canary.as_str());
-        let evidence = vec![
-            format!("scheduling suspended, scheduler past {canary}"),
+        let scheduler = if canary.is_empty() {
+            "what the scheduler has queued is refused".to_owned()
+        } else {
+            format!("scheduler past {canary}")
+        };
+        let mut evidence = vec![
+            format!("scheduling suspended, {scheduler}"),
             format!("Work of {source} carries {}", self.marker()?),
         ];
+        evidence.extend(self.admission_evidence());
         let next = if self.is_shared() || self.journal()?.profile.born_held {
             Phase::Expand
         } else {

@@ -3,6 +3,7 @@
 //! Every phase is a list of goals. A pass looks for the first goal that isn't met and returns what brings it nearer; so a
 //! pass after a crash does the same as a pass before it.
 
+mod admission;
 mod fence;
 mod finish;
 mod forward;
@@ -24,6 +25,8 @@ use super::proof::NotProved;
 use super::record;
 use super::seen::NotKnown;
 use super::world::World;
+use admission::FENCE_CONDITION;
+
 use crate::api::{
     Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack,
     RollBackStage, StepRecord, WaitCode,
@@ -66,9 +69,17 @@ pub struct Input<'a> {
     pub spec: &'a MigrationSpec,
     pub status: &'a MigrationStatus,
     /// Why the last effect failed, if it did.
-    pub trouble: Option<&'a str>,
+    pub trouble: Option<&'a Trouble>,
     pub world: &'a World,
     pub now: Timestamp,
+}
+
+/// Why an effect failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub text: String,
+    /// No canary may be created.
+    pub no_canary: bool,
 }
 
 /// Decides what one pass does.
@@ -161,6 +172,7 @@ impl Machine<'_> {
         }
         self.note_spec_change();
         self.note_nodes();
+        self.note_admission();
         self.note_pause();
         if self.turns_back() {
             return Vec::new();
@@ -200,7 +212,7 @@ impl Machine<'_> {
             Ok(Next::Again) | Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
             Err(Stop::Act(effects)) => {
                 match self.input.trouble {
-                    Some(trouble) => self.wait_for(WaitCode::Retry, format!("trying again: {trouble}")),
+                    Some(trouble) => self.wait_for(WaitCode::Retry, again(trouble)),
                     None => self.status.waiting_for = None,
                 }
                 return effects;
@@ -421,6 +433,7 @@ impl Machine<'_> {
     }
 
     fn note_conditions(&mut self) {
+        self.note_admission_condition();
         let phase = self.status.phase;
         let reason = phase.to_string();
         let why = self.status.waiting_for.as_ref().map(|wait| wait.reason.clone());
@@ -444,7 +457,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Conditions that never held are not listed, but for the two that people wait for.
+    /// Conditions that never held are not listed, but for those that people wait for or reckon with.
     fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = if holds {
             ConditionStatus::True
@@ -466,7 +479,7 @@ impl Machine<'_> {
                 reason.clone_into(&mut condition.reason);
                 message.clone_into(&mut condition.message);
             }
-            None if holds || matches!(type_, "Completed" | "Progressing") => {
+            None if holds || matches!(type_, "Completed" | "Progressing" | FENCE_CONDITION) => {
                 self.status.conditions.push(Condition {
                     type_: type_.to_owned(),
                     status,
@@ -478,6 +491,16 @@ impl Machine<'_> {
             None => {}
         }
     }
+}
+
+fn again(trouble: &Trouble) -> String {
+    let hint = if trouble.no_canary {
+        "; only a canary shows when the scheduler is done with the workload: allow it (docs/rbac.md), or install the \
+         admission fence (docs/fence.md), which makes it needless"
+    } else {
+        ""
+    };
+    format!("trying again: {}{hint}", trouble.text)
 }
 
 fn messages(findings: &[Finding]) -> String {

@@ -61,7 +61,11 @@ impl Machine<'_> {
             },
             attempt: self.status.attempt,
             seq: journal.seq,
-            marker: self.marker()?,
+            marker: if journal.unpinning {
+                String::new()
+            } else {
+                self.marker()?
+            },
             writer: journal.writer.clone(),
             shared: self.is_shared(),
             clusters: journal.clusters.clone(),
@@ -254,6 +258,7 @@ impl Machine<'_> {
             namespace: workload.namespace.clone(),
             name: pin::name(workload),
             owner_uid: self.input.uid.to_owned(),
+            owner: format!("Migration {}/{}", self.input.namespace, self.input.name),
             api_version: journal.spec.workload.api_version.clone(),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),

@@ -10,6 +10,7 @@ fn pin(writer: Option<&str>) -> Pin {
         namespace: Some("shop".into()),
         name: "zzzz-cutover-orders".into(),
         owner_uid: "uid".into(),
+        owner: "Migration shop/orders-to-west".into(),
         api_version: "flink.apache.org/v1beta1".into(),
         kind: "FlinkDeployment".into(),
         workload: "orders".into(),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Parts, observe, served};
 use crate::api::{self, INTENT_FINALIZER, INTENT_MANAGER, Migration, SYNC_MANAGER};
-use crate::cluster::{Applied, Exactly, Mode, Served, Writer, Written};
+use crate::cluster::{Answer, Applied, Exactly, Mode, Served, Writer, Written};
 use crate::error::{Error, Kind};
 use crate::intent::effect::{self, Effect};
 use crate::karmada::meta;
@@ -156,11 +156,7 @@ impl Send<'_> {
 
     /// A ConfigMap and a policy that is never dispatched, in a namespace that stays in the control plane.
     async fn canary(&self, name: &str, scheduler: &str, cluster: &str) -> Result<Sent, Error> {
-        let namespace = json!({
-            "apiVersion": "v1", "kind": "Namespace",
-            "metadata": {"name": api::OWN_NAMESPACE, "labels": {meta::SKIP_AUTO_PROPAGATION: "true"}},
-        });
-        self.create("v1", "Namespace", namespace).await?;
+        self.own_namespace().await?;
         let mut spec = json!({
             "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": name}],
             "placement": {"clusterAffinity": {"clusterNames": [cluster]}},
@@ -178,6 +174,20 @@ impl Send<'_> {
             .await?;
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
         self.create("v1", "ConfigMap", config).await
+    }
+
+    /// Who may not create namespaces can still use one that is there.
+    async fn own_namespace(&self) -> Result<(), Error> {
+        let served = served(&self.parts.cluster, &Gvk::new("v1", "Namespace")).await?;
+        let reader = self.parts.cluster.reader();
+        if let Answer::NotFound = reader.get(&served, None, api::OWN_NAMESPACE).await.answer {
+            let namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {"name": api::OWN_NAMESPACE, "labels": {meta::SKIP_AUTO_PROPAGATION: "true"}},
+            });
+            self.create("v1", "Namespace", namespace).await?;
+        }
+        Ok(())
     }
 
     async fn delete_canary(&self, name: &str) -> Result<Sent, Error> {
@@ -235,7 +245,7 @@ fn sent(written: Written) -> Sent {
     }
 }
 
-fn exactly(object: &effect::Exactly) -> Exactly {
+pub(super) fn exactly(object: &effect::Exactly) -> Exactly {
     Exactly {
         namespace: object.namespace.clone(),
         name: object.name.clone(),

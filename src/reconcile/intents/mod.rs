@@ -1,6 +1,7 @@
 //! Carries intents out: one worker an intent, each pass observes afresh, decides by [`crate::intent`], writes the journal,
 //! sends the effects. Caches only wake a worker; they are never what it decides on.
 
+mod admission;
 mod events;
 mod execute;
 mod metrics;
@@ -8,6 +9,7 @@ mod observe;
 mod wake;
 mod witness;
 
+pub use admission::{Fence, install_fence};
 pub use metrics::{Metrics, NoMetrics};
 pub use witness::{Nobody, Point, Side, Witness};
 
@@ -19,12 +21,14 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Migration, MigrationStatus};
 use crate::cluster::{Answer, Cluster, Form, Keep, Lookup, Observer, Served, Watched, Written};
-use crate::error::Error;
-use crate::intent::migration::{self, Input};
+use crate::error::{Error, Kind};
+use crate::intent::Effect;
+use crate::intent::migration::{self, Input, Trouble};
 use crate::intent::record::Record;
 use crate::name::{Gvk, ObjectKey};
 use crate::report;
@@ -37,6 +41,9 @@ const TROUBLE: Duration = Duration::from_secs(1);
 
 /// How long a worker waits to hear of what it has sent.
 const SETTLE: Duration = Duration::from_millis(25);
+
+/// How often the admission fence is tried anew.
+const TRIED_AGAIN: Duration = Duration::from_mins(1);
 
 /// Where what an intent leaves in Git is read and pushed.
 pub trait Records: Send + Sync {
@@ -189,6 +196,7 @@ fn spawn_new(
                         events,
                         key: key.clone(),
                         trouble: None,
+                        tested: None,
                         told_wait: None,
                         stop,
                     }
@@ -219,7 +227,9 @@ struct Worker {
     events: Events,
     key: ObjectKey,
     /// Why the last effect failed, until one succeeds.
-    trouble: Option<String>,
+    trouble: Option<Trouble>,
+    /// When the admission fence was tried last.
+    tested: Option<Instant>,
     /// The long wait that people have been told of.
     told_wait: Option<String>,
     /// Once cancelled, no write is begun.
@@ -235,7 +245,10 @@ impl Worker {
                 Ok(pass) => pass,
                 Err(error) => {
                     tracing::warn!(intent = %self.key, %error, "a pass failed");
-                    self.trouble = Some(error.to_string());
+                    self.trouble = Some(Trouble {
+                        text: error.to_string(),
+                        no_canary: false,
+                    });
                     Pass::Recheck(TROUBLE)
                 }
             };
@@ -272,10 +285,14 @@ impl Worker {
         let intent: Migration = serde_json::from_value(raw.clone())
             .map_err(|error| Error::user(format!("{} cannot be read: {error}", self.key)))?;
         let status = intent.status.clone().unwrap_or_default();
+        let trial = self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN);
         let world = tokio::select! {
             () = self.stop.cancelled() => return Ok(Pass::Idle),
-            world = Box::pin(observe::world(&self.parts, &intent, &status)) => world,
+            world = Box::pin(observe::world(&self.parts, &intent, &status, trial)) => world,
         };
+        if world.admission.is_some() {
+            self.tested = Some(Instant::now());
+        }
         interest.update(&self.key, &intent, &world);
         let revision = self.parts.templates.revision();
         let step = migration::step(&self.input(&intent, &status, revision.as_deref(), &world));
@@ -301,7 +318,11 @@ impl Worker {
                     return Ok(Pass::Recheck(Duration::from_millis(20)));
                 }
                 Err(error) => {
-                    self.trouble = Some(format!("{effect}: {error}"));
+                    let forbidden = error.kind() == Kind::Auth;
+                    self.trouble = Some(Trouble {
+                        text: format!("{effect}: {error}"),
+                        no_canary: forbidden && matches!(effect, Effect::CreateCanary { .. }),
+                    });
                     return Ok(Pass::Recheck(TROUBLE));
                 }
             }
@@ -338,7 +359,7 @@ impl Worker {
                 .any(|name| name == api::INTENT_FINALIZER),
             spec: &intent.spec,
             status,
-            trouble: self.trouble.as_deref(),
+            trouble: self.trouble.as_ref(),
             world,
             now: (self.parts.clock)(),
         }

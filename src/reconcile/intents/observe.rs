@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::{Parts, metrics, served};
 use crate::api::{
-    self, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
+    self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
 };
 use crate::cluster::{Answer, Applied, Lookup, Mode, Read, Reader};
+use crate::intent::admission::{self, Outcome};
 use crate::intent::migration::canary_name;
 use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod, Sampled};
 use crate::intent::{self, Seen, World, pin};
@@ -24,7 +25,9 @@ const KARMADA_NAMESPACE: &str = "karmada-system";
 const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
 
 /// Reads what the machine may look at in the phase that the status is in.
-pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus) -> World {
+///
+/// `trial`: the admission fence is tried as well, where the phase has time for that.
+pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus, trial: bool) -> World {
     let spec = intent.spec_in_force();
     let namespace = intent.metadata.namespace.as_deref();
     if status.phase.is_terminal() {
@@ -53,7 +56,9 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
             (cluster, member)
         }
     });
-    world.members = join_all(members).await.into_iter().collect();
+    let (members, admission) = join(join_all(members), look.admission(&world, trial)).await;
+    world.members = members.into_iter().collect();
+    world.admission = admission;
     world
 }
 
@@ -103,6 +108,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         profiles: unread(why),
         members: BTreeMap::new(),
         desired: unread(why),
+        admission: None,
         record: unread(why),
         metrics: BTreeMap::new(),
     }
@@ -167,6 +173,7 @@ impl Look<'_> {
             leases,
             profiles,
             desired,
+            admission: None,
             record,
             metrics,
             members: BTreeMap::new(),
@@ -398,6 +405,25 @@ impl Look<'_> {
             seen.insert(name.to_owned(), lease);
         }
         Seen::known(seen, self.instant())
+    }
+
+    /// Tried only under a claim of this intent, for that is what the fence goes by, and not while nothing runs.
+    async fn admission(&self, world: &World, trial: bool) -> Option<Vec<(Guard, Outcome)>> {
+        let journal = self.status.journal_in_force()?;
+        let in_haste = matches!(self.status.phase, Phase::Capture | Phase::Handoff);
+        if !trial || in_haste || journal.unpinning {
+            return None;
+        }
+        let (claim, binding) = (
+            world.claim.get().ok()?.as_ref()?,
+            world.binding.get().ok()?.as_ref()?,
+        );
+        let uid = self.intent.metadata.uid.as_deref().unwrap_or_default();
+        if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() {
+            return None;
+        }
+        let probes = admission::probes(claim, &world.workload, &self.spec.workload.api_version, binding);
+        Some(super::admission::try_out(&self.parts.cluster, probes).await)
     }
 
     /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.

@@ -9,6 +9,7 @@ mod openapi;
 mod query;
 mod respond;
 mod route;
+mod whoami;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -27,6 +28,7 @@ use tower::BoxError;
 use super::ApiServer;
 use super::status::Status;
 use call::Call;
+pub(super) use whoami::WhoAmI;
 
 /// Answers the requests of a group and version that no served kind answers.
 pub trait Aggregated: Send + Sync {

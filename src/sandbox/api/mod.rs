@@ -176,6 +176,7 @@ impl ApiServer {
             }),
         };
         server.create_first_namespaces();
+        server.mount("authentication.k8s.io", "v1", Arc::new(http::WhoAmI));
         server
     }
 

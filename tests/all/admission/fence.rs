@@ -71,7 +71,7 @@ impl Fenced {
         json!({
             "apiVersion": "cutover.dev/v1alpha1", "kind": "Claim",
             "metadata": self.metadata(&format!("orders-{}", self.both.namespace)),
-            "spec": {"workload": "orders", "bindingId": self.both.namespace, "attempt": 1, "seq": 1, "marker": "u.1.1",
+            "spec": {"workload": format!("FlinkDeployment.flink.apache.org {}/orders", self.both.namespace), "bindingId": self.both.namespace, "attempt": 1, "seq": 1, "marker": "u.1.1",
                 "writer": "east", "clusters": ["east"],
                 "owner": {"kind": "Migration", "namespace": "streaming", "name": "orders", "uid": "u"}},
         })
@@ -176,7 +176,8 @@ async fn no_work_of_a_claimed_workload_is_written_without_its_marker() {
         return;
     };
     let path = fenced.path("work.karmada.io/v1alpha1", "works");
-    let without = "a manifest does not carry the marker u.1.1 of its pin";
+    let without =
+        "claimed by Migration streaming/orders: a manifest does not carry the marker u.1.1 of its pin";
     for annotations in [
         json!({}),
         json!({"cutover.dev/pin": "u.1.0"}),
@@ -219,12 +220,87 @@ async fn no_work_of_a_claimed_workload_is_written_without_its_marker() {
     fenced.end().await;
 }
 
+/// While a claim names no marker, its pin is being taken off: Works follow.
+#[tokio::test]
+async fn a_claim_without_a_marker_lets_works_go_unmarked() {
+    let Some(fenced) = Fenced::start("the fence around works that lose their pin").await else {
+        return;
+    };
+    let path = fenced.path("work.karmada.io/v1alpha1", "works");
+    let claim = format!("{CLAIMS}/orders-{}", fenced.both.namespace);
+    fenced
+        .write(Step::merge(&claim, json!({"spec": {"marker": ""}})).by(CUTOVER))
+        .await;
+    let bare = Step::post(format!("{path}?dryRun=All"), fenced.work("orders", &json!({})));
+    fenced.both.until(&bare, 201).await;
+    fenced.write(Step::delete(&claim).by(CUTOVER)).await;
+    fenced.end().await;
+}
+
+#[tokio::test]
+async fn no_override_that_is_applied_after_a_pin_is_written_on_a_claimed_workload() {
+    let Some(fenced) = Fenced::start("the fence around overrides").await else {
+        return;
+    };
+    let overrides = fenced.path("policy.karmada.io/v1alpha1", "overridepolicies");
+    let clusters = "/apis/policy.karmada.io/v1alpha1/clusteroverridepolicies";
+    let policy = |name: &str, kind: &str, selector: Value| {
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind, "metadata": fenced.metadata(name),
+            "spec": {"resourceSelectors": [selector], "overrideRules": []}})
+    };
+    let orders =
+        json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"});
+    let after = "claimed by Migration streaming/orders: it would be applied after the pin and could undo the hold; \
+                 give it a name that sorts before, or wait for the end";
+    for user in [CUTOVER, "system:admin"] {
+        let late = Step::post(&overrides, policy("zzzzz", "OverridePolicy", orders.clone())).by(user);
+        fenced.refused(late, after).await;
+    }
+    // What comes before the pin, names another workload or none, or is of another kind, is anybody's.
+    let other =
+        json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "invoices"});
+    let group = json!({"apiVersion": "v1", "kind": "FlinkDeployment", "name": "orders"});
+    let any = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment"});
+    for (name, selector) in [
+        ("early", &orders),
+        ("zzzzz-a", &other),
+        ("zzzzz-b", &group),
+        ("zzzzz-c", &any),
+    ] {
+        let harmless = Step::post(&overrides, policy(name, "OverridePolicy", selector.clone()));
+        fenced.write(harmless).await;
+    }
+    let wide = policy(
+        &format!("zzzzz-{}", fenced.both.namespace),
+        "ClusterOverridePolicy",
+        orders.clone(),
+    );
+    fenced.write(Step::post(clusters, wide)).await;
+    // One that was there before may stay as it is, and may not be turned on the workload.
+    let path = format!("{overrides}/zzzzz-a");
+    fenced
+        .write(Step::merge(&path, json!({"metadata": {"labels": {"a": "b"}}})))
+        .await;
+    fenced
+        .refused(
+            Step::merge(&path, json!({"spec": {"resourceSelectors": [orders]}})),
+            after,
+        )
+        .await;
+    let unnamed = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+        "metadata": {"generateName": "any-", "labels": {"test": fenced.both.namespace}}, "spec": {"overrideRules": []}});
+    fenced.write(Step::post(&overrides, unnamed)).await;
+    let claim = format!("{CLAIMS}/orders-{}", fenced.both.namespace);
+    fenced.write(Step::delete(&claim).by(CUTOVER)).await;
+    fenced.end().await;
+}
+
 #[tokio::test]
 async fn claims_and_pins_are_written_by_cutover_alone() {
     let Some(fenced) = Fenced::start("the fence around claims").await else {
         return;
     };
-    let alone = "claims and pins are written by cutover alone";
+    let alone = "it belongs to Migration streaming/orders and is written by system:serviceaccount:cutover-system:cutover alone";
     let claim = format!("{CLAIMS}/orders-{}", fenced.both.namespace);
     fenced
         .refused(
@@ -235,8 +311,10 @@ async fn claims_and_pins_are_written_by_cutover_alone() {
     fenced.refused(Step::delete(&claim), alone).await;
     let pins = fenced.path("policy.karmada.io/v1alpha1", "overridepolicies");
     let pin = |name: &str| {
-        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
-            "metadata": fenced.metadata(name), "spec": {"overrideRules": []}})
+        let mut metadata = fenced.metadata(name);
+        metadata["annotations"] = json!({"cutover.dev/owner": "Migration streaming/orders"});
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy", "metadata": metadata,
+            "spec": {"overrideRules": []}})
     };
     fenced
         .refused(Step::post(&pins, pin("zzzz-cutover-orders")), alone)
@@ -244,11 +322,20 @@ async fn claims_and_pins_are_written_by_cutover_alone() {
     fenced
         .write(Step::post(&pins, pin("zzzz-cutover-orders")).by(CUTOVER))
         .await;
+    fenced
+        .refused(
+            Step::post(&pins, pin("zzzz-cutover-self-test")).by(CUTOVER),
+            alone,
+        )
+        .await;
     fenced.write(Step::post(&pins, pin("anybody"))).await;
     let path = format!("{pins}/zzzz-cutover-orders");
     fenced
         .refused(
-            Step::merge(&path, json!({"metadata": {"labels": {"a": "b"}}})),
+            Step::merge(
+                &path,
+                json!({"metadata": {"annotations": null}, "spec": {"overrideRules": []}}),
+            ),
             alone,
         )
         .await;

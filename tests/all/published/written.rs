@@ -60,6 +60,7 @@ prop_compose! {
     ) -> Pin {
         Pin {
             namespace: Some("shop".into()), name: "zzzz-cutover-orders".into(), owner_uid: "uid".into(),
+            owner: "Migration shop/a".into(),
             api_version: "flink.apache.org/v1beta1".into(), kind: "FlinkDeployment".into(),
             workload: "orders".into(), marker, tenure, hold, suspended, suspend, carry,
         }

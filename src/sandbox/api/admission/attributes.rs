@@ -97,7 +97,7 @@ impl Attributes<'_> {
 }
 
 /// Returns who writes, with the groups that the authentication of a real server gives such a name.
-fn user_info(user: &str) -> Value {
+pub(in super::super) fn user_info(user: &str) -> Value {
     let mut groups = Vec::new();
     if user == "system:admin" {
         groups.push("system:masters".to_owned());
