@@ -184,7 +184,21 @@ impl Pin {
                 .any(|(key, value)| key == meta::DELETION_PROTECTED && value == meta::PROTECTED_ALWAYS)
     }
 
-    fn policy(&self) -> OverridePolicy {
+    /// Returns what a cluster gets, in the order in which it is set.
+    pub(super) fn says_in(&self, cluster: &ClusterName) -> Vec<PatchOp> {
+        let (writer, carrier) = (self.tenure.writer(), self.tenure.carrier());
+        let is_held = writer != Some(cluster) && !matches!(self.tenure, Tenure::Shared { .. });
+        let is_suspended = writer != Some(cluster) && self.suspended.contains(cluster);
+        let parts = [
+            (is_held, &self.hold),
+            (is_suspended, &self.suspend),
+            (carrier == Some(cluster), &self.carry),
+        ];
+        let said = parts.into_iter().filter(|(says, _)| *says);
+        said.flat_map(|(_, patches)| patches.iter().cloned()).collect()
+    }
+
+    pub(super) fn policy(&self) -> OverridePolicy {
         let mut policy = OverridePolicy::new(&self.name, self.spec());
         policy.metadata.namespace.clone_from(&self.namespace);
         policy.metadata.labels = Some(BTreeMap::from([

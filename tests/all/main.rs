@@ -18,6 +18,7 @@ mod e2e;
 mod events;
 mod faults;
 mod fence;
+mod fights;
 mod generated;
 mod kinds;
 mod kubectl;

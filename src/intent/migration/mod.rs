@@ -5,6 +5,7 @@
 
 mod admission;
 mod fence;
+mod fight;
 mod finish;
 mod forward;
 mod lookup;

@@ -122,6 +122,7 @@ impl Machine<'_> {
         findings.extend(asked_findings(template, spec, &profile.spec));
         findings.extend(query_findings(spec, &world.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
+        findings.extend(self.fight_findings(template, &source, &profile.spec)?);
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));
         }

@@ -114,10 +114,20 @@ impl Machine<'_> {
             ))),
             Err(why) => {
                 let since = self.back()?.since;
-                if !ran && self.input.now.duration_since(since) >= PATIENCE {
+                let fight = self.fight_in(target);
+                // One that somebody's policy lets run doesn't stop by itself.
+                let patience = if fight.is_some() {
+                    SignedDuration::ZERO
+                } else {
+                    PATIENCE
+                };
+                if !ran && self.input.now.duration_since(since) >= patience {
                     return self.enter_stage(RollBackStage::Evicting);
                 }
-                Err(why.into())
+                match fight {
+                    Some(fight) => Err(Stop::Wait(format!("{why}; {fight}"))),
+                    None => Err(why.into()),
+                }
             }
         }
     }

@@ -91,6 +91,7 @@ impl Machine<'_> {
     /// of the old one prove nothing any more; where that would name a writer beside other copies, it isn't repaired blindly.
     fn pin(&mut self) -> Result<(), Stop> {
         let pin = self.compile()?;
+        self.has_its_way(&pin)?;
         let live = self.world().pin.get()?.as_ref();
         let repairing = self.journal()?.repairing;
         if live.is_some_and(|live| pin.is_written_as(live)) {
