@@ -135,23 +135,30 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
+    /// All at once, but for what depends on an answer: each round costs every pass of every intent.
     async fn control_plane(&self) -> World {
         let workload = &self.workload;
-        let gvk = self.spec.workload.gvk();
         let claim = api::claim_name(workload);
-        let (binding, works) = self.binding_and_works().await;
-        let (template, claim, overrides, clusters) = tokio::join!(
-            self.get(gvk.clone(), workload.namespace.as_deref(), &workload.name),
+        let (
+            (binding, works),
+            (template, profiles, desired),
+            claim,
+            overrides,
+            clusters,
+            canary,
+            leases,
+            record,
+            metrics,
+        ) = tokio::join!(
+            self.binding_and_works(),
+            self.template_and_desired(),
             self.get(Gvk::new(api::API_VERSION, "Claim"), None, &claim),
             self.overrides(),
             self.list::<karmada::Cluster>("cluster.karmada.io/v1alpha1", "Cluster", None, None),
-        );
-        let (canary, leases, (profiles, desired), record, metrics) = tokio::join!(
             self.canary(),
             self.leases(),
-            self.for_preflight(&template),
             self.record(),
-            self.metrics()
+            self.metrics(),
         );
         World {
             workload: workload.clone(),
@@ -212,7 +219,8 @@ impl Look<'_> {
         }
     }
 
-    /// The Works are found by the binding's id, which stays when names are hashed.
+    /// The Works are found by the binding's id, which stays when names are hashed. They are read after the binding: a
+    /// cluster that it had just lost still has one.
     async fn binding_and_works(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
         let journaled = self
             .status
@@ -314,6 +322,7 @@ impl Look<'_> {
         Profile::compile("in force", &spec).ok()
     }
 
+    /// The object before its pods: once it is seen stopped, no more of them come.
     async fn member(
         &self,
         cluster: &ClusterName,
@@ -392,9 +401,12 @@ impl Look<'_> {
     /// An installation without leader election has no leases: that is an answer, too.
     async fn leases(&self) -> Seen<BTreeMap<String, LeaseSeen>> {
         let mut seen = BTreeMap::new();
-        for name in CONTROLLERS {
+        let read = CONTROLLERS.map(async |name| {
             let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
             let lease: Seen<Option<Value>> = self.get(gvk, Some(KARMADA_NAMESPACE), name).await;
+            (name, lease)
+        });
+        for (name, lease) in join_all(read).await {
             let lease = match lease {
                 Seen::Known { value, .. } => value.map_or_else(LeaseSeen::default, |lease| LeaseSeen {
                     holder: lease["spec"]["holderIdentity"].as_str().map(str::to_owned),
@@ -427,21 +439,20 @@ impl Look<'_> {
     }
 
     /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
-    async fn for_preflight(
-        &self,
-        template: &Seen<Option<Value>>,
-    ) -> (Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
+    async fn template_and_desired(&self) -> (Seen<Option<Value>>, Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
+        let workload = &self.workload;
+        let gvk = self.spec.workload.gvk();
+        let template = self.get(gvk, workload.namespace.as_deref(), &workload.name).await;
         if self.status.phase != Phase::Preflight {
-            return (
-                Seen::unknown("not read in this phase"),
-                Seen::unknown("not read in this phase"),
-            );
+            let unread = "not read in this phase";
+            return (template, Seen::unknown(unread), Seen::unknown(unread));
         }
-        join(
+        let (profiles, desired) = join(
             self.list(api::API_VERSION, "WorkloadProfile", None, None),
-            self.desired(template),
+            self.desired(&template),
         )
-        .await
+        .await;
+        (template, profiles, desired)
     }
 
     /// What the live template would become if sync applied what Git wants.
