@@ -65,6 +65,24 @@ impl fmt::Debug for Informer {
     }
 }
 
+/// A cache that is being fed. When that ends nobody is told of anything any more, so the handlers go: they hold what holds
+/// the cache.
+struct Fed(Informer);
+
+impl Drop for Fed {
+    fn drop(&mut self) {
+        let handlers = std::mem::take(
+            &mut *self
+                .0
+                .inner
+                .handlers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        drop(handlers);
+    }
+}
+
 impl Informer {
     pub fn new(server: ApiServer, resource: Resource) -> Self {
         Self {
@@ -110,7 +128,9 @@ impl Informer {
     /// arrive.
     pub fn run(self, lag: Span, pace: Pace) -> impl Future<Output = ()> + Send {
         let mut revision = self.relist();
+        let fed = Fed(self.clone());
         async move {
+            let _fed = fed;
             loop {
                 match self.inner.server.watch(
                     &self.inner.resource,

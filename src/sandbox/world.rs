@@ -429,3 +429,22 @@ fn must<T>(result: Result<T, Status>) {
         tracing::error!(%status, "the sandbox refuses its own beginning");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_world_that_ends_leaves_nothing_behind() {
+        let world = World::start(WorldOptions::default());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let control = world.control_plane().clone();
+        let east = world.member("east").api.clone();
+        drop(world);
+        while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 0 {
+            tokio::task::yield_now().await;
+        }
+        // The control plane serves its members.
+        assert_eq!((control.holders(), east.holders()), (1, 2));
+    }
+}

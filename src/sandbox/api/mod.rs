@@ -144,6 +144,14 @@ struct State {
     empty: BTreeMap<(Resource, Key), BTreeSet<String>>,
 }
 
+#[cfg(test)]
+impl ApiServer {
+    /// Returns how many have this server in hand.
+    pub(in crate::sandbox) fn holders(&self) -> usize {
+        Arc::strong_count(&self.inner)
+    }
+}
+
 impl fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ApiServer")

@@ -188,6 +188,17 @@ fn reference(object: &Value) -> Value {
 
 type Handler = Arc<dyn Fn(&Resource, &Change<'_>) + Send + Sync>;
 
+/// Keeps handlers for as long as the process lives: they hold what holds the caches.
+struct Subscribed(Caches);
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        let handlers = &self.0.inner.handlers;
+        let handlers = std::mem::take(&mut *handlers.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(handlers);
+    }
+}
+
 /// Caches of one server that are started when they are first needed.
 #[derive(Clone)]
 pub struct Caches {
@@ -268,6 +279,11 @@ impl Caches {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(handler);
+        let subscribed = Subscribed(self.clone());
+        self.inner.context.tasks.spawn(async move {
+            let _subscribed = subscribed;
+            std::future::pending::<()>().await;
+        });
     }
 
     /// Returns the cache of a resource; it is full when it is returned.
