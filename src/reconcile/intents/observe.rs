@@ -44,7 +44,7 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         status,
         workload,
     };
-    let mut world = look.control_plane().await;
+    let mut world = Box::pin(look.control_plane()).await;
     let involved = look.involved(&world);
     let template = world.template.get().ok().and_then(Option::as_ref);
     let profile = look.profile(&world);
