@@ -1,4 +1,5 @@
-//! Override policies that undo what a pin says: of those that name a workload, the one whose name sorts last wins.
+//! What a pin and the override policies of others do to each other. Of those that name a workload, the one whose name sorts
+//! last wins.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::pin::Pin;
 use super::world::Overrides;
 use crate::api::{MARKER_ANNOTATION, PatchOp};
-use crate::karmada::overrides::{self, Match, PolicyName};
+use crate::karmada::overrides::{self, Match, OverrideError, PolicyName};
 use crate::karmada::{Cluster, ClusterOverridePolicy, ClusterOverridePolicySpec};
 use crate::name::ClusterName;
 
@@ -125,6 +126,42 @@ fn with(pin: &Pin, all: &Overrides) -> Overrides {
         });
     }
     all
+}
+
+/// Returns whether a cluster gets something else when a pin goes, but for what may change.
+pub fn removal_changes(
+    template: &Value,
+    cluster: &Cluster,
+    all: &Overrides,
+    namespace: Option<&str>,
+    name: &str,
+    ignored: &[String],
+) -> Result<bool, OverrideError> {
+    let is_other = |metadata: &ObjectMeta| {
+        metadata.namespace.as_deref() != namespace || metadata.name.as_deref() != Some(name)
+    };
+    let mut others = all.clone();
+    others.cluster_wide.retain(|policy| is_other(&policy.metadata));
+    others.namespaced.retain(|policy| is_other(&policy.metadata));
+    let effective =
+        |all: &Overrides| overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced);
+    let (mut with, mut without) = (effective(all)?, effective(&others)?);
+    for manifest in [&mut with, &mut without] {
+        for pointer in ignored {
+            remove(manifest, pointer);
+        }
+        remove(manifest, "/metadata/annotations");
+    }
+    Ok(with != without)
+}
+
+fn remove(manifest: &mut Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    if let Some(fields) = manifest.pointer_mut(parent).and_then(Value::as_object_mut) {
+        fields.remove(&name.replace("~1", "/").replace("~0", "~"));
+    }
 }
 
 #[cfg(test)]

@@ -312,6 +312,13 @@ impl PinWrite {
         })
     }
 
+    /// Returns whether a pin still keeps itself from being deleted.
+    pub fn is_protected(live: &OverridePolicy) -> bool {
+        let mut labels = live.metadata.labels.iter().flatten();
+        live.metadata.finalizers.iter().flatten().next().is_some()
+            || labels.any(|(key, _)| key == meta::DELETION_PROTECTED)
+    }
+
     /// Takes the protection off a pin that is to be deleted; what it says stays as it is.
     pub fn unprotected(live: &OverridePolicy) -> Self {
         let mut policy = live.clone();

@@ -28,6 +28,7 @@ mod metrics;
 mod migration;
 mod mishaps;
 mod network;
+mod orphans;
 mod outage;
 mod plan;
 mod process;

@@ -228,17 +228,7 @@ impl Machine<'_> {
         if !binding.spec.scheduling_suspended() {
             return Ok(());
         }
-        // The generation stands for the clusters as well: the list itself may be spelled otherwise.
-        let patch = vec![
-            test("/metadata/uid", json!(binding.metadata.uid)),
-            test("/metadata/generation", json!(binding.metadata.generation)),
-            remove("/spec/suspension/scheduling"),
-        ];
-        Err(Stop::Act(vec![patch_binding(
-            "resume scheduling",
-            binding,
-            patch,
-        )]))
+        Err(Stop::Act(vec![resume(binding)]))
     }
 }
 
@@ -276,6 +266,16 @@ pub(super) fn suspend(binding: &ResourceBinding) -> Effect {
         None => add("/spec/suspension", json!({"scheduling": true})),
     });
     patch_binding("suspend scheduling", binding, patch)
+}
+
+/// The generation stands for the clusters as well: the list itself may be spelled otherwise.
+pub(super) fn resume(binding: &ResourceBinding) -> Effect {
+    let patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+        remove("/spec/suspension/scheduling"),
+    ];
+    patch_binding("resume scheduling", binding, patch)
 }
 
 /// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.

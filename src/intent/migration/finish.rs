@@ -1,17 +1,15 @@
 //! The end, forward and back: one cluster keeps the workload, everything that the migration put up is taken down.
 
-use kube::api::ObjectMeta;
-
 use super::fence::affinity_in_use;
 use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
 use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
+use crate::intent::fight::removal_changes;
 use crate::intent::pin::PinWrite;
 use crate::intent::proof::{Gone, Healthy};
 use crate::intent::record::digest;
-use crate::intent::world::Overrides;
-use crate::karmada::{ResourceBinding, meta, overrides};
+use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
 
 impl Machine<'_> {
@@ -185,25 +183,16 @@ impl Machine<'_> {
             .ok_or_else(|| Stop::Wait(format!("{keep} is not joined")))?;
         let all = self.world().overrides.get()?;
         let pin = self.compile()?;
-        let is_pin = |metadata: &ObjectMeta| {
-            metadata.namespace == pin.namespace && metadata.name.as_deref() == Some(&pin.name)
-        };
-        let mut others = all.clone();
-        others.cluster_wide.retain(|policy| !is_pin(&policy.metadata));
-        others.namespaced.retain(|policy| !is_pin(&policy.metadata));
-        let effective = |all: &Overrides| {
-            overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)
-                .map_err(|error| Stop::Wait(error.to_string()))
-        };
-        let (mut with, mut without) = (effective(all)?, effective(&others)?);
         let ignored = &self.journal()?.profile.ignored_on_removal;
-        for manifest in [&mut with, &mut without] {
-            for pointer in ignored {
-                remove(manifest, pointer);
-            }
-            remove(manifest, "/metadata/annotations");
-        }
-        if with == without {
+        let changes = removal_changes(
+            template,
+            cluster,
+            all,
+            pin.namespace.as_deref(),
+            &pin.name,
+            ignored,
+        );
+        if !changes.map_err(|error| Stop::Wait(error.to_string()))? {
             return Ok(());
         }
         Err(Stop::Wait(format!(
@@ -240,14 +229,7 @@ impl Machine<'_> {
         let Some(live) = self.world().pin.get()? else {
             return Ok(());
         };
-        let protected = live.metadata.finalizers.iter().flatten().next().is_some()
-            || live
-                .metadata
-                .labels
-                .iter()
-                .flatten()
-                .any(|(key, _)| key == meta::DELETION_PROTECTED);
-        let effect = if protected {
+        let effect = if PinWrite::is_protected(live) {
             Effect::WritePin(Box::new(PinWrite::unprotected(live)))
         } else {
             Effect::DeletePin {
@@ -340,7 +322,7 @@ impl Machine<'_> {
 }
 
 /// A binding that no policy claims any more is none of the scheduler's.
-fn is_scheduled(binding: &ResourceBinding) -> bool {
+pub(super) fn is_scheduled(binding: &ResourceBinding) -> bool {
     let labels = binding.metadata.labels.iter().flatten();
     labels.into_iter().any(|(label, value)| {
         [meta::POLICY_ID, meta::CLUSTER_POLICY_ID, meta::MANAGED_BY].contains(&label.as_str())
@@ -365,16 +347,4 @@ fn holds(object: &serde_json::Value, overlay: &[PatchOp]) -> bool {
             (Some(wanted), Some(found)) => digest(wanted) == digest(found),
             _ => false,
         })
-}
-
-fn remove(manifest: &mut serde_json::Value, pointer: &str) {
-    let Some((parent, name)) = pointer.rsplit_once('/') else {
-        return;
-    };
-    if let Some(fields) = manifest
-        .pointer_mut(parent)
-        .and_then(serde_json::Value::as_object_mut)
-    {
-        fields.remove(&name.replace("~1", "/").replace("~0", "~"));
-    }
 }

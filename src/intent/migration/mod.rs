@@ -10,6 +10,7 @@ mod finish;
 mod forward;
 mod lookup;
 mod lost;
+pub mod orphan;
 mod pause;
 mod preflight;
 mod roll_back;

@@ -63,6 +63,11 @@ impl Events {
             "apiVersion": api::API_VERSION, "kind": "Migration",
             "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
         });
+        self.tell_about(about, told, at);
+    }
+
+    /// Leaves something to be told of an object that isn't an intent.
+    pub(super) fn tell_about(&self, about: Value, told: Told, at: Timestamp) {
         if self.0.try_send(Item { about, told, at }).is_err() {
             tracing::debug!("an Event is lost: too many wait to be written");
         }
@@ -163,7 +168,7 @@ impl Teller {
             return Ok(());
         };
         let object = Exactly {
-            namespace: item.about["namespace"].as_str().map(str::to_owned),
+            namespace: Some(item.about["namespace"].as_str().unwrap_or("default").to_owned()),
             name: name.to_owned(),
             ..Exactly::default()
         };
@@ -233,7 +238,8 @@ fn event(item: &Item, name: &str) -> Value {
     let told = &item.told;
     json!({
         "apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": name, "namespace": item.about["namespace"]},
+        // What has no namespace is told of in `default`, as the API server wants it.
+        "metadata": {"name": name, "namespace": item.about["namespace"].as_str().unwrap_or("default")},
         "involvedObject": item.about,
         "type": if told.warning { "Warning" } else { "Normal" },
         "reason": told.reason,

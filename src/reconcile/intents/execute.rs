@@ -28,6 +28,23 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
     match effect {
         Effect::AddFinalizer => send.finalizer(intent, true).await,
         Effect::RemoveFinalizer => send.finalizer(intent, false).await,
+        Effect::ApplyTemplate { manifest, uid } => send.apply_template(intent, manifest, uid).await,
+        Effect::PatchTemplate { template, patch } => send.patch_template(intent, template, patch).await,
+        Effect::PushRecord(record) => {
+            parts.records.push(intent, record).await?;
+            Ok(Sent::Done)
+        }
+        alone => send_alone(parts, alone).await,
+    }
+}
+
+/// Sends an effect that is nobody's in particular.
+pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, Error> {
+    let send = Send {
+        parts,
+        writer: parts.cluster.writer(INTENT_MANAGER),
+    };
+    match effect {
         Effect::CreateClaim { name, spec } => {
             let claim = json!({
                 "apiVersion": api::API_VERSION, "kind": "Claim", "metadata": {"name": name}, "spec": spec,
@@ -70,12 +87,11 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
             cluster,
         } => send.canary(name, scheduler, cluster).await,
         Effect::DeleteCanary { name } => send.delete_canary(name).await,
-        Effect::ApplyTemplate { manifest, uid } => send.apply_template(intent, manifest, uid).await,
-        Effect::PatchTemplate { template, patch } => send.patch_template(intent, template, patch).await,
-        Effect::PushRecord(record) => {
-            parts.records.push(intent, record).await?;
-            Ok(Sent::Done)
-        }
+        Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::ApplyTemplate { .. }
+        | Effect::PatchTemplate { .. }
+        | Effect::PushRecord(_) => Err(Error::internal(format!("{effect}: whose?"))),
     }
 }
 

@@ -6,6 +6,7 @@ mod events;
 mod execute;
 mod metrics;
 mod observe;
+mod sweep;
 mod wake;
 mod witness;
 
@@ -143,6 +144,8 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     let mut tasks = JoinSet::new();
     let workers = Workers::default();
     let (events, writing) = Events::start(parts.cluster.clone());
+    let mut sweeping = JoinSet::new();
+    sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
     let spawn_new = |tasks: &mut JoinSet<ObjectKey>| spawn_new(&parts, &events, &workers, tasks, &cancel);
     spawn_new(&mut tasks);
     loop {
@@ -169,6 +172,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         }
     }
     while tasks.join_next().await.is_some() {}
+    while sweeping.join_next().await.is_some() {}
     drop(events);
     writing.end().await;
 }

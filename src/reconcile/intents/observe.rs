@@ -11,7 +11,7 @@ use super::{Parts, metrics, served};
 use crate::api::{
     self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
 };
-use crate::cluster::{Answer, Applied, Lookup, Mode, Read, Reader};
+use crate::cluster::{Answer, Applied, Cluster, Lookup, Mode, Read, Reader};
 use crate::intent::admission::{self, Outcome};
 use crate::intent::migration::canary_name;
 use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod, Sampled};
@@ -253,13 +253,7 @@ impl Look<'_> {
                 let works: Seen<Vec<Work>> = self
                     .list("work.karmada.io/v1alpha1", "Work", None, Some(&selector))
                     .await;
-                map(&works, |works| {
-                    let of = |work: &Work| {
-                        let namespace = work.metadata.namespace.as_deref()?;
-                        Some((ClusterName::new(meta::cluster_of(namespace)?), work.clone()))
-                    };
-                    works.iter().filter_map(of).collect()
-                })
+                by_cluster(&works)
             }
             None => Seen::unknown("the binding's id is not known"),
         };
@@ -538,17 +532,7 @@ impl Look<'_> {
         namespace: Option<&str>,
         name: &str,
     ) -> Seen<Option<T>> {
-        match served(&self.parts.cluster, &gvk).await {
-            Ok(served) => optional(
-                self.parts
-                    .cluster
-                    .reader()
-                    .get(&served, namespace, name)
-                    .await
-                    .typed(),
-            ),
-            Err(error) => Seen::unknown(error.to_string()),
-        }
+        get(&self.parts.cluster, gvk, namespace, name).await
     }
 
     async fn list<T: DeserializeOwned>(
@@ -558,16 +542,7 @@ impl Look<'_> {
         namespace: Option<&str>,
         selector: Option<&str>,
     ) -> Seen<Vec<T>> {
-        match served(&self.parts.cluster, &Gvk::new(api_version, kind)).await {
-            Ok(served) => all(self
-                .parts
-                .cluster
-                .reader()
-                .list(&served, namespace, selector)
-                .await
-                .typed()),
-            Err(error) => Seen::unknown(error.to_string()),
-        }
+        list(&self.parts.cluster, api_version, kind, namespace, selector).await
     }
 
     /// A read that took no time: what was put together here, after what it was put together from.
@@ -619,7 +594,45 @@ fn all<T>(read: Read<Vec<T>>) -> Seen<Vec<T>> {
     }
 }
 
-fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
+/// Reads one object afresh.
+pub(super) async fn get<T: DeserializeOwned>(
+    cluster: &Cluster,
+    gvk: Gvk,
+    namespace: Option<&str>,
+    name: &str,
+) -> Seen<Option<T>> {
+    match served(cluster, &gvk).await {
+        Ok(served) => optional(cluster.reader().get(&served, namespace, name).await.typed()),
+        Err(error) => Seen::unknown(error.to_string()),
+    }
+}
+
+/// Reads all objects of a kind afresh.
+pub(super) async fn list<T: DeserializeOwned>(
+    cluster: &Cluster,
+    api_version: &str,
+    kind: &str,
+    namespace: Option<&str>,
+    selector: Option<&str>,
+) -> Seen<Vec<T>> {
+    match served(cluster, &Gvk::new(api_version, kind)).await {
+        Ok(served) => all(cluster.reader().list(&served, namespace, selector).await.typed()),
+        Err(error) => Seen::unknown(error.to_string()),
+    }
+}
+
+/// Returns Works by the cluster that they are for.
+pub(super) fn by_cluster(works: &Seen<Vec<Work>>) -> Seen<BTreeMap<ClusterName, Work>> {
+    map(works, |works| {
+        let of = |work: &Work| {
+            let namespace = work.metadata.namespace.as_deref()?;
+            Some((ClusterName::new(meta::cluster_of(namespace)?), work.clone()))
+        };
+        works.iter().filter_map(of).collect()
+    })
+}
+
+pub(super) fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
     match seen {
         Seen::Known { value, read } => Seen::known(f(value), *read),
         Seen::Unknown { why } => Seen::unknown(why.clone()),

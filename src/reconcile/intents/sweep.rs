@@ -1,0 +1,403 @@
+//! Finds what migrations have left that went without ending in order, such as by a finalizer that somebody took off: claims,
+//! pins, canaries. Caches say where to look; fresh reads decide, and what isn't known is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
+
+use super::events::Events;
+use super::execute::{self, Sent};
+use super::observe::{self, by_cluster};
+use super::{Parts, served};
+use crate::api::{self, Claim, Migration, WorkloadProfile};
+use crate::cluster::Answer;
+use crate::error::Error;
+use crate::intent::migration::canary_name;
+use crate::intent::migration::orphan::{Left, Verdict, judge};
+use crate::intent::world::Overrides;
+use crate::intent::{Effect, Seen, pin};
+use crate::karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work, meta};
+use crate::name::{ClusterName, Gvk};
+use crate::profile;
+use crate::report::Told;
+
+const OVERRIDES: &str = "policy.karmada.io/v1alpha1";
+
+/// How often everything is looked at, whatever was heard.
+const EVERY: Duration = Duration::from_mins(1);
+/// How long caches may take to be filled before the first look.
+const FILLED: Duration = Duration::from_secs(10);
+/// How often one thing is looked at again in a row, and how soon.
+const ROUNDS: usize = 40;
+const SOON: Duration = Duration::from_millis(250);
+
+/// Sweeps at once, and whenever an intent is gone, until it is cancelled.
+pub(super) async fn run(parts: Parts, events: Events, stop: CancellationToken) {
+    let sweep = Sweep { parts, events };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = sweep.run() => {}
+    }
+}
+
+struct Sweep {
+    parts: Parts,
+    events: Events,
+}
+
+/// A claim, a pin, or both, under the name of the claim.
+#[derive(Clone, Debug, Default)]
+struct Candidate {
+    claim: String,
+    /// Of the pin; of a workload of cluster scope none.
+    namespace: Option<String>,
+}
+
+impl Sweep {
+    async fn run(&self) {
+        let mut changes = self.parts.observer.changes();
+        self.parts.observer.heard(FILLED).await;
+        loop {
+            if let Err(error) = self.once().await {
+                tracing::debug!(%error, "what intents have left is not known");
+            }
+            let gone = async {
+                loop {
+                    match changes.recv().await {
+                        Ok(change) => {
+                            let intent = change.key.kind == "Migration" && change.key.group == api::GROUP;
+                            if intent && !self.parts.observer.contains(&change.key) {
+                                return;
+                            }
+                        }
+                        Err(RecvError::Lagged(_)) => return,
+                        Err(RecvError::Closed) => std::future::pending().await,
+                    }
+                }
+            };
+            tokio::select! {
+                () = gone => tokio::time::sleep(SOON).await,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+    }
+
+    async fn once(&self) -> Result<(), Error> {
+        for candidate in self.candidates() {
+            self.settle(&candidate).await?;
+        }
+        self.canaries().await
+    }
+
+    /// Returns what the caches know of no running intent's.
+    fn candidates(&self) -> Vec<Candidate> {
+        let observer = &self.parts.observer;
+        let running: BTreeSet<String> = observer
+            .list(api::GROUP, "Migration")
+            .iter()
+            .filter_map(|object| serde_json::from_value::<Migration>((**object).clone()).ok())
+            .filter(|intent| !has_ended(intent))
+            .filter_map(|intent| intent.metadata.uid)
+            .collect();
+        let mut found = BTreeMap::new();
+        let mut kept = BTreeSet::new();
+        for object in observer.list(api::GROUP, "Claim") {
+            let Ok(claim) = serde_json::from_value::<Claim>((*object).clone()) else {
+                continue;
+            };
+            let name = claim.metadata.name.clone().unwrap_or_default();
+            if running.contains(&claim.spec.owner.uid) {
+                kept.insert(name);
+                continue;
+            }
+            let namespace = namespace_of(&claim.spec.workload);
+            found.insert(
+                name.clone(),
+                Candidate {
+                    claim: name,
+                    namespace,
+                },
+            );
+        }
+        for kind in ["OverridePolicy", "ClusterOverridePolicy"] {
+            for key in observer.keys("policy.karmada.io", kind) {
+                let Some(name) = key.name.strip_prefix(pin::PREFIX) else {
+                    continue;
+                };
+                if !kept.contains(name) {
+                    found.entry(name.to_owned()).or_insert_with(|| Candidate {
+                        claim: name.to_owned(),
+                        namespace: key.namespace.clone(),
+                    });
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Takes down what can be, and tells what can't.
+    async fn settle(&self, candidate: &Candidate) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let Some((left, owner)) = self.look(candidate).await else {
+                return Ok(());
+            };
+            match judge(&left) {
+                Verdict::Done => return Ok(()),
+                Verdict::Act(effect) => {
+                    if let Sent::Stale(why) = execute::send_alone(&self.parts, &effect).await? {
+                        tracing::debug!(why, "a precondition failed");
+                    } else {
+                        tracing::info!(%effect, owner, "swept up after an intent that is gone");
+                    }
+                }
+                Verdict::Wait(why) => tracing::debug!(why, owner, "left by an intent that is gone"),
+                Verdict::Ask { why, todo } => {
+                    self.tell(&left, &owner, &why, &todo);
+                    return Ok(());
+                }
+            }
+            tokio::time::sleep(SOON).await;
+        }
+        Ok(())
+    }
+
+    /// Reads everything around a candidate; `None` when nothing is left of it or its owner may still be at work.
+    ///
+    /// The owner is read last: a new intent that takes the claim over meanwhile is seen then.
+    async fn look(&self, candidate: &Candidate) -> Option<(Left, String)> {
+        let cluster = &self.parts.cluster;
+        let wide = candidate.namespace.is_none();
+        let namespace = candidate.namespace.as_deref();
+        let claim: Seen<Option<Claim>> = observe::get(
+            cluster,
+            Gvk::new(api::API_VERSION, "Claim"),
+            None,
+            &candidate.claim,
+        )
+        .await;
+        let policies =
+            observe::list::<ClusterOverridePolicy>(cluster, OVERRIDES, "ClusterOverridePolicy", None, None);
+        let cluster_wide = policies.await;
+        let namespaced: Seen<Vec<OverridePolicy>> = match namespace {
+            Some(_) => observe::list(cluster, OVERRIDES, "OverridePolicy", namespace, None).await,
+            None => Seen::known(Vec::new(), cluster_wide.read().ok()?.1),
+        };
+        let (wide_ones, wide_read) = cluster_wide.read().ok()?;
+        let (narrow_ones, narrow_read) = namespaced.read().ok()?;
+        let all = Overrides {
+            cluster_wide: wide_ones.clone(),
+            namespaced: narrow_ones.clone(),
+        };
+        let name = format!("{}{}", pin::PREFIX, candidate.claim);
+        let named = |policy: &&OverridePolicy| policy.metadata.name.as_deref() == Some(&name);
+        let pin = if wide {
+            let mut ones = all.cluster_wide.iter().cloned().map(OverridePolicy::from);
+            ones.find(|policy| named(&policy))
+        } else {
+            all.namespaced.iter().find(named).cloned()
+        };
+        let (known_claim, claim_read) = claim.read().ok()?;
+        let owner = self.owner(known_claim.as_ref(), pin.as_ref()).await?;
+        let id = match (known_claim, &pin) {
+            (Some(claim), _) => Some(claim.spec.binding_id.clone()),
+            (None, Some(pin)) => self.binding_id(pin, wide).await,
+            (None, None) => None,
+        };
+        let (binding, works) = match &id {
+            Some(id) => self.binding_and_works(id, wide).await,
+            None => (
+                Seen::known(None, claim_read),
+                Seen::known(BTreeMap::new(), claim_read),
+            ),
+        };
+        let selector = pin.as_ref().and_then(|pin| pin.spec.resource_selectors.first());
+        let (template, ignored) = match selector {
+            Some(selector) => {
+                let gvk = Gvk::new(&selector.api_version, &selector.kind);
+                let template = observe::get(cluster, gvk.clone(), namespace, &selector.name).await;
+                (template, self.ignored(&gvk).await)
+            }
+            None => (Seen::known(None, claim_read), Vec::new()),
+        };
+        let clusters: Seen<Vec<Cluster>> =
+            observe::list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None, None).await;
+        let left = Left {
+            pin: Seen::known(pin, if wide { wide_read } else { narrow_read }),
+            overrides: Seen::known(all, narrow_read),
+            clusters: observe::map(&clusters, |all| {
+                let named =
+                    |cluster: &Cluster| ClusterName::new(cluster.metadata.name.clone().unwrap_or_default());
+                all.iter()
+                    .map(|cluster| (named(cluster), cluster.clone()))
+                    .collect()
+            }),
+            claim,
+            template,
+            binding,
+            works,
+            ignored,
+        };
+        Some((left, owner))
+    }
+
+    /// Returns whose it was; `None` unless that intent is certainly gone, or has ended.
+    async fn owner(&self, claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Option<String> {
+        let uid_of_pin = pin.and_then(|pin| pin.metadata.labels.as_ref()?.get(pin::OWNER_LABEL).cloned());
+        let uids: Vec<String> = claim
+            .map(|claim| claim.spec.owner.uid.clone())
+            .into_iter()
+            .chain(uid_of_pin)
+            .collect();
+        let intents: Seen<Vec<Migration>> =
+            observe::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
+        let at_work = intents.get().ok()?.iter().any(|intent| {
+            let is_owner = intent.metadata.uid.as_ref().is_some_and(|uid| uids.contains(uid));
+            is_owner && !has_ended(intent)
+        });
+        if uids.is_empty() || at_work {
+            return None;
+        }
+        let named = pin.and_then(|pin| {
+            pin.metadata
+                .annotations
+                .as_ref()?
+                .get(pin::OWNER_ANNOTATION)
+                .cloned()
+        });
+        Some(match claim {
+            Some(claim) => {
+                let owner = &claim.spec.owner;
+                format!("{} {}/{}", owner.kind, owner.namespace, owner.name)
+            }
+            None => named.unwrap_or_else(|| "an intent".to_owned()),
+        })
+    }
+
+    async fn binding_id(&self, pin: &OverridePolicy, wide: bool) -> Option<String> {
+        let selector = pin.spec.resource_selectors.first()?;
+        let kind = meta::scoped_kind("ResourceBinding", wide);
+        let binding: Seen<Option<ResourceBinding>> = observe::get(
+            &self.parts.cluster,
+            Gvk::new("work.karmada.io/v1alpha2", &kind),
+            pin.metadata.namespace.as_deref(),
+            &meta::binding_name(&selector.name, &selector.kind),
+        )
+        .await;
+        let labels = binding.get().ok()?.as_ref()?.metadata.labels.clone()?;
+        labels.get(meta::binding_id_label(wide)).cloned()
+    }
+
+    async fn binding_and_works(
+        &self,
+        id: &str,
+        wide: bool,
+    ) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
+        let cluster = &self.parts.cluster;
+        let selector = format!("{}={id}", meta::binding_id_label(wide));
+        let kind = meta::scoped_kind("ResourceBinding", wide);
+        let bindings: Seen<Vec<ResourceBinding>> =
+            observe::list(cluster, "work.karmada.io/v1alpha2", &kind, None, Some(&selector)).await;
+        let works: Seen<Vec<Work>> =
+            observe::list(cluster, "work.karmada.io/v1alpha1", "Work", None, Some(&selector)).await;
+        (
+            observe::map(&bindings, |all| all.first().cloned()),
+            by_cluster(&works),
+        )
+    }
+
+    async fn ignored(&self, gvk: &Gvk) -> Vec<String> {
+        let given: Seen<Vec<WorkloadProfile>> = observe::list(
+            &self.parts.cluster,
+            api::API_VERSION,
+            "WorkloadProfile",
+            None,
+            None,
+        )
+        .await;
+        let Ok(given) = given.get() else {
+            return Vec::new();
+        };
+        let found = profile::find(given, None, gvk).ok().flatten();
+        found.map_or_else(Vec::new, |profile| profile.spec.ignored_on_removal)
+    }
+
+    fn tell(&self, left: &Left, owner: &str, why: &str, todo: &str) {
+        tracing::warn!(owner, why, todo, "left by an intent that is gone");
+        let about = if let Ok(Some(pin)) = left.pin.get() {
+            let meta = &pin.metadata;
+            let kind = meta::scoped_kind("OverridePolicy", meta.namespace.is_none());
+            about(OVERRIDES, &kind, meta)
+        } else if let Ok(Some(claim)) = left.claim.get() {
+            about(api::API_VERSION, "Claim", &claim.metadata)
+        } else {
+            return;
+        };
+        let told = Told {
+            warning: true,
+            reason: "LeftBehind".to_owned(),
+            note: format!("left by {owner}, which is gone or has ended: {why}; {todo}"),
+        };
+        self.events.tell_about(about, told, (self.parts.clock)());
+    }
+
+    /// Removes canaries of which no running intent's journal speaks. They are listed before the journals are read: one that
+    /// is made later isn't in the list.
+    async fn canaries(&self) -> Result<(), Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(OVERRIDES, "PropagationPolicy")).await?;
+        let reader = self.parts.cluster.reader();
+        let Answer::Found(policies) = reader.list(&served, Some(api::OWN_NAMESPACE), None).await.answer
+        else {
+            return Ok(());
+        };
+        let names = policies
+            .iter()
+            .filter_map(|policy| policy["metadata"]["name"].as_str());
+        let names: Vec<&str> = names.filter(|name| name.starts_with("canary-")).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let intents: Seen<Vec<Migration>> =
+            observe::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
+        let Ok(intents) = intents.get() else {
+            return Ok(());
+        };
+        let needed: BTreeSet<String> = intents.iter().filter_map(canary_of).collect();
+        for name in names.into_iter().filter(|name| !needed.contains(*name)) {
+            let effect = Effect::DeleteCanary {
+                name: name.to_owned(),
+            };
+            execute::send_alone(&self.parts, &effect).await?;
+        }
+        Ok(())
+    }
+}
+
+fn canary_of(intent: &Migration) -> Option<String> {
+    let status = intent.status.as_ref()?;
+    let number = status.journal_in_force()?.fence.canary;
+    let uid = intent.metadata.uid.as_deref()?;
+    (!has_ended(intent)).then(|| canary_name(uid, status.attempt, number))
+}
+
+fn has_ended(intent: &Migration) -> bool {
+    intent
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase.is_terminal())
+}
+
+/// Reads the namespace from what a claim says of its workload: `<kind>.<group> <namespace>/<name>`.
+fn namespace_of(workload: &str) -> Option<String> {
+    let (_, place) = workload.split_once(' ')?;
+    place.split_once('/').map(|(namespace, _)| namespace.to_owned())
+}
+
+fn about(api_version: &str, kind: &str, meta: &kube::api::ObjectMeta) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind,
+        "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
+    })
+}

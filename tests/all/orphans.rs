@@ -1,0 +1,243 @@
+//! What migrations leave that somebody cuts off: finalizer taken away, intent deleted. It is found and taken down where that
+//! is safe, else it is told and nobody is let go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::support::fleet::{CLAIMS, Controller, Fleet, MIGRATIONS, PINS, POLICIES, job};
+
+const MOVE: &str = "orders-to-west";
+const EVENTS: Resource = Resource::new("", "events");
+const NAMESPACES: Resource = Resource::new("", "namespaces");
+
+async fn killed_at(line: &str, side: Side) -> Fleet {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.want(job("orders:2.0"));
+    let trap = Arc::new(Trap {
+        line: line.to_owned(),
+        side,
+        sprung: Notify::new(),
+    });
+    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    fleet.migrate(MOVE, "west");
+    tokio::time::timeout(Duration::from_mins(10), trap.sprung.notified())
+        .await
+        .unwrap_or_else(|_| panic!("never came to {line}"));
+    controller.kill().await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    fleet
+}
+
+/// Takes the intent away as nobody should.
+fn cut_off(fleet: &Fleet) {
+    fleet.patch(&MIGRATIONS, MOVE, json!({"metadata": {"finalizers": null}}));
+    let server = fleet.world.control_plane();
+    let _ = server.delete(&MIGRATIONS, Some("shop"), MOVE, &DeleteOptions::default());
+}
+
+fn sweeper(fleet: &Fleet) -> Controller {
+    fleet.controller(Arc::new(Nobody))
+}
+
+fn told(fleet: &Fleet) -> Vec<String> {
+    let events = fleet
+        .world
+        .control_plane()
+        .list(&EVENTS, None, &ListOptions::default())
+        .unwrap();
+    let notes = events
+        .items
+        .iter()
+        .filter(|event| event["reason"] == "LeftBehind");
+    notes
+        .map(|event| event["message"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn canaries(fleet: &Fleet) -> usize {
+    let policies =
+        fleet
+            .world
+            .control_plane()
+            .list(&POLICIES, Some("cutover-system"), &ListOptions::default());
+    policies.map_or(0, |policies| policies.items.len())
+}
+
+/// After every write of the beginning and of the end, where one cluster has the workload and the pin changes nothing for it.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_where_one_cluster_runs_the_workload_is_taken_down() {
+    for (line, cluster) in [
+        ("Hold: claim FlinkDeployment.flink.apache.org shop/orders", "east"),
+        ("Hold: binding: suspend scheduling", "east"),
+        ("Hold: create canary canary-", "east"),
+        ("Hold: pin: sequence 1, writer east", "east"),
+        ("Cleanup: binding: resume scheduling", "west"),
+        ("Cleanup: pin: take the protection off", "west"),
+        ("Cleanup: remove the pin", "west"),
+    ] {
+        let fleet = killed_at(line, Side::After).await;
+        cut_off(&fleet);
+        let _sweeper = sweeper(&fleet);
+        fleet
+            .until(&format!("nothing is left after {line}"), |fleet| {
+                fleet.count(&PINS) == 0 && fleet.count(&CLAIMS) == 0 && canaries(fleet) == 0
+            })
+            .await;
+        assert!(
+            fleet.binding()["spec"]["suspension"]["scheduling"].is_null(),
+            "{line}"
+        );
+        assert_eq!(fleet.listed(), [cluster], "{line}");
+        assert!(fleet.runs_in(cluster), "{line}");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(told(&fleet), [""; 0], "{line}");
+        fleet.assert_one_writer();
+    }
+}
+
+/// Where a pin holds a copy, nobody knows who may run it: it stays, and a person is told what to do.
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_still_holds_a_copy_stays_and_is_told() {
+    for phase in [Phase::Expand, Phase::Capture, Phase::Handoff, Phase::Verify] {
+        let fleet = Fleet::start(WorldOptions::default()).await;
+        fleet.want(job("orders:2.0"));
+        let controller = fleet.controller(Arc::new(Nobody));
+        fleet.migrate(MOVE, "west");
+        fleet.phase(MOVE, phase).await;
+        fleet
+            .until("both are listed", |fleet| fleet.listed() == ["east", "west"])
+            .await;
+        controller.kill().await;
+        cut_off(&fleet);
+        let _sweeper = sweeper(&fleet);
+        fleet.until("it is told", |fleet| !told(fleet).is_empty()).await;
+        let note = told(&fleet).remove(0);
+        assert!(note.contains("Migration shop/orders-to-west"), "{note}");
+        assert!(note.contains(r#"its binding lists ["east","west"]"#), "{note}");
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1), "{phase}");
+        fleet.assert_one_writer();
+    }
+}
+
+/// The only copy is held by the pin that nobody looks after any more.
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_holds_the_only_copy_stays_and_is_told() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate(MOVE, "west");
+    fleet.phase(MOVE, Phase::Capture).await;
+    fleet
+        .until("the source has stopped", |fleet| {
+            fleet
+                .copy("east")
+                .is_some_and(|copy| copy["spec"]["job"]["state"] == "suspended")
+        })
+        .await;
+    controller.kill().await;
+    cut_off(&fleet);
+    let only_east = Patch::Merge(json!({"spec": {"clusters": [{"name": "east"}]}}));
+    let server = fleet.world.control_plane();
+    let writer = WriteOptions::manager("somebody");
+    let bindings = &crate::support::fleet::BINDINGS;
+    server
+        .patch(
+            bindings,
+            Some("shop"),
+            "orders-flinkdeployment",
+            None,
+            &only_east,
+            &writer,
+        )
+        .unwrap();
+    let _sweeper = sweeper(&fleet);
+    fleet.until("it is told", |fleet| !told(fleet).is_empty()).await;
+    let note = told(&fleet).remove(0);
+    assert!(
+        note.contains("east gets something else without the pin"),
+        "{note}"
+    );
+    assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1));
+    fleet.assert_one_writer();
+}
+
+/// What isn't known is no yes: as long as Migrations can't be read, nothing is anybody's orphan.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_swept_while_intents_cannot_be_read() {
+    use cutover::sandbox::faults::{Effect, Rule};
+    let fleet = killed_at("Hold: pin: sequence 1, writer east", Side::After).await;
+    let rule = |verb| Rule::new(Effect::Refuse(500)).verb(verb).resource("migrations");
+    fleet
+        .world
+        .faults()
+        .requests(rule("list"))
+        .requests(rule("watch"))
+        .requests(rule("get"));
+    let _sweeper = sweeper(&fleet);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1));
+    fleet.world.faults().end();
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::Completed,
+        "{:#}",
+        fleet.status(MOVE)
+    );
+    fleet.assert_clean_in("west");
+}
+
+/// An intent at work keeps what is its own, whatever the sweep finds beside it.
+#[tokio::test(start_paused = true)]
+async fn a_migration_at_work_is_left_alone_and_strange_canaries_go() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cutover-system"}});
+    fleet.create(&NAMESPACES, None, namespace);
+    let stray: Value = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "canary-0123456789ab-1-1", "namespace": "cutover-system"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "canary-0123456789ab-1-1"}]},
+    });
+    fleet.create(&POLICIES, Some("cutover-system"), stray);
+    fleet.want(job("orders:2.0"));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": "3m", "timeout": "60s"}}),
+    );
+    let _controller = fleet.controller(Arc::new(Nobody));
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::Completed,
+        "{:#}",
+        fleet.status(MOVE)
+    );
+    fleet.assert_clean_in("west");
+    assert_eq!(canaries(&fleet), 0);
+    let seen: BTreeSet<String> = told(&fleet).into_iter().collect();
+    assert!(seen.is_empty(), "{seen:?}");
+}
+
+/// Stops at the first line that begins so, and says so; what comes after it is never reached.
+struct Trap {
+    line: String,
+    side: Side,
+    sprung: Notify,
+}
+
+impl Witness for Trap {
+    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+        if point.side != self.side || !point.what.starts_with(&self.line) {
+            return Box::pin(std::future::ready(()));
+        }
+        self.sprung.notify_one();
+        Box::pin(std::future::pending())
+    }
+}
