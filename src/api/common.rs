@@ -79,6 +79,8 @@ pub enum Fact {
     Stopped,
     /// The workload may start in that cluster from nothing: its state is lost, or somewhere else.
     NoState,
+    /// Of copies that have both written, the one in that cluster has the state to go on from.
+    Newest,
 }
 
 /// A person's word for a [`Fact`]; bound to cluster, attempt and phase.

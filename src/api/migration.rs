@@ -297,6 +297,13 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
+    /// What the source left when it was suspended, whatever has been captured since: another handle there means that it ran
+    /// again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub source_handle: BTreeMap<String, String>,
+    /// Which clusters source and target were: another one may have joined under the same name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<ClusterName, String>,
     /// The uid of the source's copy: one with another uid was made anew, and has no state of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_uid: Option<String>,
@@ -387,6 +394,8 @@ impl Journal {
             fence: Fence::default(),
             handle_before: BTreeMap::new(),
             captured: None,
+            source_handle: BTreeMap::new(),
+            identities: BTreeMap::new(),
             source_uid: None,
             pods: None,
             nodes: BTreeMap::new(),
@@ -588,9 +597,12 @@ pub struct RollBack {
     pub ends_as: Phase,
     /// The source was suspended and must be restarted.
     pub restart: bool,
-    /// The source's copy was made anew: it starts from the captured handle, as a first one does.
+    /// The target had the token, so that it may have run.
     #[serde(default)]
-    pub anew: bool,
+    pub handed_over: bool,
+    /// The source restarts from the captured handle, which isn't the one that its copy has.
+    #[serde(default)]
+    pub from_handle: bool,
     pub stage: RollBackStage,
 }
 

@@ -101,6 +101,15 @@ pub fn marker(owner_uid: &str, attempt: u32, seq: u64) -> String {
     format!("{owner_uid}.{attempt}.{seq}")
 }
 
+/// Returns the attempt and the sequence of a marker of an intent.
+pub fn sequence(marker: &str, owner_uid: &str) -> Option<(u32, u64)> {
+    let (attempt, seq) = marker
+        .strip_prefix(owner_uid)?
+        .strip_prefix('.')?
+        .split_once('.')?;
+    Some((attempt.parse().ok()?, seq.parse().ok()?))
+}
+
 impl Pin {
     /// Compiles the rules: everybody else held, the suspended ones suspended, the writer's own, the marker everywhere.
     pub fn spec(&self) -> OverrideSpec {

@@ -18,6 +18,11 @@ impl Record {
     pub fn ends(&self, spec: &MigrationSpec) -> bool {
         self.status.phase.is_terminal() && asks_the_same(&self.spec, spec)
     }
+
+    /// Returns whether this record is of an attempt that had begun and has not ended.
+    pub fn is_cut_short(&self) -> bool {
+        !self.status.phase.is_terminal() && self.status.journal_in_force().is_some()
+    }
 }
 
 /// Returns how far a status has come: of two copies of one intent, the one with the higher rank is the newer.

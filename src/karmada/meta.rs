@@ -43,6 +43,8 @@ pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
 pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
 /// On a binding that no policy made: by which part of Karmada it was.
 pub const MANAGED_BY: &str = "binding.karmada.io/managed-by";
+/// A binding without any of these is none of the scheduler's: no policy claims it any more.
+pub const CLAIMED_BY: [&str; 3] = [POLICY_ID, CLUSTER_POLICY_ID, MANAGED_BY];
 /// On a binding with `propagateDeps`: its dependencies, as JSON.
 pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
 /// On a binding with `propagateDeps`, until its dependencies are freed.

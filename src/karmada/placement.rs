@@ -156,6 +156,17 @@ impl Placement {
         })
     }
 
+    /// Returns the taint for which Karmada's taint manager would evict what is placed like this, at once or some time.
+    pub fn evicted_by<'a>(&self, cluster: &'a Cluster) -> Option<&'a Taint> {
+        let stays = |taint: &Taint| {
+            let mut tolerations = self.cluster_tolerations.iter();
+            tolerations
+                .any(|toleration| toleration.tolerates(taint) && toleration.toleration_seconds.is_none())
+        };
+        let mut taints = cluster.spec.taints.iter();
+        taints.find(|taint| taint.effect == "NoExecute" && !stays(taint))
+    }
+
     /// Tells whether replicas are divided among clusters; otherwise each cluster gets all of them.
     pub fn divides(&self) -> bool {
         self.replica_scheduling

@@ -42,6 +42,10 @@ impl Records for GitRecords {
             let name = intent.metadata.name.clone().unwrap_or_default();
             let path = record::path("Migration", &namespace, &name);
             let bytes = to_yaml(&document)?;
+            let (status, uid) = (
+                record.status.clone(),
+                intent.metadata.uid.clone().unwrap_or_default(),
+            );
             let phase = record.status.phase;
             let mut message = Message::new(format!("{namespace}/{name}: {phase}"));
             if let Some(revision) = &record.status.revision {
@@ -51,7 +55,13 @@ impl Records for GitRecords {
                 .trailer(Trailer::Intent, format!("{namespace}/{name}"))
                 .trailer(Trailer::Phase, phase.to_string());
             self.repo
-                .publish(Branch::Status, move |_| {
+                .publish(Branch::Status, move |tip| {
+                    // A replica that stood still meanwhile brings what is old by now.
+                    let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
+                    if recorded.is_some_and(|recorded| record::is_newer(&recorded, &uid, &status)) {
+                        let why = format!("{path} on the status branch is newer than what is to be recorded");
+                        return Err(Error::new(Kind::Conflict, why));
+                    }
                     let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
                     Ok(Draft {
                         message: message.clone(),

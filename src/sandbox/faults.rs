@@ -83,7 +83,7 @@ impl Faults {
         self.change(|state| _ = state.frozen.remove(who))
     }
 
-    /// Lets a cache see changes at the earliest this long after they happened.
+    /// Lets a cache see changes at the earliest this long after they happened; `operators/MEMBER` are those of its operators.
     pub fn lag(&self, cache: &str, by: Duration) -> &Self {
         self.change(|state| {
             if by.is_zero() {
@@ -121,6 +121,11 @@ impl Faults {
             state.cut.clear();
             state.rules.clear();
         })
+    }
+
+    /// Returns how far something is behind at least.
+    pub fn lag_of(&self, who: &str) -> Duration {
+        self.lock().lags.get(who).copied().unwrap_or_default()
     }
 
     pub fn is_partitioned(&self, member: &str) -> bool {
@@ -228,14 +233,7 @@ impl Pace {
             let changed = self.faults.inner.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let lag = self
-                .faults
-                .lock()
-                .lags
-                .get(self.name())
-                .copied()
-                .unwrap_or_default();
-            let due = happened + lag;
+            let due = happened + self.faults.lag_of(self.name());
             if due <= Instant::now() {
                 return;
             }

@@ -110,6 +110,13 @@ pub struct Store {
     stale: Vec<Waker>,
 }
 
+/// All objects of one API server as they were at one revision.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    revision: u64,
+    tables: BTreeMap<Resource, BTreeMap<Key, Object>>,
+}
+
 #[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<Key, Object>,
@@ -288,6 +295,36 @@ impl Store {
         }
     }
 
+    /// Returns everything that is stored now.
+    pub fn save(&self) -> Saved {
+        let objects = |table: &Table| table.objects.clone();
+        Saved {
+            revision: self.revision,
+            tables: self
+                .tables
+                .iter()
+                .map(|(resource, table)| (resource.clone(), objects(table)))
+                .collect(),
+        }
+    }
+
+    /// Goes back to what was saved, its revision included, as etcd does from a snapshot: all readers have to list again.
+    pub fn restore(&mut self, saved: &Saved) {
+        self.revision = saved.revision;
+        for resource in saved.tables.keys() {
+            self.tables.entry(resource.clone()).or_default();
+        }
+        for (resource, table) in &mut self.tables {
+            table.objects = saved.tables.get(resource).cloned().unwrap_or_default();
+            // One more than there were: a reader that had seen everything is behind, too.
+            table.dropped += table.log.len() as u64 + 1;
+            table.log.clear();
+            table.compacted = saved.revision;
+            self.woken
+                .extend(std::mem::take(&mut table.waiting).into_values());
+        }
+    }
+
     /// Takes the wakers to call once the lock around the store is released: a waker that is called or dropped
     /// may come back here.
     pub fn take_woken(&mut self) -> Vec<Waker> {
@@ -402,6 +439,27 @@ mod tests {
         assert!(store.subscribe(&THINGS, start + 1).is_ok());
         store.compact();
         assert!(store.subscribe(&THINGS, start + 1).is_err());
+    }
+
+    #[test]
+    fn what_is_restored_is_what_was_saved_and_readers_have_to_list_again() {
+        let mut store = Store::new(10);
+        let (kept, made_later) = (Key::new(None, "a"), Key::new(None, "b"));
+        store.put(&THINGS, &kept, thing(1));
+        let saved = store.save();
+        let mut reader = store.subscribe(&THINGS, store.revision()).unwrap();
+        store.put(&THINGS, &kept, thing(2));
+        store.put(&Resource::new("", "others"), &made_later, thing(1));
+        while next(&mut store, &mut reader).is_some() {}
+        store.restore(&saved);
+        assert_eq!(store.revision(), saved.revision);
+        assert_eq!(store.get(&THINGS, &kept).unwrap()["value"], 1);
+        assert_eq!(store.scan(&Resource::new("", "others"), None).count(), 0);
+        assert_eq!(store.take_woken().len(), 1);
+        assert!(next(&mut store, &mut reader).unwrap().is_err());
+        let mut reader = store.subscribe(&THINGS, store.revision()).unwrap();
+        store.put(&THINGS, &kept, thing(3));
+        assert_eq!(next(&mut store, &mut reader).unwrap().unwrap().object["value"], 3);
     }
 
     #[test]

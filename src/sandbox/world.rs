@@ -13,7 +13,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::api::{ApiServer, Options, Patch, Status, Subresource, WriteOptions, gc};
+use super::api::{
+    ApiServer, DeleteOptions, ListOptions, Options, Patch, Resource, Snapshot, Status, Subresource,
+    WriteOptions, gc,
+};
 use super::clock::Clock;
 use super::faults::{Faults, Plan, ServerFaults};
 use super::karmada::{
@@ -95,6 +98,8 @@ type Process = (&'static str, fn(&Context));
 pub struct Member {
     pub name: String,
     pub api: ApiServer,
+    /// As it was before anything came here.
+    fresh: Snapshot,
     /// `None` where somebody else lets workloads come alive.
     simulators: Option<Mutex<Simulators>>,
 }
@@ -213,6 +218,8 @@ impl World {
     fn start_member(&self, name: &str, seed: u64, options: &WorldOptions) -> Member {
         let api = server(name, seed, self.clock);
         install(&api, &crds::member());
+        let fresh = api.save();
+        let faults = self.faults.clone();
         let context = member::Context {
             cluster: ClusterName::new(name),
             scope: member::Scope::default(),
@@ -221,7 +228,9 @@ impl World {
             ledger: self.ledger.clone(),
             savepoints: self.savepoints.clone(),
             timings: options.timings.clone(),
-            lag: Arc::new(|_: &ClusterName, _: &str| Duration::ZERO),
+            lag: Arc::new(move |cluster: &ClusterName, _: &str| {
+                faults.lag_of(&format!("operators/{cluster}"))
+            }),
         };
         let simulators = options
             .simulators
@@ -229,13 +238,55 @@ impl World {
         Member {
             name: name.to_owned(),
             api,
+            fresh,
             simulators,
         }
     }
 
-    /// Registers a member: its Cluster object, Ready, and the namespace of its Works.
+    /// Lets a member leave, with all that runs there, and another cluster join under its name: an empty one, or one that was
+    /// made from a backup.
+    ///
+    /// # Panics
+    /// When there is none of that name.
+    pub fn rejoin(&self, name: &str, backup: Option<&Snapshot>) {
+        let member = &self.members[name];
+        member.simulators(|simulators| simulators.jobs().vanish());
+        member.api.restore(backup.unwrap_or(&member.fresh));
+        member.api.become_another();
+        let works = ListOptions::default();
+        let namespace = meta::execution_namespace(name);
+        let listed = self
+            .control
+            .list(&karmada::kinds::WORKS, Some(&namespace), &works);
+        for work in listed.into_iter().flat_map(|list| list.items) {
+            let work = work["metadata"]["name"].as_str().unwrap_or_default();
+            self.remove(&karmada::kinds::WORKS, Some(&namespace), work);
+        }
+        self.remove(&karmada::kinds::CLUSTERS, None, name);
+        self.register(member);
+    }
+
+    /// Deletes an object whatever holds it.
+    fn remove(&self, resource: &Resource, namespace: Option<&str>, name: &str) {
+        let writer = WriteOptions::manager("karmadactl");
+        let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        must(
+            self.control
+                .patch(resource, namespace, name, None, &bare, &writer),
+        );
+        must(
+            self.control
+                .delete(resource, namespace, name, &DeleteOptions::default()),
+        );
+    }
+
     fn join(&self, member: &Member) {
         create_namespace(&self.control, &meta::execution_namespace(&member.name));
+        self.register(member);
+    }
+
+    /// Registers a member: its Cluster object, Ready.
+    fn register(&self, member: &Member) {
         let id = member
             .api
             .get(&karmada::kinds::NAMESPACES, None, "kube-system")

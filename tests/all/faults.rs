@@ -11,7 +11,7 @@ use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{Controller, Fleet, PINS, job};
+use crate::support::fleet::{Controller, Fleet, MIGRATIONS, PINS, job};
 
 const MOVE: &str = "orders-to-west";
 const ALL_PHASES: [Phase; 6] = [
@@ -169,20 +169,40 @@ async fn a_pin_that_is_deleted_on_purpose_is_missed_before_it_is_gone() {
     }
 }
 
-/// A pin that holds nobody lets both run, and no proof undoes that; but it is seen, ended, and told.
+/// A pin that holds nobody lets both run, and no proof undoes that; but it is seen, ended, and told. Where both wrote, a
+/// person says whose state is kept.
 #[tokio::test(start_paused = true)]
 async fn a_pin_that_somebody_empties_is_a_lapse_that_ends() {
-    for phase in [Phase::Expand, Phase::Verify] {
+    for (phase, newest) in [
+        (Phase::Expand, None),
+        (Phase::Verify, Some("east")),
+        (Phase::Verify, Some("west")),
+    ] {
         let (fleet, _controller) = pinned(phase).await;
         fleet.patch(&PINS, &pin(&fleet), json!({"spec": {"overrideRules": []}}));
+        if let Some(newest) = newest {
+            fleet
+                .until("it asks", |fleet| {
+                    let wait = fleet.status(MOVE)["waitingFor"]["reason"].clone();
+                    wait.as_str()
+                        .is_some_and(|wait| wait.contains("both copies have written"))
+                })
+                .await;
+            let assume = json!([{"fact": "Newest", "cluster": newest, "attempt": 1, "phase": "RollingBack"}]);
+            fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"assume": assume}}));
+        }
         assert_eq!(
             fleet.ended(MOVE).await,
             Phase::RolledBack,
             "{:#}",
             fleet.status(MOVE)
         );
-        let told = fleet.status(MOVE)["journal"]["rollBack"]["reason"].to_string();
+        let journal = fleet.status(MOVE)["journal"].clone();
+        let told = journal["rollBack"]["reason"].to_string();
         assert!(told.contains("SingleWriterLapse"), "{told}");
+        if let Some(newest) = newest {
+            assert_eq!(journal["captured"]["from"], newest);
+        }
         fleet.assert_settled_in("east");
         let verdict = fleet.world.ledger().verdict();
         let longest = Duration::from_secs(5);

@@ -5,9 +5,9 @@
 
 mod happenings;
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cutover::api::Phase;
@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::support::fleet::{CLAIMS, Controller, Fleet, MIGRATIONS, PINS};
+use crate::support::fleet::{CLAIMS, Fleet, MIGRATIONS, PINS};
 
 /// The name of the intent that everything happens to.
 pub const INTENT: &str = "orders-to-west";
@@ -52,6 +52,9 @@ pub enum Ending {
     Dissolved,
     /// It stands still with what it has, and says what it needs; never more than one copy can write.
     Asks(&'static str),
+    /// It ends for that reason with nothing of the tool's left, before it has begun anything.
+    Refused(&'static str),
+    HarmedAndRefused(&'static str),
 }
 
 impl fmt::Display for Ending {
@@ -65,6 +68,8 @@ impl fmt::Display for Ending {
             Self::HarmedAndAsks(_) => f.write_str("harm, asks"),
             Self::Elsewhere(cluster) => write!(f, "harm, lets go ({cluster})"),
             Self::Asks(_) => f.write_str("asks"),
+            Self::Refused(_) => f.write_str("refused"),
+            Self::HarmedAndRefused(_) => f.write_str("harm, refused"),
         }
     }
 }
@@ -76,11 +81,29 @@ type Strike = fn(&Fleet);
 pub struct Event {
     /// As the table calls it.
     pub what: &'static str,
+    pub world: fn() -> WorldOptions,
+    /// Before the migration is asked for.
+    pub before: Strike,
+    /// When the migration begins to write.
+    pub first: Strike,
     pub strike: Strike,
     /// After so long, this.
     pub then: Option<(Duration, Strike)>,
     /// How it ends, by the phase in which it happens.
     pub endings: [Ending; PHASES.len()],
+}
+
+impl Event {
+    /// Nothing happens.
+    const NONE: Self = Self {
+        what: "",
+        world: WorldOptions::default,
+        before: |_| {},
+        first: |_| {},
+        strike: |_| {},
+        then: None,
+        endings: [Ending::Moved; PHASES.len()],
+    };
 }
 
 /// Makes a module of tests of each event, one test a phase, and the table of them all.
@@ -131,8 +154,28 @@ mishaps! {
     SOURCE_TAINTED,
     OPERATORS_CRASHED,
     OPERATORS_FROZEN,
+    OPERATORS_BEHIND,
+    OPERATORS_SLOW,
     CONTROLLER_MANAGER_REPLACED,
     SCHEDULER_REPLACED,
+    SOURCE_EVICTED_DIRECTLY,
+    SOURCE_EVICTED_GRACEFULLY,
+    SOURCE_EVICTED_NEVER,
+    TARGET_EVICTED_DIRECTLY,
+    TARGET_EVICTED_GRACEFULLY,
+    TARGET_EVICTED_NEVER,
+    TARGET_TAINTED,
+    SOURCE_REJOINED_EMPTY,
+    SOURCE_REJOINED_FROM_A_BACKUP,
+    TARGET_REJOINED_EMPTY,
+    API_SERVER_RESTORED_TO_HOLD,
+    API_SERVER_RESTORED_TO_A_MOMENT_AGO,
+    CONTROL_PLANE_REBUILT,
+    JOB_SILENT_FOR_A_WHILE,
+    SAVEPOINT_FALLS_BACK,
+    POLICY_PREEMPTED,
+    LEADER_REPLACED,
+    SOURCE_AWAY_WHEN_CALLED_OFF,
 }
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/safety.md");
@@ -169,38 +212,52 @@ fn rendered() -> String {
 
 async fn strikes(event: &Event, column: usize) {
     let (phase, ending) = (PHASES[column], event.endings[column]);
-    let fleet = Fleet::start(WorldOptions::default()).await;
-    let moment = Arc::new(Moment::of(phase));
-    let controller = fleet.controller(Arc::clone(&moment) as Arc<dyn Witness>);
+    let fleet = Fleet::start((event.world)()).await;
+    (event.before)(&fleet);
+    fleet
+        .until("the job runs as it shall", |fleet| fleet.is_settled_in("east"))
+        .await;
+    let moments = Arc::new(Moments::of([Phase::Hold, phase]));
+    fleet.lead(Arc::clone(&moments) as Arc<dyn Witness>);
     fleet.migrate(INTENT, "west");
-    if phase == Phase::RollingBack {
-        fleet.phase(INTENT, Phase::Handoff).await;
-        fleet.patch(&MIGRATIONS, INTENT, json!({"spec": {"abort": true}}));
+    moments.begun(&fleet, Phase::Hold).await;
+    (event.first)(&fleet);
+    if phase != Phase::Hold {
+        moments.go_on.notify_one();
+        if phase == Phase::RollingBack {
+            fleet.phase(INTENT, Phase::Handoff).await;
+            fleet.patch(&MIGRATIONS, INTENT, json!({"spec": {"abort": true}}));
+        }
+        moments.begun(&fleet, phase).await;
     }
-    tokio::time::timeout(Duration::from_mins(5), moment.struck.notified())
-        .await
-        .unwrap_or_else(|_| panic!("{phase} is never entered: {:#}", fleet.status(INTENT)));
     (event.strike)(&fleet);
-    moment.go_on.notify_one();
+    moments.go_on.notify_one();
     if let Some((after, then)) = event.then {
         tokio::time::sleep(after).await;
         then(&fleet);
     }
-    ends(&fleet, ending, &controller).await;
+    ends(&fleet, ending).await;
 }
 
-async fn ends(fleet: &Fleet, ending: Ending, _: &Controller) {
+async fn ends(fleet: &Fleet, ending: Ending) {
     match ending {
         Ending::Moved | Ending::HarmedAndMoved => moved(fleet).await,
         Ending::Back | Ending::HarmedAndBack => back(fleet, "east").await,
-        Ending::Elsewhere(cluster) => back(fleet, cluster).await,
+        Ending::Elsewhere(cluster) => let_go(fleet, cluster).await,
         Ending::Dissolved => dissolved(fleet).await,
         Ending::Asks(what) | Ending::HarmedAndAsks(what) => asks(fleet, what).await,
+        Ending::Refused(code) | Ending::HarmedAndRefused(code) => refused(fleet, code).await,
     }
     match ending {
-        Ending::Moved | Ending::Back | Ending::Dissolved | Ending::Asks(_) => fleet.assert_one_writer(),
+        Ending::Moved | Ending::Back | Ending::Dissolved | Ending::Asks(_) | Ending::Refused(_) => {
+            fleet.assert_one_writer();
+        }
         // What the event did before the tool could see it isn't the tool's doing.
-        Ending::HarmedAndMoved | Ending::HarmedAndBack | Ending::HarmedAndAsks(_) | Ending::Elsewhere(_) => {}
+        Ending::HarmedAndMoved
+        | Ending::HarmedAndBack
+        | Ending::HarmedAndAsks(_)
+        | Ending::HarmedAndRefused(_)
+        | Ending::Elsewhere(_) => {}
     }
 }
 
@@ -211,7 +268,7 @@ async fn moved(fleet: &Fleet) {
             let phase = &status["phase"];
             assert!(phase != "RolledBack" && phase != "Failed", "{status:#}");
             // A deleted intent is gone when it has completed.
-            phase == "Completed" || phase.is_null()
+            phase == "Completed" || fleet.is_gone(INTENT)
         })
         .await;
     runs_alone_in(fleet, "west").await;
@@ -223,10 +280,17 @@ async fn back(fleet: &Fleet, cluster: &str) {
             let status = fleet.status(INTENT);
             let phase = &status["phase"];
             assert!(phase != "Completed" && phase != "Failed", "{status:#}");
-            phase == "RolledBack" || phase == "Aborted" || phase.is_null()
+            phase == "RolledBack" || phase == "Aborted" || fleet.is_gone(INTENT)
         })
         .await;
     runs_alone_in(fleet, cluster).await;
+}
+
+/// What Karmada still does about it, such as purging an old copy, is Karmada's.
+async fn let_go(fleet: &Fleet, cluster: &str) {
+    fleet.phase(INTENT, Phase::RolledBack).await;
+    fleet.until("it runs there", |fleet| fleet.runs_in(cluster)).await;
+    fleet.assert_nothing_is_left();
 }
 
 async fn runs_alone_in(fleet: &Fleet, cluster: &str) {
@@ -238,13 +302,21 @@ async fn dissolved(fleet: &Fleet) {
     fleet
         .until("it ends with the workload", |fleet| {
             let phase = fleet.status(INTENT)["phase"].clone();
-            phase == "Failed" || phase == "Aborted" || phase.is_null()
+            phase == "Failed" || phase == "Aborted" || fleet.is_gone(INTENT)
         })
         .await;
     assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (0, 0));
     for cluster in ["east", "west", "north"] {
         assert!(fleet.copy(cluster).is_none(), "a copy is left in {cluster}");
     }
+}
+
+async fn refused(fleet: &Fleet, code: &str) {
+    let phase = fleet.ended(INTENT).await;
+    let status = fleet.status(INTENT);
+    assert_eq!(phase, Phase::Failed, "{status:#}");
+    assert!(status["findings"].to_string().contains(code), "{status:#}");
+    assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (0, 0));
 }
 
 async fn asks(fleet: &Fleet, what: &str) {
@@ -258,31 +330,36 @@ async fn asks(fleet: &Fleet, what: &str) {
     assert!(asks(fleet), "{:#}", fleet.status(INTENT));
 }
 
-/// Holds the controller up when it has entered a phase, until it is told to go on.
-struct Moment {
-    journal: String,
-    armed: AtomicBool,
-    struck: Notify,
+/// Holds the controller up when it has entered one of some phases, until it is told to go on.
+struct Moments {
+    /// The journals of the phases that have not begun yet.
+    journals: Mutex<BTreeSet<String>>,
+    begun: Notify,
     go_on: Notify,
 }
 
-impl Moment {
-    fn of(phase: Phase) -> Self {
+impl Moments {
+    fn of(phases: impl IntoIterator<Item = Phase>) -> Self {
+        let journals = phases.into_iter().map(|phase| format!("{phase}: journal"));
         Self {
-            journal: format!("{phase}: journal"),
-            armed: AtomicBool::new(true),
-            struck: Notify::new(),
+            journals: Mutex::new(journals.collect()),
+            begun: Notify::new(),
             go_on: Notify::new(),
         }
     }
+
+    async fn begun(&self, fleet: &Fleet, phase: Phase) {
+        tokio::time::timeout(Duration::from_mins(5), self.begun.notified())
+            .await
+            .unwrap_or_else(|_| panic!("{phase} is never entered: {:#}", fleet.status(INTENT)));
+    }
 }
 
-impl Witness for Moment {
+impl Witness for Moments {
     fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let here = point.side == Side::After && point.what == self.journal;
-            if here && self.armed.swap(false, Ordering::SeqCst) {
-                self.struck.notify_one();
+            if point.side == Side::After && self.journals.lock().unwrap().remove(&point.what) {
+                self.begun.notify_one();
                 self.go_on.notified().await;
             }
         })

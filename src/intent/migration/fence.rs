@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Stop, canary_name};
-use crate::api::{Barrier, Guard};
+use crate::api::{Barrier, Finding, Guard};
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::karmada::{ResourceBinding, meta};
+use crate::karmada::{EvictionTask, ResourceBinding, meta};
 use crate::name::ClusterName;
 
 impl Machine<'_> {
@@ -26,7 +26,63 @@ impl Machine<'_> {
         if let Some(effect) = failover_off(binding).or_else(|| tolerate(binding)) {
             return Err(Stop::Act(vec![effect]));
         }
+        self.undo_evictions()?;
         self.barrier()
+    }
+
+    /// What Karmada evicts before it is held is Karmada's to move.
+    pub(super) fn not_evicted(&self) -> Result<(), Stop> {
+        if self.world().pin.get()?.is_some() {
+            return Ok(());
+        }
+        match self.binding()?.spec.graceful_eviction_tasks.first() {
+            Some(task) => Err(Stop::RollBack(format!(
+                "Karmada evicted the workload from {} before it could be held: {}",
+                task.from_cluster, task.reason
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Karmada computes no Work for a cluster that it evicts, and none for any while a purged one is still there: no pin would
+    /// arrive. What it began is undone under the pin, in one patch: a task that goes alone takes its copy with it.
+    fn undo_evictions(&mut self) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let tasks = &binding.spec.graceful_eviction_tasks;
+        if tasks.is_empty() || self.world().pin.get()?.is_none() {
+            return Ok(());
+        }
+        // The state that Karmada preserved stands nowhere else.
+        let told: Vec<Finding> = tasks.iter().map(evicted).collect();
+        if let Some(news) = told.into_iter().find(|told| !self.status.findings.contains(told)) {
+            self.status.findings.push(news);
+            return Err(Stop::Again);
+        }
+        let journal = self.journal()?;
+        let mut listed: Vec<Value> = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| json!(cluster))
+            .collect();
+        for task in tasks {
+            let name = &task.from_cluster;
+            let is_listed = binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
+            if !is_listed && journal.clusters.contains(name) {
+                listed.push(target_cluster(name, journal.binding.replicas));
+            }
+        }
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            add("/spec/clusters", Value::Array(listed)),
+            remove("/spec/gracefulEvictionTasks"),
+        ];
+        Err(Stop::Act(vec![patch_binding(
+            "undo the eviction",
+            binding,
+            patch,
+        )]))
     }
 
     /// What is taken off the binding stands in the journal first, to be put back exactly.
@@ -144,10 +200,7 @@ impl Machine<'_> {
         let replicas = self.journal()?.binding.replicas;
         let wanted: Vec<Value> = clusters
             .iter()
-            .map(|name| match replicas {
-                Some(replicas) => json!({"name": name, "replicas": replicas}),
-                None => json!({"name": name}),
-            })
+            .map(|name| target_cluster(name, replicas))
             .collect();
         let patch = vec![
             test("/metadata/uid", json!(binding.metadata.uid)),
@@ -232,6 +285,42 @@ impl Machine<'_> {
     }
 }
 
+/// Without its replicas a cluster would get none.
+fn target_cluster(name: &ClusterName, replicas: Option<i64>) -> Value {
+    match replicas {
+        Some(replicas) => json!({"name": name, "replicas": replicas}),
+        None => json!({"name": name}),
+    }
+}
+
+fn evicted(task: &EvictionTask) -> Finding {
+    let EvictionTask {
+        from_cluster,
+        reason,
+        producer,
+        preserved_label_state,
+        ..
+    } = task;
+    let mode = task.purge_mode.map_or_else(|| json!("unset"), |mode| json!(mode));
+    let mode = mode.as_str().unwrap_or_default().to_owned();
+    let state: Vec<String> = preserved_label_state
+        .iter()
+        .map(|(label, value)| format!("{label}={value}"))
+        .collect();
+    let state = if state.is_empty() {
+        String::new()
+    } else {
+        format!("; it had preserved {}", state.join(", "))
+    };
+    Finding::new(
+        "Evicted",
+        format!(
+            "Karmada began to evict the workload from {from_cluster} ({reason} by {producer}, purge mode {mode}): undone{state}"
+        ),
+        "look why: the health of the workload there, or the taints of the cluster",
+    )
+}
+
 pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
     Exactly {
         namespace: binding.metadata.namespace.clone(),
@@ -283,6 +372,7 @@ fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
     let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
     let patch = vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/spec/suspension/scheduling", json!(true)),
         test("/spec/failover", failover),
         remove("/spec/failover"),
     ];
@@ -305,6 +395,7 @@ fn tolerate(binding: &ResourceBinding) -> Option<Effect> {
     tolerations.push(all);
     let patch = vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/spec/suspension/scheduling", json!(true)),
         test(&annotation_path(), json!(now)),
         add(&annotation_path(), json!(placement.to_string())),
     ];

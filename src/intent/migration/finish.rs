@@ -6,7 +6,7 @@ use super::{Machine, Next, Stop};
 use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fight::removal_changes;
-use crate::intent::pin::PinWrite;
+use crate::intent::pin::{OWNER_LABEL, PinWrite};
 use crate::intent::proof::{Gone, Healthy};
 use crate::intent::record::digest;
 use crate::karmada::{ResourceBinding, meta};
@@ -137,7 +137,7 @@ impl Machine<'_> {
                 Err(Stop::Again)
             }
             Err(finding) => Err(Stop::Wait(format!(
-                "the policy to keep {keep} (scheduling stays suspended until then): {}",
+                "{keep} to be kept once scheduling is resumed (it stays suspended until then): {}",
                 finding.message
             ))),
         }
@@ -150,12 +150,8 @@ impl Machine<'_> {
             .status
             .as_ref()
             .map_or(0, |status| status.scheduler_observed_generation);
-        let kept = binding
-            .spec
-            .clusters
-            .iter()
-            .map(|cluster| &cluster.name)
-            .eq([keep]);
+        let listed = binding.spec.clusters.iter().map(|cluster| &cluster.name);
+        let kept = listed.eq([keep]) && binding.spec.graceful_eviction_tasks.is_empty();
         if !kept {
             let fence = &mut self.journal_mut()?.fence;
             fence.resumed = false;
@@ -289,6 +285,22 @@ impl Machine<'_> {
         }
     }
 
+    /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again. It is
+    /// looked for by the one that sent it.
+    pub(super) fn sweep(&mut self) -> Result<(), Stop> {
+        let labels = self
+            .world()
+            .pin
+            .get()?
+            .as_ref()
+            .and_then(|pin| pin.metadata.labels.as_ref());
+        if labels.is_some_and(|labels| labels.get(OWNER_LABEL).is_some_and(|uid| uid == self.input.uid)) {
+            self.remove_pin()?;
+        }
+        self.remove_claim()?;
+        self.remove_canary()
+    }
+
     /// A template change that was taken along and rolled back stays unapplied until a commit changes it.
     fn left_unapplied(&self, end: Phase) -> Result<Option<crate::api::HeldBack>, Stop> {
         let change = self
@@ -324,10 +336,9 @@ impl Machine<'_> {
 /// A binding that no policy claims any more is none of the scheduler's.
 pub(super) fn is_scheduled(binding: &ResourceBinding) -> bool {
     let labels = binding.metadata.labels.iter().flatten();
-    labels.into_iter().any(|(label, value)| {
-        [meta::POLICY_ID, meta::CLUSTER_POLICY_ID, meta::MANAGED_BY].contains(&label.as_str())
-            && !value.is_empty()
-    })
+    labels
+        .into_iter()
+        .any(|(label, value)| meta::CLAIMED_BY.contains(&label.as_str()) && !value.is_empty())
 }
 
 fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {

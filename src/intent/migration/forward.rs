@@ -1,5 +1,6 @@
 //! From the first effect to the commit point: Hold, Expand, Capture, Handoff, Verify.
 
+use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
 use crate::api::Check;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
@@ -12,6 +13,7 @@ impl Machine<'_> {
     pub(super) fn hold(&mut self) -> Result<Next, Stop> {
         self.claim()?;
         self.renew_barrier()?;
+        self.not_evicted()?;
         self.fence()?;
         let (source, _) = self.ends()?;
         let listed = &self.binding()?.spec.clusters;
@@ -113,9 +115,14 @@ impl Machine<'_> {
         let stopped = self.prove(&source, Stopped::prove)??;
         let profile = self.profile()?;
         let before = &self.journal()?.handle_before;
-        let captured = stopped.capture(&profile, before, self.input.now)?;
+        let captured = match stopped.capture(&profile, before, self.input.now) {
+            Err(NotProved::No(why)) => return Err(self.no_handle(why)),
+            captured => captured?,
+        };
         if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
-            self.journal_mut()?.captured = Some(captured);
+            let journal = self.journal_mut()?;
+            journal.source_handle = captured.values.clone();
+            journal.captured = Some(captured);
             return Ok(Next::Again);
         }
         let values = captured.values;
@@ -134,6 +141,19 @@ impl Machine<'_> {
         Ok(Next::Enter(Phase::Handoff, evidence))
     }
 
+    /// A source that has stopped, and whose operator has said all about it, leaves no other handle than it has: waiting only
+    /// makes it longer that nobody runs.
+    fn no_handle(&self, why: String) -> Stop {
+        let waited = self.status.waiting_for.as_ref();
+        let since = waited.filter(|wait| wait.reason == why).map(|wait| wait.since);
+        match since {
+            Some(since) if self.input.now.duration_since(since) >= PATIENCE => {
+                Stop::RollBack(format!("no state that could be handed over: {why}"))
+            }
+            _ => Stop::Wait(why),
+        }
+    }
+
     /// The target runs from the captured handle.
     pub(super) fn handoff(&mut self) -> Result<Next, Stop> {
         self.claim()?;
@@ -142,6 +162,7 @@ impl Machine<'_> {
         let (source, target) = self.ends()?;
         self.expanded_for_handoff(&source, &target)?;
         self.give_token(&target)?;
+        self.target_is_the_same(&target)?;
         self.no_lapse(&source)?;
         self.note_target_ran(&target)?;
         let healthy = self.healthy(&target)??;
@@ -171,6 +192,7 @@ impl Machine<'_> {
         let (source, target) = self.ends()?;
         self.listed(&[source.clone(), target.clone()], "list both again")?;
         self.give_token(&target)?;
+        self.target_is_the_same(&target)?;
         self.no_lapse(&source)?;
         self.note_target_ran(&target)?;
         let now = self.input.now;
@@ -279,7 +301,7 @@ impl Machine<'_> {
         }
     }
 
-    fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Stop> {
         if self.journal()?.target_ran {
             return Ok(());
         }

@@ -76,7 +76,7 @@ impl<'a> Machine<'a> {
         let stays = object.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
         // A journal of an earlier release doesn't know.
         let is_same = journal.source_uid.is_none() || self.uid_in(&journal.source)? == journal.source_uid;
-        Ok(stays && is_same)
+        Ok(stays && is_same && !self.is_replaced(&journal.source)?)
     }
 
     /// Returns every cluster that may have, or get, a copy of the workload.

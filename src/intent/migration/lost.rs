@@ -49,7 +49,7 @@ impl Machine<'_> {
         Ok(Next::Again)
     }
 
-    fn remove_canary(&self) -> Result<(), Stop> {
+    pub(super) fn remove_canary(&self) -> Result<(), Stop> {
         match self.world().canary.get()? {
             Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name: self.canary()? }])),
             None => Ok(()),

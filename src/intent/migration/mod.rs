@@ -7,12 +7,15 @@ mod admission;
 mod fence;
 mod fight;
 mod finish;
+mod fork;
 mod forward;
+mod identity;
 mod lookup;
 mod lost;
 pub mod orphan;
 mod pause;
 mod preflight;
+mod restored;
 mod roll_back;
 mod token;
 mod wait;
@@ -176,6 +179,9 @@ impl Machine<'_> {
         self.note_nodes();
         self.note_admission();
         self.note_pause();
+        if let Some(outcome) = self.went_back() {
+            return self.settle(outcome);
+        }
         if self.turns_back() {
             return Vec::new();
         }
@@ -300,13 +306,15 @@ impl Machine<'_> {
             return;
         };
         let restart = !journal.suspended.is_empty();
+        let handed_over = journal.writer.as_ref() == Some(&journal.target);
         journal.roll_back = Some(RollBack {
             reason: reason.clone(),
             from_phase,
             since: now,
             ends_as,
             restart,
-            anew: false,
+            handed_over,
+            from_handle: false,
             stage: RollBackStage::Begun,
         });
         self.enter(Phase::RollingBack, vec![reason]);
@@ -366,6 +374,9 @@ impl Machine<'_> {
     /// Nothing more is done; a spec that asks for something else is a new attempt.
     fn after_the_end(&mut self) -> Vec<Effect> {
         self.recheck = None;
+        if let Err(Stop::Act(effects)) = self.sweep() {
+            return effects;
+        }
         if self.input.deleting {
             return if self.input.has_finalizer {
                 vec![Effect::RemoveFinalizer]

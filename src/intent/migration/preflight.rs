@@ -29,10 +29,14 @@ impl Machine<'_> {
         if self.status.started_at.is_none() {
             if self.status.attempt == 0
                 && let Some(record) = self.world().record.get()?
-                && record.ends(self.input.spec)
             {
-                self.status = record.status.clone();
-                return Ok(Next::Again);
+                if record.ends(self.input.spec) {
+                    self.status = record.status.clone();
+                    return Ok(Next::Again);
+                }
+                if let Some(journal) = record.status.journal_in_force().filter(|_| record.is_cut_short()) {
+                    return Err(cut_short(record.status.phase, journal));
+                }
             }
             let now = self.input.now;
             self.status.attempt += 1;
@@ -146,6 +150,7 @@ impl Machine<'_> {
             template_change,
             template_uid: text(template, "/metadata/uid"),
             source_uid: self.uid_in(&source)?,
+            identities: self.identities([&source, &spec.to])?,
             pods: compiled.pod_selector(template)?,
             ..Journal::begin(spec, profile.spec, source, binding)
         });
@@ -255,6 +260,29 @@ impl Machine<'_> {
             overlay: overlay(&content(live), &content(&change.applied)),
         }))
     }
+}
+
+/// The control plane has forgotten an attempt of which Git knows: where the copies are is anybody's guess.
+fn cut_short(phase: Phase, journal: &Journal) -> Stop {
+    let handle = journal.captured.as_ref().map(|captured| {
+        let values: Vec<String> = captured
+            .values
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        format!("; its state of then: {}", values.join(", "))
+    });
+    fail(
+        "CutShort",
+        format!(
+            "the status branch has this migration begun and not ended ({phase}, {} to {}), and the control plane knows nothing \
+             of it{}",
+            journal.source,
+            journal.target,
+            handle.unwrap_or_default()
+        ),
+        "make sure that the workload runs in one cluster and from its newest state; then ask for the move under another name",
+    )
 }
 
 /// What of a template reaches the members as their spec: metadata goes its own way, status is theirs.

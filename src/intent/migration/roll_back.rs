@@ -8,7 +8,7 @@ use crate::intent::proof::{Gone, Healthy, Inert, NotProved, Stopped};
 use crate::name::ClusterName;
 
 /// How long a target that never ran may take to be proved stopped before it is taken out instead.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 
 impl Machine<'_> {
     pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
@@ -99,6 +99,7 @@ impl Machine<'_> {
         self.renew_barrier()?;
         self.fence()?;
         self.token()?;
+        self.note_target_ran(target)?;
         let proof = self.inert(target)?;
         // A workload without state leaves nothing that could be lost.
         let ran = self.journal()?.target_ran && self.journal()?.profile.stateful;
@@ -109,8 +110,11 @@ impl Machine<'_> {
             }
             Ok(Inert::Held(_) | Inert::Stopped(_)) => self.give_back(),
             Ok(Inert::Gone(_) | Inert::Assumed { .. }) if !ran => self.give_back(),
+            // A person gives up what it wrote.
+            Ok(_) if self.assumed(Fact::NoState, target).is_some() => self.give_back(),
             Ok(_) => Err(Stop::Wait(format!(
-                "{target} ran and is gone without a state handle: a person must choose"
+                "{target} ran and is gone without a state handle: a person must look, and can give up what it wrote since it \
+                 took over (spec.assume: NoState in {target})"
             ))),
             Err(why) => {
                 let since = self.back()?.since;
@@ -167,6 +171,9 @@ impl Machine<'_> {
         }
         self.listed(std::slice::from_ref(source), "take the target out")?;
         self.token()?;
+        if let Some(why) = self.left_behind(target)? {
+            return Err(Stop::Wait(why));
+        }
         self.prove(target, Gone::prove)??;
         self.give_back()
     }
@@ -178,9 +185,9 @@ impl Machine<'_> {
         if self.uid_in(&source)?.is_none() {
             return Err(Stop::Wait(format!("{source}: no copy yet")));
         }
-        let anew = self.journal()?.profile.stateful && !self.source_is_intact()?;
+        let from_handle = self.newest_is_captured(&source)?;
         if let Some(back) = &mut self.journal_mut()?.roll_back {
-            back.anew = anew;
+            back.from_handle = from_handle;
         }
         // The newest handle is in Git before anybody may run from it.
         if let Some(captured) = self.journal()?.captured.clone() {

@@ -79,7 +79,10 @@ impl Machine<'_> {
             for cluster in self.involved()?.iter().filter(|cluster| *cluster != to) {
                 self.inert(cluster)??;
             }
+            // From now on it is this cluster that runs it.
+            let known = self.identities([to])?;
             let journal = self.journal_mut()?;
+            journal.identities.extend(known);
             journal.seq += 1;
             journal.writer = Some(to.clone());
             return Err(Stop::Again);
@@ -141,14 +144,11 @@ impl Machine<'_> {
 
     /// A pin that this attempt wrote under an earlier sequence, unchanged since.
     fn is_ours_from_before(&self, live: &OverridePolicy) -> bool {
-        let Some(marker) = pin::marker_of(live) else {
-            return false;
-        };
-        let prefix = format!("{}.{}.", self.input.uid, self.status.attempt);
-        marker
-            .strip_prefix(&prefix)
-            .and_then(|seq| seq.parse::<u64>().ok())
-            .is_some_and(|seq| Some(seq) < self.status.journal.as_ref().map(|journal| journal.seq))
+        let written = pin::marker_of(live).and_then(|marker| pin::sequence(marker, self.input.uid));
+        let journal = self.status.journal.as_ref();
+        written.is_some_and(|(attempt, seq)| {
+            attempt == self.status.attempt && Some(seq) < journal.map(|journal| journal.seq)
+        })
     }
 
     fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {
@@ -203,7 +203,10 @@ impl Machine<'_> {
 
     fn inert_under(&self, cluster: &ClusterName, marker: &str) -> Result<Result<Inert, NotProved>, Stop> {
         let assumed = self.assumed(Fact::Stopped, cluster);
-        let proved = self.prove(cluster, |facts| Inert::prove(&Facts { marker, ..*facts }))?;
+        let proved = match self.left_behind(cluster)? {
+            Some(why) => Err(NotProved::Unknown(why)),
+            None => self.prove(cluster, |facts| Inert::prove(&Facts { marker, ..*facts }))?,
+        };
         Ok(match (proved, assumed) {
             (Err(NotProved::Unknown(_)), Some(assumption)) => Ok(Inert::Assumed {
                 cluster: cluster.clone(),
@@ -312,21 +315,21 @@ impl Machine<'_> {
         if !back.restart || back.stage < RollBackStage::Returned {
             return Ok(Vec::new());
         }
-        let newer = journal
-            .captured
-            .as_ref()
-            .is_some_and(|captured| captured.from == journal.target);
-        let action = if back.anew {
-            if journal.captured.is_none() {
-                return Ok(Vec::new());
-            }
-            Action::Start
-        } else if newer {
+        let action = if back.from_handle {
             Action::RestartFrom
         } else {
             Action::Restart
         };
-        Ok(profile.patches(action, variables)?)
+        let restart = profile.patches(action, variables)?;
+        if journal.captured.is_none() {
+            return Ok(restart);
+        }
+        // A copy that is deleted and made anew, now or later, has no state of its own: it starts as a first one does. One that
+        // is still the same isn't asked.
+        let mut carried = profile.patches(Action::Start, variables)?;
+        carried.retain(|start| restart.iter().all(|patch| patch.path != start.path));
+        carried.extend(restart);
+        Ok(carried)
     }
 }
 

@@ -202,6 +202,7 @@ fn spawn_new(
                         trouble: None,
                         tested: None,
                         told_wait: None,
+                        sent: false,
                         stop,
                     }
                     .run(&interest),
@@ -236,6 +237,8 @@ struct Worker {
     tested: Option<Instant>,
     /// The long wait that people have been told of.
     told_wait: Option<String>,
+    /// Something was sent since the last look.
+    sent: bool,
     /// Once cancelled, no write is begun.
     stop: CancellationToken,
 }
@@ -289,10 +292,13 @@ impl Worker {
         let intent: Migration = serde_json::from_value(raw.clone())
             .map_err(|error| Error::user(format!("{} cannot be read: {error}", self.key)))?;
         let status = intent.status.clone().unwrap_or_default();
-        let trial = self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN);
+        let also = observe::Also {
+            trial: self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN),
+            sent: std::mem::take(&mut self.sent),
+        };
         let world = tokio::select! {
             () = self.stop.cancelled() => return Ok(Pass::Idle),
-            world = Box::pin(observe::world(&self.parts, &intent, &status, trial)) => world,
+            world = Box::pin(observe::world(&self.parts, &intent, &status, also)) => world,
         };
         if world.admission.is_some() {
             self.tested = Some(Instant::now());
@@ -315,6 +321,7 @@ impl Worker {
             }
             let what = format!("{}: {effect}", step.status.phase);
             self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+            self.sent = true;
             match execute::send(&self.parts, &intent, effect).await {
                 Ok(Sent::Done) => self.trouble = None,
                 Ok(Sent::Stale(why)) => {

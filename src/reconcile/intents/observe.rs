@@ -24,13 +24,21 @@ use crate::profile::{self, Profile};
 const KARMADA_NAMESPACE: &str = "karmada-system";
 const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
 
+/// What is looked at besides, because of what the worker did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Also {
+    /// The admission fence is tried as well, where the phase has time for that.
+    pub trial: bool,
+    /// Something was sent since the last time: what came late, after the end, has to be seen.
+    pub sent: bool,
+}
+
 /// Reads what the machine may look at in the phase that the status is in.
-///
-/// `trial`: the admission fence is tried as well, where the phase has time for that.
-pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus, trial: bool) -> World {
+pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus, also: Also) -> World {
     let spec = intent.spec_in_force();
     let namespace = intent.metadata.namespace.as_deref();
-    if status.phase.is_terminal() {
+    let ended = status.phase.is_terminal();
+    if ended && !also.sent {
         return nothing(spec.workload.key(namespace), "the intent has ended");
     }
     let workload = match is_cluster_scoped(parts, spec, status).await {
@@ -45,6 +53,9 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         workload,
     };
     let mut world = Box::pin(look.control_plane()).await;
+    if ended {
+        return world;
+    }
     let involved = look.involved(&world);
     let template = world.template.get().ok().and_then(Option::as_ref);
     let profile = look.profile(&world);
@@ -56,7 +67,7 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
             (cluster, member)
         }
     });
-    let (members, admission) = join(join_all(members), look.admission(&world, trial)).await;
+    let (members, admission) = join(join_all(members), look.admission(&world, also.trial)).await;
     world.members = members.into_iter().collect();
     world.admission = admission;
     world

@@ -117,7 +117,7 @@ impl State {
         metadata::set(body, "generation", generation);
     }
 
-    fn uid(&mut self) -> String {
+    pub(super) fn uid(&mut self) -> String {
         let bits = self.random.u128(..);
         // The version and variant of a random UUID.
         let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);

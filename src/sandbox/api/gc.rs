@@ -44,7 +44,7 @@ enum Chore {
 }
 
 /// Who owns whom, and what is to be done about it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Owners {
     alive: BTreeMap<String, Place>,
     dependents: BTreeMap<String, BTreeSet<Place>>,

@@ -52,7 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::Timestamp;
 
-use crate::sandbox::store::{Key, Store};
+use crate::sandbox::store::{Key, Saved, Store};
 
 pub use crate::sandbox::store::{Object, Resource};
 pub use admission::{Admission, AdmissionLag, Operation, Review};
@@ -152,6 +152,14 @@ impl ApiServer {
     }
 }
 
+/// What an API server has stored, as it was at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    saved: Saved,
+    owners: gc::Owners,
+    empty: BTreeMap<(Resource, Key), BTreeSet<String>>,
+}
+
 impl fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ApiServer")
@@ -229,6 +237,42 @@ impl ApiServer {
     /// Forgets the history of all resources, so that watches and continued lists from older revisions expire.
     pub fn compact(&self) {
         self.with(|state| state.store.compact());
+    }
+
+    /// Saves everything that is stored, as a snapshot of etcd does.
+    pub fn save(&self) -> Snapshot {
+        self.with(|state| Snapshot {
+            saved: state.store.save(),
+            owners: state.owners.clone(),
+            empty: state.empty.clone(),
+        })
+    }
+
+    /// Goes back to a snapshot: revisions go back too, and all watches expire. Definitions and admission policies are taken
+    /// for unchanged since.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.with(|state| {
+            state.store.restore(&snapshot.saved);
+            state.owners = snapshot.owners.clone();
+            state.empty.clone_from(&snapshot.empty);
+        });
+    }
+
+    /// Makes the cluster another one: what identifies it, the uid of its namespace `kube-system`, is drawn anew.
+    pub fn become_another(&self) {
+        let key = Key::new(None, "kube-system");
+        self.with(|state| {
+            let Some(kind) = state.registry.kind(&registry::NAMESPACES) else {
+                return;
+            };
+            let Some(old) = state.store.get(&registry::NAMESPACES, &key).cloned() else {
+                return;
+            };
+            let mut namespace = (*old).clone();
+            let uid = state.uid();
+            metadata::set(&mut namespace, "uid", Some(uid.into()));
+            state.commit(&kind, &key, None, namespace, (self.inner.clock)());
+        });
     }
 
     /// Returns the served kind of a resource.

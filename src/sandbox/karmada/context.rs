@@ -23,6 +23,8 @@ pub struct Features {
     pub state_injection: bool,
     /// `Failover` together with `--enable-no-execute-taint-eviction`.
     pub no_execute_eviction: bool,
+    /// `PolicyPreemption`.
+    pub policy_preemption: bool,
 }
 
 impl Default for Features {
@@ -30,6 +32,7 @@ impl Default for Features {
         Self {
             state_injection: true,
             no_execute_eviction: false,
+            policy_preemption: false,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The resource detector: a template and the policy that selects it become a binding.
 //!
 //! It writes its own part of an existing binding anew whenever it looks at a template, so a change of the template's
-//! metadata is enough to wipe dispatch suspensions and to restore `spec.failover`. Policies never preempt each other.
+//! metadata is enough to wipe dispatch suspensions and to restore `spec.failover`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -348,6 +348,7 @@ impl Detector {
             }
             return Ok(());
         }
+        self.preempt(&policy)?;
         for (template_key, template) in bound {
             if policy.selects(&template).is_none() {
                 self.release_template(&template, scope, &policy.id)?;
@@ -367,6 +368,52 @@ impl Detector {
             }
         }
         Ok(())
+    }
+
+    /// A policy that is allowed to takes the templates that it names from policies of a lower priority, and those of a
+    /// namespace from those of all.
+    fn preempt(&self, policy: &Policy) -> Result<(), Status> {
+        let spec = &policy.object.spec;
+        if !self.manager.context.features.policy_preemption || spec.preemption != "Always" {
+            return Ok(());
+        }
+        for selector in spec
+            .resource_selectors
+            .iter()
+            .filter(|selector| !selector.name.is_empty())
+        {
+            let server = &self.manager.context.control;
+            let kind = super::kinds::resource(server, &selector.api_version, &selector.kind);
+            let Some(resource) = kind else { continue };
+            let namespace = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let Some(template) = self.manager.templates.get(&resource, namespace, &selector.name) else {
+                continue;
+            };
+            let Some(claimed) = claim_of(&template).filter(|claimed| claimed.id != policy.id) else {
+                continue;
+            };
+            let lower = match (policy.scope, claimed.scope) {
+                (Scope::Namespaced, Scope::Cluster) => true,
+                (Scope::Cluster, Scope::Namespaced) => false,
+                _ => self
+                    .priority(&claimed)
+                    .is_some_and(|priority| priority < spec.priority),
+            };
+            if lower {
+                let mut template = (*template).clone();
+                policy.claim(&mut template);
+                self.manager.context.put(&resource, template)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn priority(&self, claim: &Claim) -> Option<i32> {
+        let cached = match claim.scope {
+            Scope::Namespaced => self.manager.policies.get(Some(&claim.namespace), &claim.name),
+            Scope::Cluster => self.manager.cluster_policies.get(None, &claim.name),
+        };
+        Some(Policy::read(&*cached?, claim.scope).ok()?.object.spec.priority)
     }
 
     fn templates_of(&self, policy: &Policy) -> Vec<(TemplateKey, Object)> {

@@ -1,7 +1,7 @@
 //! Karmada's controllers, one file each, as karmada.md measured them: queues, caches and races included.
 //!
 //! Each runs in one of two processes, sees the API server through caches that lag, and writes under its process's
-//! name. Not simulated: preemption of policies, priority-based scheduling, quotas, spreading by region, overflow
+//! name. Not simulated: priority-based scheduling, quotas, spreading by region, overflow
 //! affinities, Pull mode, `dependentOverrides`, Services across clusters, the descheduler.
 
 mod binding;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::placement::{Choice, Unchosen, choose, group_in_use, is_workload};
 use super::{BindingKey, Context, Rate, kinds, objects, read_binding};
-use crate::karmada::meta::{APPLIED_PLACEMENT, CLUSTER_POLICY_ID, MANAGED_BY, POLICY_ID};
+use crate::karmada::meta::{APPLIED_PLACEMENT, CLAIMED_BY};
 use crate::karmada::{Cluster, Placement, ResourceBinding, TargetCluster};
 use crate::sandbox::api::{Object, Patch, Status, Subresource};
 use crate::sandbox::faults::Pace;
@@ -68,7 +68,7 @@ pub(super) fn start(context: &Context) {
 
 /// The event filter. A binding that no policy claims any more is left as it is.
 fn is_mine(binding: &Value) -> bool {
-    let claimed = [POLICY_ID, CLUSTER_POLICY_ID, MANAGED_BY]
+    let claimed = CLAIMED_BY
         .into_iter()
         .any(|label| objects::label(binding, label).is_some_and(|id| !id.is_empty()));
     is_open(binding) && claimed

@@ -6,7 +6,14 @@ use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOp
 use cutover::sandbox::member::Simulators;
 use serde_json::{Value, json};
 
-use super::Ending::{Asks, Back, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndBack, HarmedAndMoved, Moved};
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::karmada::Features;
+use cutover::sandbox::member::Timings;
+
+use super::Ending::{
+    Asks, Back, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndBack, HarmedAndMoved, HarmedAndRefused, Moved,
+    Refused,
+};
 use super::{Event, INTENT};
 use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job, policy};
 
@@ -16,22 +23,27 @@ const WORKS: Resource = Resource::new("work.karmada.io", "works");
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 
 const GONE: &str = "a person must look";
-const FORKED: &str = "not from";
-const POLICY: &str = "the policy to keep west";
+const FORKED: &str = "both copies have written";
+const POLICY: &str = "west to be kept";
 const LOST: &str = "no state handle was taken";
+const TAINTED: &str = "has the taint maintenance:NoExecute";
+const REPLACED: &str = "another cluster has joined as west";
+const RESTORED: &str = "restored from an older state";
+
+const OPERATORS: [&str; 2] = ["operators/east", "operators/west"];
 
 pub const TEMPLATE_DELETED: Event = Event {
     what: "the template is deleted",
     strike: |fleet| delete(fleet, &JOBS, "orders"),
-    then: None,
     endings: [Dissolved; 7],
+    ..Event::NONE
 };
 
 pub const TEMPLATE_EDITED: Event = Event {
     what: "the template is edited by hand",
     strike: |fleet| fleet.apply(&JOBS, job("orders:1.1")),
-    then: None,
     endings: [Moved, Moved, Back, Back, Back, Moved, Back],
+    ..Event::NONE
 };
 
 pub const NAMESPACE_DELETED: Event = Event {
@@ -42,15 +54,15 @@ pub const NAMESPACE_DELETED: Event = Event {
             .delete(&NAMESPACES, None, "shop", &DeleteOptions::default())
             .unwrap();
     },
-    then: None,
     endings: [Dissolved; 7],
+    ..Event::NONE
 };
 
 pub const INTENT_DELETED: Event = Event {
     what: "the intent is deleted",
     strike: |fleet| delete(fleet, &MIGRATIONS, INTENT),
-    then: None,
     endings: [Back, Back, Back, Back, Back, Moved, Back],
+    ..Event::NONE
 };
 
 pub const INTENT_AND_TEMPLATE_DELETED: Event = Event {
@@ -59,8 +71,8 @@ pub const INTENT_AND_TEMPLATE_DELETED: Event = Event {
         delete(fleet, &MIGRATIONS, INTENT);
         delete(fleet, &JOBS, "orders");
     },
-    then: None,
     endings: [Dissolved; 7],
+    ..Event::NONE
 };
 
 pub const INTENT_POINTED_ELSEWHERE: Event = Event {
@@ -74,13 +86,14 @@ pub const INTENT_POINTED_ELSEWHERE: Event = Event {
         fleet.patch(&MIGRATIONS, INTENT, as_it_was);
     })),
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const POLICY_DELETED: Event = Event {
     what: "the policy is deleted",
     strike: |fleet| delete(fleet, &POLICIES, "orders"),
-    then: None,
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const POLICY_WITHOUT_TARGET: Event = Event {
@@ -90,7 +103,6 @@ pub const POLICY_WITHOUT_TARGET: Event = Event {
         policy["spec"]["placement"]["clusterAffinity"]["clusterNames"] = json!(["east"]);
         fleet.apply(&POLICIES, policy);
     },
-    then: None,
     endings: [
         Asks(POLICY),
         Asks(POLICY),
@@ -100,13 +112,14 @@ pub const POLICY_WITHOUT_TARGET: Event = Event {
         Asks(POLICY),
         Back,
     ],
+    ..Event::NONE
 };
 
 pub const BINDING_DELETED: Event = Event {
     what: "the binding is deleted",
     strike: |fleet| delete(fleet, &BINDINGS, BINDING),
-    then: None,
     endings: [Asks(GONE); 7],
+    ..Event::NONE
 };
 
 pub const BINDING_MOVED: Event = Event {
@@ -115,7 +128,6 @@ pub const BINDING_MOVED: Event = Event {
         let clusters = json!({"spec": {"clusters": [{"name": "north"}]}});
         fleet.patch(&BINDINGS, BINDING, clusters);
     },
-    then: None,
     endings: [
         Elsewhere("north"),
         Asks(LOST),
@@ -125,12 +137,12 @@ pub const BINDING_MOVED: Event = Event {
         Moved,
         Back,
     ],
+    ..Event::NONE
 };
 
 pub const BINDING_EMPTIED: Event = Event {
     what: "the binding's clusters are taken away",
     strike: |fleet| fleet.patch(&BINDINGS, BINDING, json!({"spec": {"clusters": null}})),
-    then: None,
     endings: [
         Elsewhere("east"),
         Asks(LOST),
@@ -140,13 +152,14 @@ pub const BINDING_EMPTIED: Event = Event {
         Moved,
         Back,
     ],
+    ..Event::NONE
 };
 
 pub const SCHEDULING_RESUMED: Event = Event {
     what: "somebody resumes scheduling",
     strike: |fleet| fleet.patch(&BINDINGS, BINDING, json!({"spec": {"suspension": null}})),
-    then: None,
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const PIN_DELETED: Event = Event {
@@ -157,16 +170,16 @@ pub const PIN_DELETED: Event = Event {
         fleet.patch(&PINS, &name, bare);
         delete(fleet, &PINS, &name);
     },
-    then: None,
     endings: [
         Moved,
         Moved,
         HarmedAndBack,
-        HarmedAndBack,
-        HarmedAndBack,
+        HarmedAndAsks(FORKED),
+        HarmedAndAsks(FORKED),
         HarmedAndMoved,
         HarmedAndAsks(FORKED),
     ],
+    ..Event::NONE
 };
 
 pub const PIN_EDITED: Event = Event {
@@ -175,16 +188,16 @@ pub const PIN_EDITED: Event = Event {
         let Some(name) = pin(fleet) else { return };
         fleet.patch(&PINS, &name, json!({"spec": {"overrideRules": []}}));
     },
-    then: None,
     endings: [
         Moved,
         Moved,
         HarmedAndBack,
-        HarmedAndBack,
-        HarmedAndBack,
+        HarmedAndAsks(FORKED),
+        HarmedAndAsks(FORKED),
         HarmedAndMoved,
         HarmedAndAsks(FORKED),
     ],
+    ..Event::NONE
 };
 
 pub const WORKS_DELETED: Event = Event {
@@ -205,7 +218,6 @@ pub const WORKS_DELETED: Event = Event {
             }
         }
     },
-    then: None,
     endings: [
         Elsewhere("east"),
         Asks("no Work yet"),
@@ -215,12 +227,12 @@ pub const WORKS_DELETED: Event = Event {
         Moved,
         Back,
     ],
+    ..Event::NONE
 };
 
 pub const SOURCE_COPY_DELETED: Event = Event {
     what: "the source's copy is deleted in its cluster",
     strike: |fleet| delete_copy(fleet, "east"),
-    then: None,
     endings: [
         Elsewhere("east"),
         Elsewhere("east"),
@@ -230,13 +242,14 @@ pub const SOURCE_COPY_DELETED: Event = Event {
         Moved,
         Back,
     ],
+    ..Event::NONE
 };
 
 pub const TARGET_COPY_DELETED: Event = Event {
     what: "the target's copy is deleted in its cluster",
     strike: |fleet| delete_copy(fleet, "west"),
-    then: None,
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const HELD_COPIES_SET_RUNNING: Event = Event {
@@ -249,8 +262,8 @@ pub const HELD_COPIES_SET_RUNNING: Event = Event {
             let _ = api.patch(&JOBS, Some("shop"), "orders", None, &running, &writer);
         }
     },
-    then: None,
     endings: [Moved, Moved, HarmedAndBack, HarmedAndBack, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const SOURCE_AWAY_FOR_A_WHILE: Event = Event {
@@ -260,6 +273,7 @@ pub const SOURCE_AWAY_FOR_A_WHILE: Event = Event {
         _ = fleet.world.faults().heal("east");
     })),
     endings: [Moved, Moved, Moved, Back, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const TARGET_AWAY_FOR_A_WHILE: Event = Event {
@@ -269,12 +283,12 @@ pub const TARGET_AWAY_FOR_A_WHILE: Event = Event {
         _ = fleet.world.faults().heal("west");
     })),
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const SOURCE_AWAY_FOR_GOOD: Event = Event {
     what: "the source is lost for good",
     strike: |fleet| _ = fleet.world.faults().partition("east"),
-    then: None,
     endings: [
         Back,
         Back,
@@ -284,28 +298,30 @@ pub const SOURCE_AWAY_FOR_GOOD: Event = Event {
         Asks("east"),
         Asks("east"),
     ],
+    ..Event::NONE
 };
 
 pub const TARGET_AWAY_FOR_GOOD: Event = Event {
     what: "the target is lost for good",
     strike: |fleet| _ = fleet.world.faults().partition("west"),
-    then: None,
     endings: [Asks("west"); 7],
+    ..Event::NONE
 };
 
 pub const SOURCE_TAINTED: Event = Event {
-    what: "the source gets a NoExecute taint",
-    strike: |fleet| {
-        let taint = json!([{"key": "maintenance", "effect": "NoExecute"}]);
-        let writer = WriteOptions::manager("somebody");
-        let patch = Patch::Merge(json!({"spec": {"taints": taint}}));
-        let server = fleet.world.control_plane();
-        server
-            .patch(&CLUSTERS, None, "east", None, &patch, &writer)
-            .unwrap();
-    },
-    then: None,
-    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    what: "the source gets a NoExecute taint, and Karmada evicts for it",
+    world: with_taint_manager,
+    strike: |fleet| taint(fleet, "east"),
+    endings: [
+        Elsewhere("north"),
+        Moved,
+        Moved,
+        Moved,
+        Moved,
+        Moved,
+        Asks(TAINTED),
+    ],
+    ..Event::NONE
 };
 
 pub const OPERATORS_CRASHED: Event = Event {
@@ -321,6 +337,7 @@ pub const OPERATORS_CRASHED: Event = Event {
         });
     })),
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const OPERATORS_FROZEN: Event = Event {
@@ -330,21 +347,317 @@ pub const OPERATORS_FROZEN: Event = Event {
         everywhere(fleet, |member| member.simulators(|operators| operators.thaw()));
     })),
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const CONTROLLER_MANAGER_REPLACED: Event = Event {
     what: "Karmada's controller-manager is replaced",
     strike: |fleet| _ = fleet.world.faults().restart("karmada-controller-manager"),
-    then: None,
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
 
 pub const SCHEDULER_REPLACED: Event = Event {
     what: "Karmada's scheduler is replaced",
     strike: |fleet| _ = fleet.world.faults().restart("karmada-scheduler"),
-    then: None,
     endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
 };
+
+pub const OPERATORS_BEHIND: Event = Event {
+    what: "the operators of both clusters see what was ten seconds ago, for half a minute",
+    strike: |fleet| {
+        for operators in OPERATORS {
+            fleet.world.faults().lag(operators, Duration::from_secs(10));
+        }
+    },
+    then: Some((Duration::from_secs(30), |fleet| {
+        for operators in OPERATORS {
+            fleet.world.faults().lag(operators, Duration::ZERO);
+        }
+    })),
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const OPERATORS_SLOW: Event = Event {
+    what: "everything takes as long as in a plain installation of Flink",
+    world: || WorldOptions {
+        timings: Timings::installed(),
+        ..WorldOptions::default()
+    },
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const SOURCE_EVICTED_DIRECTLY: Event = Event {
+    what: "application failover evicts the source's copy (Directly)",
+    strike: |fleet| evict(fleet, "east", "Directly"),
+    endings: [
+        Elsewhere("north"),
+        Asks(LOST),
+        HarmedAndAsks(LOST),
+        Moved,
+        Moved,
+        Moved,
+        Back,
+    ],
+    ..Event::NONE
+};
+
+pub const SOURCE_EVICTED_GRACEFULLY: Event = Event {
+    what: "application failover evicts the source's copy (Gracefully)",
+    strike: |fleet| evict(fleet, "east", "Gracefully"),
+    endings: [Elsewhere("north"), Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const SOURCE_EVICTED_NEVER: Event = Event {
+    what: "application failover evicts the source's copy (Never)",
+    strike: |fleet| evict(fleet, "east", "Never"),
+    endings: [Elsewhere("north"), Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const TARGET_EVICTED_DIRECTLY: Event = Event {
+    what: "the taint manager evicts the target's copy (Directly)",
+    strike: |fleet| evict(fleet, "west", "Directly"),
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const TARGET_EVICTED_GRACEFULLY: Event = Event {
+    what: "the taint manager evicts the target's copy (Gracefully)",
+    strike: |fleet| evict(fleet, "west", "Gracefully"),
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const TARGET_EVICTED_NEVER: Event = Event {
+    what: "application failover evicts the target's copy (Never)",
+    strike: |fleet| evict(fleet, "west", "Never"),
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const TARGET_TAINTED: Event = Event {
+    what: "the target gets a NoExecute taint, and Karmada evicts for it",
+    world: with_taint_manager,
+    strike: |fleet| taint(fleet, "west"),
+    endings: [
+        Back,
+        Asks(TAINTED),
+        Asks(TAINTED),
+        Asks(TAINTED),
+        Asks(TAINTED),
+        Asks(TAINTED),
+        Back,
+    ],
+    ..Event::NONE
+};
+
+pub const SOURCE_REJOINED_EMPTY: Event = Event {
+    what: "the source is lost, and an empty cluster joins under its name",
+    strike: |fleet| fleet.world.rejoin("east", None),
+    endings: [
+        Elsewhere("east"),
+        HarmedAndAsks("no Work yet"),
+        HarmedAndAsks(LOST),
+        Back,
+        Back,
+        Asks("the copy is still there"),
+        Back,
+    ],
+    ..Event::NONE
+};
+
+pub const SOURCE_REJOINED_FROM_A_BACKUP: Event = Event {
+    what: "the source is lost, and a cluster made from its backup joins under its name",
+    first: |fleet| fleet.save("east", "backup"),
+    strike: |fleet| {
+        let backup = fleet.snapshot("east", "backup");
+        fleet.world.rejoin("east", Some(&backup));
+    },
+    endings: [
+        Elsewhere("north"),
+        HarmedAndAsks("no Work yet"),
+        HarmedAndAsks(LOST),
+        Back,
+        Back,
+        Asks("the copy is still there"),
+        Back,
+    ],
+    ..Event::NONE
+};
+
+pub const TARGET_REJOINED_EMPTY: Event = Event {
+    what: "the target is lost, and an empty cluster joins under its name",
+    strike: |fleet| fleet.world.rejoin("west", None),
+    endings: [Moved, Moved, Moved, Back, Asks(REPLACED), Moved, Back],
+    ..Event::NONE
+};
+
+pub const API_SERVER_RESTORED_TO_HOLD: Event = Event {
+    what: "the API server is restored from a snapshot taken at Hold",
+    first: |fleet| fleet.save("karmada", "Hold"),
+    strike: |fleet| fleet.restore("karmada", "Hold"),
+    endings: [
+        Moved,
+        Moved,
+        Moved,
+        HarmedAndAsks(RESTORED),
+        HarmedAndAsks(RESTORED),
+        HarmedAndAsks(RESTORED),
+        HarmedAndAsks(RESTORED),
+    ],
+    ..Event::NONE
+};
+
+pub const API_SERVER_RESTORED_TO_A_MOMENT_AGO: Event = Event {
+    what: "the API server is restored from a snapshot of a second ago",
+    strike: |fleet| fleet.save("karmada", "then"),
+    then: Some((Duration::from_secs(1), |fleet| fleet.restore("karmada", "then"))),
+    endings: [Moved, Asks(RESTORED), Back, Asks(RESTORED), Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const CONTROL_PLANE_REBUILT: Event = Event {
+    what: "the control plane is lost and made anew from Git, the intent included",
+    strike: |fleet| {
+        fleet.restore("karmada", "blank");
+        fleet.apply_git();
+        fleet.migrate(INTENT, "west");
+    },
+    endings: [
+        Moved,
+        Moved,
+        Refused("TargetOccupied"),
+        Refused("CutShort"),
+        HarmedAndRefused("CutShort"),
+        HarmedAndRefused("CutShort"),
+        HarmedAndRefused("CutShort"),
+    ],
+    ..Event::NONE
+};
+
+pub const JOB_SILENT_FOR_A_WHILE: Event = Event {
+    what: "no savepoint can be taken for a minute: the job of the source does not answer",
+    strike: |fleet| job_answers(fleet, false),
+    then: Some((Duration::from_mins(1), |fleet| job_answers(fleet, true))),
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const SAVEPOINT_FALLS_BACK: Event = Event {
+    what: "the job of the source does not answer, and its operator falls back to the last checkpoint",
+    before: |fleet| {
+        let mut job = job("orders:1.0");
+        let configuration = &mut job["spec"]["flinkConfiguration"];
+        configuration["high-availability.type"] = json!("kubernetes");
+        configuration["high-availability.storageDir"] = json!("s3://orders/ha");
+        configuration["state.checkpoints.dir"] = json!("s3://orders/checkpoints");
+        configuration["state.savepoints.dir"] = json!("s3://orders/savepoints");
+        fleet.apply(&JOBS, job);
+    },
+    strike: |fleet| job_answers(fleet, false),
+    endings: [Back, Back, Back, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const POLICY_PREEMPTED: Event = Event {
+    what: "a policy of higher priority takes the workload",
+    world: || WorldOptions {
+        features: Features {
+            policy_preemption: true,
+            ..Features::default()
+        },
+        ..WorldOptions::default()
+    },
+    strike: |fleet| {
+        let mut other = policy();
+        other["metadata"]["name"] = json!("orders-first");
+        other["spec"]["priority"] = json!(10);
+        other["spec"]["preemption"] = json!("Always");
+        fleet.create(&POLICIES, Some("shop"), other);
+    },
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const LEADER_REPLACED: Event = Event {
+    what: "another replica of cutover takes over",
+    strike: Fleet::replace_leader,
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
+pub const SOURCE_AWAY_WHEN_CALLED_OFF: Event = Event {
+    what: "it is called off while the source can't be reached, for two minutes",
+    strike: |fleet| {
+        fleet.world.faults().partition("east");
+        fleet.patch(&MIGRATIONS, INTENT, json!({"spec": {"abort": true}}));
+    },
+    then: Some((Duration::from_mins(2), |fleet| {
+        _ = fleet.world.faults().heal("east");
+    })),
+    endings: [Back, Back, Back, Back, Back, Moved, Back],
+    ..Event::NONE
+};
+
+fn with_taint_manager() -> WorldOptions {
+    WorldOptions {
+        features: Features {
+            no_execute_eviction: true,
+            ..Features::default()
+        },
+        ..WorldOptions::default()
+    }
+}
+
+fn taint(fleet: &Fleet, cluster: &str) {
+    let taint = json!([{"key": "maintenance", "effect": "NoExecute"}]);
+    let patch = Patch::Merge(json!({"spec": {"taints": taint}}));
+    let server = fleet.world.control_plane();
+    server
+        .patch(
+            &CLUSTERS,
+            None,
+            cluster,
+            None,
+            &patch,
+            &WriteOptions::manager("somebody"),
+        )
+        .unwrap();
+}
+
+/// Does what Karmada's controllers do when they evict: out of the list, and a task. A cluster that isn't listed isn't evicted.
+fn evict(fleet: &Fleet, cluster: &str, mode: &str) {
+    let mut binding = fleet.binding();
+    let clusters = binding["spec"]["clusters"].as_array_mut().unwrap();
+    let before = clusters.len();
+    clusters.retain(|listed| listed["name"] != cluster);
+    if clusters.len() == before {
+        return;
+    }
+    let mut task = json!({
+        "fromCluster": cluster, "purgeMode": mode, "reason": "ApplicationFailure",
+        "producer": "resource-binding-application-failover-controller",
+        "preservedLabelState": {"job": "a1"}, "clustersBeforeFailover": [cluster],
+    });
+    match mode {
+        "Gracefully" => task["gracePeriodSeconds"] = json!(600),
+        "Never" => task["suppressDeletion"] = json!(true),
+        _ => {}
+    }
+    let spec = json!({"clusters": binding["spec"]["clusters"], "gracefulEvictionTasks": [task]});
+    fleet.patch(&BINDINGS, BINDING, json!({"spec": spec}));
+}
+
+fn job_answers(fleet: &Fleet, answers: bool) {
+    let key = ("shop".to_owned(), "orders".to_owned());
+    let east = fleet.world.member("east");
+    east.simulators(|simulators| simulators.jobs().set_reachable(&key, answers));
+}
 
 fn delete(fleet: &Fleet, resource: &Resource, name: &str) {
     let server = fleet.world.control_plane();

@@ -9,8 +9,10 @@ use cutover::cluster::{Cluster, Limits, Observer, Queried};
 use cutover::error::Error;
 use cutover::intent::record::{Record, digest};
 use cutover::name::ObjectKey;
-use cutover::reconcile::intents::{self, Metrics, NoMetrics, Parts, Records, Templates, Wanted, Witness};
-use cutover::sandbox::api::{ListOptions, Patch, Resource, WriteOptions};
+use cutover::reconcile::intents::{
+    self, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
+};
+use cutover::sandbox::api::{ApiServer, ListOptions, Patch, Resource, Snapshot, WriteOptions};
 use cutover::sandbox::{World, WorldOptions};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -33,6 +35,9 @@ pub struct Fleet {
     records: Arc<MemoryRecords>,
     templates: Arc<GivenTemplates>,
     numbers: Arc<GivenNumbers>,
+    /// The controllers that nobody else holds.
+    led_by: Mutex<Vec<Controller>>,
+    snapshots: Mutex<BTreeMap<String, Snapshot>>,
 }
 
 impl Fleet {
@@ -49,20 +54,62 @@ impl Fleet {
             records: Arc::default(),
             templates: Arc::default(),
             numbers: Arc::default(),
+            led_by: Mutex::default(),
+            snapshots: Mutex::default(),
         };
-        fleet.create(
+        fleet.save("karmada", "blank");
+        fleet.apply_git();
+        fleet
+            .until("the job runs in east", |fleet| fleet.runs_in("east"))
+            .await;
+        fleet
+    }
+
+    /// Applies what Git has, but for the intents, in a control plane that has nothing of it.
+    pub fn apply_git(&self) {
+        self.create(
             &Resource::new("", "namespaces"),
             None,
             json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"},
             }),
         );
-        fleet.create(&POLICIES, Some("shop"), policy());
-        fleet.apply(&JOBS, job("orders:1.0"));
-        fleet
-            .until("the job runs in east", |fleet| fleet.runs_in("east"))
-            .await;
-        fleet
+        self.create(&POLICIES, Some("shop"), policy());
+        self.apply(&JOBS, job("orders:1.0"));
+    }
+
+    /// Takes a snapshot of the control plane, which is called `karmada`, or of a member.
+    pub fn save(&self, server: &str, name: &str) {
+        let snapshot = self.server(server).save();
+        let key = format!("{server}/{name}");
+        self.snapshots.lock().unwrap().insert(key, snapshot);
+    }
+
+    pub fn restore(&self, server: &str, name: &str) {
+        self.server(server).restore(&self.snapshot(server, name));
+    }
+
+    pub fn snapshot(&self, server: &str, name: &str) -> Snapshot {
+        self.snapshots.lock().unwrap()[&format!("{server}/{name}")].clone()
+    }
+
+    fn server(&self, name: &str) -> &ApiServer {
+        match name {
+            "karmada" => self.world.control_plane(),
+            member => &self.world.member(member).api,
+        }
+    }
+
+    /// Starts a controller that ends with the fleet, or when another one takes over.
+    pub fn lead(&self, witness: Arc<dyn Witness>) {
+        let controller = self.controller(witness);
+        self.led_by.lock().unwrap().push(controller);
+    }
+
+    /// Kills the controllers wherever they are, and starts another one.
+    pub fn replace_leader(&self) {
+        self.led_by.lock().unwrap().clear();
+        self.lead(Arc::new(Nobody));
     }
 
     /// What Git wants of the template, and sync holds back.
@@ -138,6 +185,11 @@ impl Fleet {
             .unwrap_or_default()
     }
 
+    pub fn is_gone(&self, name: &str) -> bool {
+        let migration = self.world.control_plane().get(&MIGRATIONS, Some("shop"), name);
+        migration.is_err()
+    }
+
     pub fn binding(&self) -> Value {
         let binding = self
             .world
@@ -172,6 +224,20 @@ impl Fleet {
             .is_some_and(|copy| copy["status"]["jobStatus"]["state"] == "RUNNING")
     }
 
+    /// Returns whether the job runs there as its spec says.
+    pub fn is_settled_in(&self, cluster: &str) -> bool {
+        self.runs_in(cluster)
+            && self.copy(cluster).is_some_and(|copy| {
+                copy["status"]["observedGeneration"] == copy["metadata"]["generation"]
+                    && copy["spec"]["flinkConfiguration"] == self.template()["spec"]["flinkConfiguration"]
+            })
+    }
+
+    fn template(&self) -> Value {
+        let template = self.world.control_plane().get(&JOBS, Some("shop"), "orders");
+        template.map(|template| (*template).clone()).unwrap_or_default()
+    }
+
     pub fn count(&self, resource: &Resource) -> usize {
         self.world
             .control_plane()
@@ -187,11 +253,9 @@ impl Fleet {
         self.assert_one_writer();
     }
 
-    /// Nothing of the tool's is left on the workload, and one copy runs, in this cluster.
-    pub fn assert_settled_in(&self, cluster: &str) {
+    pub fn assert_nothing_is_left(&self) {
         assert_eq!(self.count(&PINS), 0, "a pin is left");
         assert_eq!(self.count(&CLAIMS), 0, "a claim is left");
-        assert_eq!(self.listed(), [cluster]);
         let binding = self.binding();
         assert!(
             binding["spec"]["suspension"]["scheduling"].is_null(),
@@ -202,6 +266,12 @@ impl Fleet {
             policy()["spec"]["failover"],
             "failover is not as it was"
         );
+    }
+
+    /// Nothing of the tool's is left on the workload, and one copy runs, in this cluster.
+    pub fn assert_settled_in(&self, cluster: &str) {
+        self.assert_nothing_is_left();
+        assert_eq!(self.listed(), [cluster]);
         assert!(self.runs_in(cluster), "the job does not run in {cluster}");
         for other in ["east", "west", "north"]
             .into_iter()

@@ -16,6 +16,16 @@ pub(in crate::intent::migration) fn keeps_target(
     clusters: &BTreeMap<ClusterName, Cluster>,
     in_use: &str,
 ) -> Result<Option<String>, Finding> {
+    if let Some(taint) = clusters.get(to).and_then(|cluster| placement.evicted_by(cluster)) {
+        return Err(Finding::new(
+            "Tainted",
+            format!(
+                "{to} has the taint {}:NoExecute, for which Karmada would evict the workload",
+                taint.key
+            ),
+            "take the taint away, or have the policy tolerate it without a limit of time",
+        ));
+    }
     if placement.cluster_affinities.is_empty() {
         affinity_keeps(placement, placement.cluster_affinity.as_ref(), to, clusters)?;
         return Ok(None);

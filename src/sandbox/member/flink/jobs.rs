@@ -212,6 +212,23 @@ impl Jobs {
         }
     }
 
+    /// Ends everything at once, as when the machines of the member are gone; nobody is told, and no state stays.
+    pub fn vanish(&self) {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        for (key, mut cluster) in std::mem::take(&mut state.clusters) {
+            let happened = cluster.fail("the cluster is gone", now);
+            let stopped = happened
+                .into_iter()
+                .filter(|what| matches!(what, Happened::Stopped { .. }));
+            self.report(&mut state, &key, &cluster.submission.clone(), stopped.collect());
+        }
+        state.metadata.clear();
+        state.keep_metadata.clear();
+        drop(state);
+        self.changed.send_replace(());
+    }
+
     /// Makes a job fail for good.
     pub fn fail(&self, key: &Key, reason: &str) {
         let now = self.context.clock.now();

@@ -1,0 +1,90 @@
+//! The journal lives in the API server that it is about. Restored from a snapshot, both go back; the members don't, and carry
+//! markers that the journal doesn't know.
+
+use super::{Machine, Next, Phase, RollBackStage, Stop};
+use crate::api::{Finding, MARKER_ANNOTATION};
+use crate::intent::pin;
+
+const CODE: &str = "JournalWentBack";
+
+impl Machine<'_> {
+    /// Stops a migration whose journal went back until a person asks for the way back: what it decided, and what was written
+    /// to the members, since then, nobody knows. Past the commit point, and on the way back, it only has to go on under a
+    /// sequence that nobody has seen.
+    pub(super) fn went_back(&mut self) -> Option<Result<Next, Stop>> {
+        let rolling_back = self.status.phase == Phase::RollingBack;
+        if let Some((attempt, seq)) = self.high_water_mark() {
+            let known = (
+                self.status.attempt,
+                self.status.journal_in_force().map_or(0, |journal| journal.seq),
+            );
+            self.note_went_back(known, (attempt, seq));
+            self.status.attempt = attempt;
+            if let Some(journal) = &mut self.status.journal {
+                journal.seq = seq;
+                if rolling_back || journal.committed {
+                    journal.seq += 1;
+                }
+                // Who was let run meanwhile isn't known: everybody is held again.
+                if let Some(back) = journal
+                    .roll_back
+                    .as_mut()
+                    .filter(|_| rolling_back && journal.pinned)
+                {
+                    journal.writer = None;
+                    journal.suspended = vec![journal.source.clone(), journal.target.clone()];
+                    back.restart = true;
+                    back.stage = RollBackStage::Taken;
+                }
+            }
+            return Some(Ok(Next::Again));
+        }
+        let is_known = self.status.findings.iter().any(|finding| finding.code == CODE);
+        let touched = self.status.journal_in_force().is_some();
+        if !is_known || rolling_back || self.committed() {
+            return None;
+        }
+        let asked = self.input.deleting || self.input.spec.abort;
+        if asked && touched {
+            let reason = "SingleWriterLapse: the API server was restored from an older state";
+            self.begin_roll_back(reason.to_owned(), Phase::Aborted);
+            return Some(Ok(Next::Again));
+        }
+        if asked {
+            return None;
+        }
+        Some(Err(Stop::Wait(
+            "the API server was restored from an older state: a person must look where the workload runs, and from which state; \
+             then abort it (cutover abort), which holds every copy and rolls back"
+                .to_owned(),
+        )))
+    }
+
+    /// Returns the attempt and sequence that a member has seen, where they are later than the journal's.
+    fn high_water_mark(&self) -> Option<(u32, u64)> {
+        let known = (
+            self.status.attempt,
+            self.status.journal.as_ref().map_or(0, |journal| journal.seq),
+        );
+        let members = self.input.world.members.values();
+        let seen = members.filter_map(|member| {
+            let object = member.object.get().ok()?.as_ref()?;
+            let marker = object.pointer("/metadata/annotations")?.get(MARKER_ANNOTATION)?;
+            pin::sequence(marker.as_str()?, self.input.uid)
+        });
+        seen.max().filter(|seen| *seen > known)
+    }
+
+    fn note_went_back(&mut self, known: (u32, u64), seen: (u32, u64)) {
+        self.status.findings.retain(|finding| finding.code != CODE);
+        self.status.findings.push(Finding::new(
+            CODE,
+            format!(
+                "a member has seen sequence {} of attempt {}, and the journal was at {} of {}: the API server was restored from \
+                 an older state",
+                seen.1, seen.0, known.1, known.0
+            ),
+            "look where the workload runs, and from which state",
+        ));
+    }
+}
