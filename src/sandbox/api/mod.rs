@@ -157,6 +157,7 @@ impl ApiServer {
 pub struct Snapshot {
     saved: Saved,
     owners: gc::Owners,
+    services: services::Allocated,
     empty: BTreeMap<(Resource, Key), BTreeSet<String>>,
 }
 
@@ -244,6 +245,7 @@ impl ApiServer {
         self.with(|state| Snapshot {
             saved: state.store.save(),
             owners: state.owners.clone(),
+            services: state.services.clone(),
             empty: state.empty.clone(),
         })
     }
@@ -254,6 +256,7 @@ impl ApiServer {
         self.with(|state| {
             state.store.restore(&snapshot.saved);
             state.owners = snapshot.owners.clone();
+            state.services = snapshot.services.clone();
             state.empty.clone_from(&snapshot.empty);
         });
     }

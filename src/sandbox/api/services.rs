@@ -26,7 +26,7 @@ const LAST: u32 = u32::from_be_bytes([10, 0, 255, 254]);
 const OF_DRY_RUNS: &str = "10.0.0.0";
 
 /// What the Services of a server have.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Allocated {
     addresses: BTreeSet<u32>,
     ports: BTreeSet<i64>,
