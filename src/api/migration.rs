@@ -597,8 +597,9 @@ pub struct RollBack {
     pub ends_as: Phase,
     /// The source was suspended and must be restarted.
     pub restart: bool,
-    /// The target had the token, so that it may have run.
-    #[serde(default)]
+    /// The target had the token, and with it the state: what it has written since is the newest. One that ran without it,
+    /// by somebody's doing, began from nothing.
+    #[serde(default = "yes")]
     pub handed_over: bool,
     /// The source restarts from the captured handle, which isn't the one that its copy has.
     #[serde(default)]

@@ -34,6 +34,7 @@ impl Machine<'_> {
                     journal.writer = None;
                     journal.suspended = vec![journal.source.clone(), journal.target.clone()];
                     back.restart = true;
+                    back.handed_over = true;
                     back.stage = RollBackStage::Taken;
                 }
             }
@@ -48,6 +49,15 @@ impl Machine<'_> {
         if asked && touched {
             let reason = "SingleWriterLapse: the API server was restored from an older state";
             self.begin_roll_back(reason.to_owned(), Phase::Aborted);
+            // As far as the journal knows it was not; but the journal has forgotten something.
+            if let Some(back) = self
+                .status
+                .journal
+                .as_mut()
+                .and_then(|journal| journal.roll_back.as_mut())
+            {
+                back.handed_over = true;
+            }
             return Some(Ok(Next::Again));
         }
         if asked {

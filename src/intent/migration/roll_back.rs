@@ -101,8 +101,13 @@ impl Machine<'_> {
         self.token()?;
         self.note_target_ran(target)?;
         let proof = self.inert(target)?;
-        // A workload without state leaves nothing that could be lost.
-        let ran = self.journal()?.target_ran && self.journal()?.profile.stateful;
+        // A workload without state leaves nothing that could be lost, nor does a copy that never had the workload's; and a
+        // person may have chosen the source's.
+        let source = &self.journal()?.source;
+        let ran = self.journal()?.target_ran
+            && self.journal()?.profile.stateful
+            && self.back()?.handed_over
+            && self.assumed(Fact::Newest, source).is_none();
         match proof {
             Ok(Inert::Stopped(_)) if ran => {
                 self.capture_from_target(target)?;

@@ -177,7 +177,7 @@ pub const PIN_DELETED: Event = Event {
         HarmedAndAsks(FORKED),
         HarmedAndAsks(FORKED),
         HarmedAndMoved,
-        HarmedAndAsks(FORKED),
+        HarmedAndBack,
     ],
     ..Event::NONE
 };
@@ -195,7 +195,7 @@ pub const PIN_EDITED: Event = Event {
         HarmedAndAsks(FORKED),
         HarmedAndAsks(FORKED),
         HarmedAndMoved,
-        HarmedAndAsks(FORKED),
+        HarmedAndBack,
     ],
     ..Event::NONE
 };
