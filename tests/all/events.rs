@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cutover::api::Phase;
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{ListOptions, Resource};
+use cutover::sandbox::api::{ListOptions, Resource, WriteOptions};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{Fleet, MIGRATIONS};
@@ -164,6 +164,19 @@ async fn a_server_that_takes_no_events_costs_a_migration_nothing() {
         None,
         bound,
     );
+    let refuses = |fleet: &Fleet| {
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "tried", "namespace": "shop"},
+            "involvedObject": {"kind": "Namespace", "name": "shop", "namespace": "shop"},
+        });
+        let options = WriteOptions {
+            dry_run: true,
+            ..WriteOptions::manager("somebody")
+        };
+        let server = fleet.world.control_plane();
+        server.create(&EVENTS, Some("shop"), event, &options).is_err()
+    };
+    fleet.until("the policy is in force", refuses).await;
     let _controller = fleet.controller(Arc::new(Nobody));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);

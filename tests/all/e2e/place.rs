@@ -19,10 +19,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::server::{BINDINGS, CRDS, DEPLOYMENTS, JOBS, MIGRATIONS, NAMESPACES, NODES, Server};
+use super::server::{
+    BINDINGS, CRDS, DEPLOYMENTS, FENCE_BINDINGS, FENCES, JOBS, MIGRATIONS, NAMESPACES, NODES, Server,
+};
 
 /// How long anything may take before the suite gives up.
 pub const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The policies that `cutover init --cluster` installs, each with a binding of its name.
+const FENCE: [&str; 4] = [
+    "cutover-bindings",
+    "cutover-works",
+    "cutover-overrides",
+    "cutover-claims",
+];
 
 pub struct Place {
     pub control: Server,
@@ -45,6 +55,8 @@ pub struct Member {
 #[derive(Default)]
 struct Brought {
     own_crds: Vec<String>,
+    /// The policies of the admission fence, by name.
+    fences: Vec<&'static str>,
     own_namespace: bool,
     job_crds: Vec<String>,
     nodes: Vec<String>,
@@ -132,6 +144,11 @@ impl Place {
             let name = crd.metadata.name.unwrap();
             if self.control.get(CRDS, None, &name).await.is_none() {
                 self.brought.own_crds.push(name);
+            }
+        }
+        for name in FENCE {
+            if self.control.get(FENCES, None, name).await.is_none() {
+                self.brought.fences.push(name);
             }
         }
         let own = self.control.get(NAMESPACES, None, api::OWN_NAMESPACE).await;
@@ -245,6 +262,11 @@ impl Place {
         for name in &self.brought.nodes {
             let node = node_name(&ClusterName::new(name.as_str()));
             let _ = servers[name].delete(NODES, None, &node).await;
+        }
+        // Before the definition of their parameters: without it they refuse every change of a binding.
+        for name in &self.brought.fences {
+            let _ = self.control.delete(FENCE_BINDINGS, None, name).await;
+            let _ = self.control.delete(FENCES, None, name).await;
         }
         for name in &self.brought.own_crds {
             let _ = self.control.delete(CRDS, None, name).await;

@@ -41,6 +41,18 @@ pub const CRDS: Resource = kind(
     "CustomResourceDefinition",
     "customresourcedefinitions",
 );
+pub const FENCES: Resource = kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicy",
+    "validatingadmissionpolicies",
+);
+pub const FENCE_BINDINGS: Resource = kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingAdmissionPolicyBinding",
+    "validatingadmissionpolicybindings",
+);
 pub const DEPLOYMENTS: Resource = kind("apps", "v1", "Deployment", "deployments");
 pub const JOBS: Resource = kind(
     "flink.apache.org",

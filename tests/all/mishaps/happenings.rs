@@ -222,7 +222,7 @@ pub const WORKS_DELETED: Event = Event {
         Elsewhere("east"),
         Asks("no Work yet"),
         Asks(LOST),
-        Moved,
+        Back,
         Back,
         Moved,
         Back,
