@@ -107,7 +107,9 @@ pub fn sequence(marker: &str, owner_uid: &str) -> Option<(u32, u64)> {
         .strip_prefix(owner_uid)?
         .strip_prefix('.')?
         .split_once('.')?;
-    Some((attempt.parse().ok()?, seq.parse().ok()?))
+    // A number that no migration comes to is somebody else's: counting on from it must not overflow.
+    let attempt = attempt.parse().ok().filter(|attempt| *attempt < u32::MAX)?;
+    Some((attempt, u64::from(seq.parse::<u32>().ok()?)))
 }
 
 impl Pin {

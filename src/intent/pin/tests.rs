@@ -134,3 +134,17 @@ fn a_shared_pin_holds_nobody_and_needs_a_profile_without_state() {
     assert!(PinWrite::new(&shared, None, Authority::Nobody).is_err());
     assert!(PinWrite::new(&pin(Some("west")), None, Authority::Stateless(&stateless)).is_err());
 }
+
+#[test]
+fn a_marker_with_numbers_that_no_migration_comes_to_is_nobodys() {
+    assert_eq!(sequence("uid.3.7", "uid"), Some((3, 7)));
+    assert_eq!(sequence("uid.3.7", "other"), None);
+    for forged in [
+        format!("uid.{}.1", u32::MAX),
+        format!("uid.1.{}", u64::MAX),
+        "uid.1.-2".to_owned(),
+        "uid.1".to_owned(),
+    ] {
+        assert_eq!(sequence(&forged, "uid"), None, "{forged}");
+    }
+}

@@ -203,7 +203,7 @@ impl Sweep {
         let owner = self.owner(known_claim.as_ref(), pin.as_ref()).await?;
         let id = match (known_claim, &pin) {
             (Some(claim), _) => Some(claim.spec.binding_id.clone()),
-            (None, Some(pin)) => self.binding_id(pin, wide).await,
+            (None, Some(pin)) => self.binding_id(pin, wide).await?,
             (None, None) => None,
         };
         let (binding, works) = match &id {
@@ -276,8 +276,11 @@ impl Sweep {
         })
     }
 
-    async fn binding_id(&self, pin: &OverridePolicy, wide: bool) -> Option<String> {
-        let selector = pin.spec.resource_selectors.first()?;
+    /// Returns the id of the binding of what a pin is about, if it has one; `None` when that isn't known.
+    async fn binding_id(&self, pin: &OverridePolicy, wide: bool) -> Option<Option<String>> {
+        let Some(selector) = pin.spec.resource_selectors.first() else {
+            return Some(None);
+        };
         let kind = meta::scoped_kind("ResourceBinding", wide);
         let binding: Seen<Option<ResourceBinding>> = observe::get(
             &self.parts.cluster,
@@ -286,8 +289,11 @@ impl Sweep {
             &meta::binding_name(&selector.name, &selector.kind),
         )
         .await;
-        let labels = binding.get().ok()?.as_ref()?.metadata.labels.clone()?;
-        labels.get(meta::binding_id_label(wide)).cloned()
+        let Some(binding) = binding.get().ok()? else {
+            return Some(None);
+        };
+        let labels = binding.metadata.labels.as_ref()?;
+        labels.get(meta::binding_id_label(wide)).cloned().map(Some)
     }
 
     async fn binding_and_works(
