@@ -160,6 +160,19 @@ pub struct WaitingFor {
     pub then: Option<String>,
 }
 
+/// What the statuses of all kinds of intents say: the loop, and whoever tells of intents, read no more of them.
+pub trait Progress:
+    Clone + Default + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync
+{
+    /// Returns the phase, as it is written in YAML.
+    fn phase_name(&self) -> &'static str;
+
+    /// Returns whether nothing more will be done in this attempt.
+    fn has_ended(&self) -> bool;
+
+    fn waiting_for(&self) -> Option<&WaitingFor>;
+}
+
 /// One phase as it went: the story of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::common::{any_object, anything};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, Condition, Finding, PatchOp, StepRecord, WaitingFor, Window,
-    WorkloadRef,
+    Approval, ApprovalGate, Assumption, Condition, Finding, PatchOp, Progress, StepRecord, WaitingFor,
+    Window, WorkloadRef,
 };
 use crate::name::ClusterName;
 
@@ -359,6 +359,20 @@ impl MigrationStatus {
     /// not make one workload pass for another.
     pub fn spec_in_force<'s>(&'s self, asked: &'s MigrationSpec) -> &'s MigrationSpec {
         self.journal_in_force().map_or(asked, |journal| &journal.spec)
+    }
+}
+
+impl Progress for MigrationStatus {
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.is_terminal()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.waiting_for.as_ref()
     }
 }
 

@@ -9,8 +9,8 @@ mod window;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{
-    Approval, ApprovalGate, Assumption, Condition, ConditionStatus, Fact, Finding, PatchOp, StepRecord,
-    WaitCode, WaitingFor, WorkloadRef,
+    Approval, ApprovalGate, Assumption, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
+    StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use migration::{
     AdmissionTest, Barrier, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, Journal, LeaseSeen,

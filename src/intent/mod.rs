@@ -20,6 +20,8 @@ pub use world::World;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 /// What one pass decides. The status is written before the first effect is sent, and nothing is sent if that fails.
 #[derive(Clone, Debug)]
 pub struct Step<S> {
@@ -27,4 +29,31 @@ pub struct Step<S> {
     pub effects: Vec<Effect>,
     /// When to look again if nothing is heard before; `None`: only when something changes.
     pub recheck: Option<Duration>,
+}
+
+/// An intent as it was read, and what one pass saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a, Spec, Status, World> {
+    pub uid: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub generation: i64,
+    /// The Git revision that last applied the spec.
+    pub revision: Option<&'a str>,
+    pub deleting: bool,
+    pub has_finalizer: bool,
+    pub spec: &'a Spec,
+    pub status: &'a Status,
+    /// Why the last effect failed, if it did.
+    pub trouble: Option<&'a Trouble>,
+    pub world: &'a World,
+    pub now: Timestamp,
+}
+
+/// Why an effect failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub text: String,
+    /// No canary may be created.
+    pub no_canary: bool,
 }

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::account::{next, reason};
 use super::{duration, instant, names};
-use crate::api::{Migration, MigrationStatus, Phase, WaitCode};
+use crate::api::{Migration, MigrationStatus, Phase, Progress, WaitCode};
 use crate::redact;
 
 /// How long a wait is nothing unusual.
@@ -83,15 +83,17 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
 }
 
 /// Returns what is to be told of a wait that is long by now.
-pub fn long_wait(status: &MigrationStatus, now: Timestamp) -> Option<Told> {
-    let wait = status
-        .waiting_for
-        .as_ref()
-        .filter(|wait| !wait.code.is_for_a_person())?;
+pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<Told> {
+    let wait = status.waiting_for().filter(|wait| !wait.code.is_for_a_person())?;
     if now.duration_since(wait.since) < LONG_WAIT {
         return None;
     }
-    let mut note = format!("{} since {}: {}", status.phase, instant(wait.since), wait.reason);
+    let mut note = format!(
+        "{} since {}: {}",
+        status.phase_name(),
+        instant(wait.since),
+        wait.reason
+    );
     if let Some(until) = wait.until {
         let then = wait.then.as_deref().unwrap_or("it ends");
         note = format!("{note}; at {}: {then}", instant(until));

@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Step;
 use super::effect::Effect;
 use super::proof::NotProved;
 use super::record;
 use super::seen::NotKnown;
 use super::world::World;
+use super::{Step, Trouble};
 use admission::FENCE_CONDITION;
 
 use crate::api::{
@@ -61,31 +61,7 @@ fn duration(text: &str) -> SignedDuration {
 }
 
 /// A migration as it was read, and what one pass saw.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    pub uid: &'a str,
-    pub namespace: &'a str,
-    pub name: &'a str,
-    pub generation: i64,
-    /// The Git revision that last applied the spec.
-    pub revision: Option<&'a str>,
-    pub deleting: bool,
-    pub has_finalizer: bool,
-    pub spec: &'a MigrationSpec,
-    pub status: &'a MigrationStatus,
-    /// Why the last effect failed, if it did.
-    pub trouble: Option<&'a Trouble>,
-    pub world: &'a World,
-    pub now: Timestamp,
-}
-
-/// Why an effect failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
-    pub text: String,
-    /// No canary may be created.
-    pub no_canary: bool,
-}
+pub type Input<'a> = super::Input<'a, MigrationSpec, MigrationStatus, World>;
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {

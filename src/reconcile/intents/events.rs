@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Resource;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::api::{self, Migration};
+use crate::api;
 use crate::cluster::{Cluster, Exactly, Lookup, Mode, Written};
 use crate::error::{Error, Kind};
 use crate::name::Gvk;
@@ -57,10 +58,10 @@ impl Events {
     }
 
     /// Leaves something to be told; forgets it when too much waits already.
-    pub(super) fn tell(&self, intent: &Migration, told: Told, at: Timestamp) {
-        let meta = &intent.metadata;
+    pub(super) fn tell<I: Resource<DynamicType = ()>>(&self, intent: &I, told: Told, at: Timestamp) {
+        let meta = intent.meta();
         let about = json!({
-            "apiVersion": api::API_VERSION, "kind": "Migration",
+            "apiVersion": api::API_VERSION, "kind": I::kind(&()),
             "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
         });
         self.tell_about(about, told, at);

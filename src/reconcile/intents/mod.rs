@@ -1,50 +1,41 @@
-//! Carries intents out: one worker an intent, each pass observes afresh, decides by [`crate::intent`], writes the journal,
-//! sends the effects. Caches only wake a worker; they are never what it decides on.
+//! Carries intents out: one [`worker`] an intent, whatever its [`kind`]. Each pass observes afresh, decides by
+//! [`crate::intent`], writes the journal, sends the effects. Caches only wake a worker; they are never what it decides on.
 
 mod admission;
 mod events;
 mod execute;
+mod kind;
 mod metrics;
+mod moving;
 mod observe;
 mod sweep;
 mod wake;
 mod witness;
+mod worker;
 
 pub use admission::{Fence, install_fence};
 pub use metrics::{Metrics, NoMetrics};
 pub use witness::{Nobody, Point, Side, Witness};
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, Migration, MigrationStatus};
-use crate::cluster::{Answer, Cluster, Form, Keep, Lookup, Observer, Served, Watched, Written};
-use crate::error::{Error, Kind};
-use crate::intent::Effect;
-use crate::intent::migration::{self, Input, Trouble};
+use crate::api::{self, Migration};
+use crate::cluster::{Cluster, Form, Keep, Lookup, Observer, Served, Watched};
+use crate::error::Error;
 use crate::intent::record::Record;
 use crate::name::{Gvk, ObjectKey};
-use crate::report;
 use events::Events;
-use execute::Sent;
-use wake::{Interest, Workers};
-
-/// How long a worker waits after something failed that may come right by itself.
-const TROUBLE: Duration = Duration::from_secs(1);
-
-/// How long a worker waits to hear of what it has sent.
-const SETTLE: Duration = Duration::from_millis(25);
-
-/// How often the admission fence is tried anew.
-const TRIED_AGAIN: Duration = Duration::from_mins(1);
+use kind::Kind;
+use moving::Moving;
+use wake::Workers;
+use worker::Worker;
 
 /// Where what an intent leaves in Git is read and pushed.
 pub trait Records: Send + Sync {
@@ -141,293 +132,87 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         parts.observer.watch(kind);
     }
     let mut changes = parts.observer.changes();
-    let mut tasks = JoinSet::new();
-    let workers = Workers::default();
     let (events, writing) = Events::start(parts.cluster.clone());
     let mut sweeping = JoinSet::new();
     sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
-    let spawn_new = |tasks: &mut JoinSet<ObjectKey>| spawn_new(&parts, &events, &workers, tasks, &cancel);
-    spawn_new(&mut tasks);
+    let mut crew = Crew::new(parts, events, cancel.clone());
+    crew.hire(None);
     loop {
         tokio::select! {
             () = cancel.cancelled() => break,
-            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+            Some(ended) = crew.tasks.join_next(), if !crew.tasks.is_empty() => {
                 if let Ok(key) = ended {
-                    workers.forget(&key);
+                    crew.workers.forget(&key);
                 }
             }
             change = changes.recv() => match change {
                 Ok(change) => {
-                    if change.key.kind == "Migration" && change.key.group == api::GROUP {
-                        spawn_new(&mut tasks);
-                    }
-                    workers.wake(&change.key);
+                    crew.hire(Some(&change.key));
+                    crew.workers.wake(&change.key);
                 }
                 Err(RecvError::Lagged(_)) => {
-                    spawn_new(&mut tasks);
-                    workers.wake_all();
+                    crew.hire(None);
+                    crew.workers.wake_all();
                 }
                 Err(RecvError::Closed) => break,
             }
         }
     }
-    while tasks.join_next().await.is_some() {}
+    crew.end().await;
     while sweeping.join_next().await.is_some() {}
-    drop(events);
     writing.end().await;
 }
 
-fn spawn_new(
-    parts: &Parts,
-    events: &Events,
-    workers: &Workers,
-    tasks: &mut JoinSet<ObjectKey>,
-    stop: &CancellationToken,
-) {
-    for object in parts.observer.list(api::GROUP, "Migration") {
-        let key = ObjectKey {
-            group: api::GROUP.to_owned(),
-            kind: "Migration".to_owned(),
-            namespace: object["metadata"]["namespace"].as_str().map(str::to_owned),
-            name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        };
-        if let Some(interest) = workers.begin(&key) {
-            let (parts, events, stop) = (parts.clone(), events.clone(), stop.clone());
-            tasks.spawn(async move {
-                Box::pin(
-                    Worker {
-                        parts,
-                        events,
-                        key: key.clone(),
-                        trouble: None,
-                        tested: None,
-                        told_wait: None,
-                        sent: false,
-                        stop,
-                    }
-                    .run(&interest),
-                )
-                .await;
-                key
-            });
-        }
-    }
-}
-
-/// What a pass came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pass {
-    /// The journal was written: look again at once.
-    Again,
-    /// Look again after this time, or when something changes.
-    Recheck(Duration),
-    /// Nothing to do until something changes.
-    Idle,
-    /// The intent is gone.
-    Gone,
-}
-
-struct Worker {
+/// The workers that run, one an intent, of every kind.
+struct Crew {
     parts: Parts,
     events: Events,
-    key: ObjectKey,
-    /// Why the last effect failed, until one succeeds.
-    trouble: Option<Trouble>,
-    /// When the admission fence was tried last.
-    tested: Option<Instant>,
-    /// The long wait that people have been told of.
-    told_wait: Option<String>,
-    /// Something was sent since the last look.
-    sent: bool,
-    /// Once cancelled, no write is begun.
+    workers: Workers,
+    tasks: JoinSet<ObjectKey>,
     stop: CancellationToken,
 }
 
-impl Worker {
-    async fn run(&mut self, interest: &Interest) {
-        let stop = self.stop.clone();
-        while !stop.is_cancelled() {
-            let heard = interest.heard();
-            let pass = match Box::pin(self.pass(interest)).await {
-                Ok(pass) => pass,
-                Err(error) => {
-                    tracing::warn!(intent = %self.key, %error, "a pass failed");
-                    self.trouble = Some(Trouble {
-                        text: error.to_string(),
-                        no_canary: false,
-                    });
-                    Pass::Recheck(TROUBLE)
-                }
-            };
-            let rest = match pass {
-                Pass::Again => Duration::ZERO,
-                Pass::Gone => return,
-                Pass::Idle => Duration::MAX,
-                Pass::Recheck(after) => after,
-            };
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = heard, if !rest.is_zero() => {}
-                () = tokio::time::sleep(rest), if !rest.is_zero() => {}
-                () = tokio::task::yield_now(), if rest.is_zero() => {}
-            }
+impl Crew {
+    fn new(parts: Parts, events: Events, stop: CancellationToken) -> Self {
+        Self {
+            parts,
+            events,
+            workers: Workers::default(),
+            tasks: JoinSet::new(),
+            stop,
         }
     }
 
-    /// Observes, decides, writes the journal, sends the effects: in this order, and no further than what succeeds.
-    async fn pass(&mut self, interest: &Interest) -> Result<Pass, Error> {
-        let served = served(&self.parts.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
-        let namespace = self.key.namespace.clone().unwrap_or_default();
-        let read = self
-            .parts
-            .cluster
-            .reader()
-            .get(&served, Some(&namespace), &self.key.name)
-            .await;
-        let raw = match read.answer {
-            Answer::Found(raw) => raw,
-            Answer::NotFound => return Ok(Pass::Gone),
-            Answer::Unknown { why } => return Err(Error::new(crate::error::Kind::Unreachable, why)),
-        };
-        let intent: Migration = serde_json::from_value(raw.clone())
-            .map_err(|error| Error::user(format!("{} cannot be read: {error}", self.key)))?;
-        let status = intent.status.clone().unwrap_or_default();
-        let also = observe::Also {
-            trial: self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN),
-            sent: std::mem::take(&mut self.sent),
-        };
-        let world = tokio::select! {
-            () = self.stop.cancelled() => return Ok(Pass::Idle),
-            world = Box::pin(observe::world(&self.parts, &intent, &status, also)) => world,
-        };
-        if world.admission.is_some() {
-            self.tested = Some(Instant::now());
-        }
-        interest.update(&self.key, &intent, &world);
-        let revision = self.parts.templates.revision();
-        let step = migration::step(&self.input(&intent, &status, revision.as_deref(), &world));
-        self.tell_of_wait(&intent, &step.status);
-
-        if step.status != status {
-            self.journal(&served, raw, &status, &step.status).await?;
-            self.tell(report::events(&intent, &step.status), &intent);
-            if step.effects.is_empty() {
-                return Ok(after(step.recheck));
-            }
-        }
-        for effect in &step.effects {
-            if self.stop.is_cancelled() {
-                return Ok(Pass::Idle);
-            }
-            let what = format!("{}: {effect}", step.status.phase);
-            self.parts.witness.reached(&Point::before(&self.key, &what)).await;
-            self.sent = true;
-            match execute::send(&self.parts, &intent, effect).await {
-                Ok(Sent::Done) => self.trouble = None,
-                Ok(Sent::Stale(why)) => {
-                    tracing::debug!(intent = %self.key, what, why, "a precondition failed");
-                    return Ok(Pass::Recheck(Duration::from_millis(20)));
-                }
-                Err(error) => {
-                    let forbidden = error.kind() == Kind::Auth;
-                    self.trouble = Some(Trouble {
-                        text: format!("{effect}: {error}"),
-                        no_canary: forbidden && matches!(effect, Effect::CreateCanary { .. }),
-                    });
-                    return Ok(Pass::Recheck(TROUBLE));
-                }
-            }
-            self.parts.witness.reached(&Point::after(&self.key, &what)).await;
-            tracing::debug!(intent = %self.key, what, "sent");
-        }
-        Ok(if step.effects.is_empty() {
-            after(step.recheck)
-        } else {
-            // What was sent wakes the worker when it shows; asking before would only send it again.
-            Pass::Recheck(SETTLE)
-        })
+    /// Gives a worker to every intent that has none; `changed`: looks only if that is an intent.
+    fn hire(&mut self, changed: Option<&ObjectKey>) {
+        self.hire_for::<Moving>(changed);
     }
 
-    fn input<'a>(
-        &'a self,
-        intent: &'a Migration,
-        status: &'a MigrationStatus,
-        revision: Option<&'a str>,
-        world: &'a crate::intent::World,
-    ) -> Input<'a> {
-        let meta = &intent.metadata;
-        Input {
-            uid: meta.uid.as_deref().unwrap_or_default(),
-            namespace: self.key.namespace.as_deref().unwrap_or_default(),
-            name: &self.key.name,
-            generation: meta.generation.unwrap_or_default(),
-            revision,
-            deleting: meta.deletion_timestamp.is_some(),
-            has_finalizer: meta
-                .finalizers
-                .iter()
-                .flatten()
-                .any(|name| name == api::INTENT_FINALIZER),
-            spec: &intent.spec,
-            status,
-            trouble: self.trouble.as_ref(),
-            world,
-            now: (self.parts.clock)(),
-        }
-    }
-
-    fn tell(&self, told: Vec<report::Told>, intent: &Migration) {
-        let now = (self.parts.clock)();
-        for told in told {
-            self.events.tell(intent, told, now);
-        }
-    }
-
-    /// Tells of a wait that is long, once.
-    fn tell_of_wait(&mut self, intent: &Migration, status: &MigrationStatus) {
-        let reason = status.waiting_for.as_ref().map(|wait| wait.reason.clone());
-        if reason == self.told_wait {
+    fn hire_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {
+        let name = kind::name::<K>();
+        if changed.is_some_and(|key| key.kind != name || key.group != api::GROUP) {
             return;
         }
-        let long = report::long_wait(status, (self.parts.clock)());
-        self.told_wait = long.is_some().then_some(reason).flatten();
-        self.tell(long.into_iter().collect(), intent);
-    }
-
-    /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing.
-    async fn journal(
-        &self,
-        served: &Served,
-        mut raw: Value,
-        before: &MigrationStatus,
-        status: &MigrationStatus,
-    ) -> Result<(), Error> {
-        let what = format!("{}: journal", status.phase);
-        let moved = before.phase != status.phase;
-        raw["status"] = serde_json::to_value(status)
-            .map_err(|error| Error::internal(format!("the journal cannot be written down: {error}")))?;
-        self.parts.witness.reached(&Point::before(&self.key, &what)).await;
-        let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
-        match writer.replace_status(served, &raw).await? {
-            Written::Done(_) => {}
-            Written::Precondition(why) | Written::Exists(Value::String(why)) => {
-                return Err(Error::new(crate::error::Kind::Conflict, why));
+        for object in self.parts.observer.list(api::GROUP, &name) {
+            let key = ObjectKey {
+                group: api::GROUP.to_owned(),
+                kind: name.clone().into_owned(),
+                namespace: object["metadata"]["namespace"].as_str().map(str::to_owned),
+                name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            };
+            if let Some(interest) = self.workers.begin(&key) {
+                let (parts, events, stop) = (self.parts.clone(), self.events.clone(), self.stop.clone());
+                let mut worker = Worker::<K>::new(parts, events, key.clone(), stop);
+                self.tasks.spawn(async move {
+                    Box::pin(worker.run(&interest)).await;
+                    key
+                });
             }
-            Written::Exists(_) => return Err(Error::internal("a status was answered as an existing object")),
         }
-        if moved {
-            tracing::info!(intent = %self.key, phase = %status.phase, "entered");
-        }
-        self.parts.witness.reached(&Point::after(&self.key, &what)).await;
-        Ok(())
     }
-}
 
-fn after(recheck: Option<Duration>) -> Pass {
-    match recheck {
-        Some(Duration::ZERO) => Pass::Again,
-        Some(after) => Pass::Recheck(after),
-        None => Pass::Idle,
+    async fn end(mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }
 

@@ -60,49 +60,55 @@ impl Interest {
         self.notify.notified()
     }
 
-    /// An intent that has ended hears only of itself.
-    pub(super) fn update(&self, own: &ObjectKey, intent: &Migration, world: &World) {
-        let mut keys = BTreeSet::from([own.clone()]);
-        let ended = intent
-            .status
-            .as_ref()
-            .is_some_and(|status| status.phase.is_terminal());
-        if !ended {
-            let workload = &world.workload;
-            let namespace = &workload.namespace;
-            let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
-            let of = |group: &str, kind: &str, namespace: Option<String>, name: String| ObjectKey {
-                group: group.to_owned(),
-                kind: kind.to_owned(),
-                namespace,
-                name,
-            };
-            keys.insert(of("cutover.dev", "Claim", None, claim_name(workload)));
-            keys.insert(of(
-                "policy.karmada.io",
-                &scoped("OverridePolicy"),
-                namespace.clone(),
-                pin::name(workload),
-            ));
-            let binding = meta::binding_name(&workload.name, &workload.kind);
-            keys.insert(of(
-                "work.karmada.io",
-                &scoped("ResourceBinding"),
-                namespace.clone(),
-                binding,
-            ));
-            for work in world.works.get().into_iter().flat_map(BTreeMap::values) {
-                let meta = &work.metadata;
-                let name = meta.name.clone().unwrap_or_default();
-                keys.insert(of("work.karmada.io", "Work", meta.namespace.clone(), name));
-            }
-            keys.insert(workload.clone());
-            if let Some(canary) = super::observe::canary_binding(intent) {
-                keys.insert(canary);
-            }
-        }
+    /// Hears of the intent itself, and of what it depends on.
+    pub(super) fn update(&self, own: &ObjectKey, mut keys: BTreeSet<ObjectKey>) {
+        keys.insert(own.clone());
         *lock(&self.keys) = keys;
     }
+}
+
+/// Returns what a migration depends on; one that has ended hears only of itself.
+pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<ObjectKey> {
+    let mut keys = BTreeSet::new();
+    let ended = intent
+        .status
+        .as_ref()
+        .is_some_and(|status| status.phase.is_terminal());
+    if !ended {
+        let workload = &world.workload;
+        let namespace = &workload.namespace;
+        let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
+        let of = |group: &str, kind: &str, namespace: Option<String>, name: String| ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace,
+            name,
+        };
+        keys.insert(of("cutover.dev", "Claim", None, claim_name(workload)));
+        keys.insert(of(
+            "policy.karmada.io",
+            &scoped("OverridePolicy"),
+            namespace.clone(),
+            pin::name(workload),
+        ));
+        let binding = meta::binding_name(&workload.name, &workload.kind);
+        keys.insert(of(
+            "work.karmada.io",
+            &scoped("ResourceBinding"),
+            namespace.clone(),
+            binding,
+        ));
+        for work in world.works.get().into_iter().flat_map(BTreeMap::values) {
+            let meta = &work.metadata;
+            let name = meta.name.clone().unwrap_or_default();
+            keys.insert(of("work.karmada.io", "Work", meta.namespace.clone(), name));
+        }
+        keys.insert(workload.clone());
+        if let Some(canary) = super::observe::canary_binding(intent) {
+            keys.insert(canary);
+        }
+    }
+    keys
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
