@@ -107,6 +107,11 @@ impl Default for Changes {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 const fn yes() -> bool {
     true
 }
@@ -288,6 +293,12 @@ pub struct Journal {
     pub writer: Option<ClusterName>,
     /// What the claim allows the binding to list.
     pub clusters: Vec<ClusterName>,
+    /// Since when a copy that Karmada has forgotten is listed again, to be removed once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetching_since: Option<Timestamp>,
+    /// How often that was tried.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fetched: u32,
     /// Clusters that carry the suspend patches (with state) and not only the hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<ClusterName>,
@@ -404,6 +415,8 @@ impl Journal {
             repairing: false,
             writer: (spec.strategy == Strategy::StopFirst).then(|| source.clone()),
             clusters: vec![source.clone()],
+            fetching_since: None,
+            fetched: 0,
             suspended: Vec::new(),
             fence: Fence::default(),
             handle_before: BTreeMap::new(),

@@ -13,10 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::api::{
-    ApiServer, DeleteOptions, ListOptions, Options, Patch, Resource, Snapshot, Status, Subresource,
-    WriteOptions, gc,
-};
+use super::api::{ApiServer, Options, Patch, Snapshot, Status, Subresource, WriteOptions, gc};
 use super::clock::Clock;
 use super::faults::{Faults, Plan, ServerFaults};
 use super::karmada::{
@@ -31,6 +28,7 @@ use crate::name::ClusterName;
 
 /// The definitions that the servers of a world begin with.
 pub mod crds;
+mod rejoin;
 
 /// How to start a world.
 #[derive(Clone, Debug)]
@@ -241,43 +239,6 @@ impl World {
             fresh,
             simulators,
         }
-    }
-
-    /// Lets a member leave, with all that runs there, and another cluster join under its name: an empty one, or one that was
-    /// made from a backup.
-    ///
-    /// # Panics
-    /// When there is none of that name.
-    pub fn rejoin(&self, name: &str, backup: Option<&Snapshot>) {
-        let member = &self.members[name];
-        member.simulators(|simulators| simulators.jobs().vanish());
-        member.api.restore(backup.unwrap_or(&member.fresh));
-        member.api.become_another();
-        let works = ListOptions::default();
-        let namespace = meta::execution_namespace(name);
-        let listed = self
-            .control
-            .list(&karmada::kinds::WORKS, Some(&namespace), &works);
-        for work in listed.into_iter().flat_map(|list| list.items) {
-            let work = work["metadata"]["name"].as_str().unwrap_or_default();
-            self.remove(&karmada::kinds::WORKS, Some(&namespace), work);
-        }
-        self.remove(&karmada::kinds::CLUSTERS, None, name);
-        self.register(member);
-    }
-
-    /// Deletes an object whatever holds it.
-    fn remove(&self, resource: &Resource, namespace: Option<&str>, name: &str) {
-        let writer = WriteOptions::manager("karmadactl");
-        let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        must(
-            self.control
-                .patch(resource, namespace, name, None, &bare, &writer),
-        );
-        must(
-            self.control
-                .delete(resource, namespace, name, &DeleteOptions::default()),
-        );
     }
 
     fn join(&self, member: &Member) {

@@ -19,6 +19,7 @@ mod events;
 mod faults;
 mod fence;
 mod fights;
+mod forgotten;
 mod generated;
 mod kinds;
 mod kubectl;

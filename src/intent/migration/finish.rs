@@ -7,7 +7,7 @@ use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin::{OWNER_LABEL, PinWrite};
-use crate::intent::proof::{Gone, Healthy};
+use crate::intent::proof::Healthy;
 use crate::intent::record::digest;
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
@@ -28,6 +28,7 @@ impl Machine<'_> {
 
     /// The binding lists the one that keeps the workload, and the other one's copy is gone.
     pub(super) fn take_out(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
+        self.fetch(keep, drop)?;
         if self.journal()?.clusters != [keep.clone()] {
             self.journal_mut()?.clusters = vec![keep.clone()];
             return Err(Stop::Again);
@@ -39,8 +40,7 @@ impl Machine<'_> {
             self.fence()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
         }
-        self.prove(drop, Gone::prove)??;
-        Ok(())
+        self.is_gone(drop)
     }
 
     /// The template that was held back is applied while the pin still makes it no change for the target.

@@ -7,6 +7,7 @@ mod admission;
 mod fence;
 mod fight;
 mod finish;
+mod forgotten;
 mod fork;
 mod forward;
 mod identity;
@@ -210,6 +211,8 @@ impl Machine<'_> {
                 let left = Duration::try_from(until.duration_since(self.input.now));
                 self.recheck = Some(left.unwrap_or(SOON).max(SOON));
             }
+            // Past the commit point there is no way back: what is wrong has to come right.
+            Err(Stop::RollBack(reason)) if self.committed() => self.wait(reason),
             Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
             Err(Stop::Fail(findings)) => {
                 let touched = self.status.journal_in_force().is_some();

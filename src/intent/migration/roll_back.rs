@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::{Machine, Next, Stop};
 use crate::api::{Fact, RollBack, RollBackStage};
-use crate::intent::proof::{Gone, Healthy, Inert, NotProved, Stopped};
+use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use crate::name::ClusterName;
 
 /// How long a target that never ran may take to be proved stopped before it is taken out instead.
@@ -48,9 +48,10 @@ impl Machine<'_> {
         if self.is_shared() {
             return self.enter_stage(RollBackStage::Returned);
         }
-        // Made anew by Karmada it runs already, or will: stopping it would bring nothing back.
+        // Made anew by Karmada it runs already, or will: stopping it would bring nothing back. Without a Work it isn't.
         let listed = &self.binding()?.spec.clusters;
-        let runs_there = listed.iter().any(|cluster| cluster.name == *source);
+        let runs_there = listed.iter().any(|cluster| cluster.name == *source)
+            && self.world().works.get()?.contains_key(source);
         if writer.as_ref() == Some(source) && !lapse && (runs_there || self.source_stays().is_ok()) {
             return self.enter_stage(RollBackStage::Returned);
         }
@@ -170,6 +171,7 @@ impl Machine<'_> {
     fn evict_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
         self.renew_barrier()?;
         self.fence()?;
+        self.fetch(source, target)?;
         if self.journal()?.clusters != [source.clone()] {
             self.journal_mut()?.clusters = vec![source.clone()];
             return Ok(Next::Again);
@@ -179,7 +181,7 @@ impl Machine<'_> {
         if let Some(why) = self.left_behind(target)? {
             return Err(Stop::Wait(why));
         }
-        self.prove(target, Gone::prove)??;
+        self.is_gone(target)?;
         self.give_back()
     }
 

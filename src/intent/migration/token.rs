@@ -143,7 +143,7 @@ impl Machine<'_> {
     }
 
     /// A pin that this attempt wrote under an earlier sequence, unchanged since.
-    fn is_ours_from_before(&self, live: &OverridePolicy) -> bool {
+    pub(super) fn is_ours_from_before(&self, live: &OverridePolicy) -> bool {
         let written = pin::marker_of(live).and_then(|marker| pin::sequence(marker, self.input.uid));
         let journal = self.status.journal.as_ref();
         written.is_some_and(|(attempt, seq)| {
@@ -227,7 +227,7 @@ impl Machine<'_> {
     }
 
     /// Every Work that Karmada keeps for the workload carries the current marker.
-    pub(super) fn markers(&self) -> Result<(), Stop> {
+    pub(super) fn markers(&mut self) -> Result<(), Stop> {
         let marker = self.marker()?;
         let works = self.world().works.get()?;
         for cluster in self.binding()?.spec.synced_clusters() {
@@ -242,7 +242,7 @@ impl Machine<'_> {
                         "{name}: the Work has not the current marker yet"
                     )));
                 }
-                None => return Err(Stop::Wait(format!("{name}: no Work yet"))),
+                None => return self.no_work(name),
             }
         }
         Ok(())

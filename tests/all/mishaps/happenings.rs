@@ -220,10 +220,10 @@ pub const WORKS_DELETED: Event = Event {
     },
     endings: [
         Elsewhere("east"),
-        Asks("no Work yet"),
         Asks(LOST),
-        Back,
-        Back,
+        Asks(LOST),
+        Moved,
+        Moved,
         Moved,
         Back,
     ],
@@ -461,11 +461,11 @@ pub const SOURCE_REJOINED_EMPTY: Event = Event {
     strike: |fleet| fleet.world.rejoin("east", None),
     endings: [
         Elsewhere("east"),
-        HarmedAndAsks("no Work yet"),
         HarmedAndAsks(LOST),
-        Back,
-        Back,
-        Asks("the copy is still there"),
+        HarmedAndAsks(LOST),
+        Moved,
+        Moved,
+        Moved,
         Back,
     ],
     ..Event::NONE
@@ -480,11 +480,11 @@ pub const SOURCE_REJOINED_FROM_A_BACKUP: Event = Event {
     },
     endings: [
         Elsewhere("north"),
-        HarmedAndAsks("no Work yet"),
+        HarmedAndAsks(LOST),
         HarmedAndAsks(LOST),
         Back,
         Back,
-        Asks("the copy is still there"),
+        Moved,
         Back,
     ],
     ..Event::NONE
@@ -493,7 +493,7 @@ pub const SOURCE_REJOINED_FROM_A_BACKUP: Event = Event {
 pub const TARGET_REJOINED_EMPTY: Event = Event {
     what: "the target is lost, and an empty cluster joins under its name",
     strike: |fleet| fleet.world.rejoin("west", None),
-    endings: [Moved, Moved, Moved, Back, Asks(REPLACED), Moved, Back],
+    endings: [Moved, Moved, Moved, Moved, Asks(REPLACED), Moved, Back],
     ..Event::NONE
 };
 

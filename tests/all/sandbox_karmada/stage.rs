@@ -98,6 +98,11 @@ impl Stage {
         object.map_or(Value::Null, |object| (*object).clone())
     }
 
+    pub fn get_cluster(&self, name: &str) -> Value {
+        let object = self.world.control_plane().get(&kinds::CLUSTERS, None, name);
+        object.map_or(Value::Null, |object| (*object).clone())
+    }
+
     pub fn merge(&self, resource: &Resource, name: &str, patch: Value) {
         merge_in(self.world.control_plane(), resource, name, None, patch);
     }
