@@ -35,6 +35,8 @@ pub mod report;
 pub mod cli;
 /// A Karmada control plane and its members through kube clients.
 pub mod cluster;
+/// The places where people review changes: the comment on a pull request.
+pub mod forge;
 /// The loops: sync, intents, publish.
 pub mod reconcile;
 /// Git: mirror, tree diff, watching, publishing.

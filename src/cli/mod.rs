@@ -19,6 +19,7 @@ mod migrate;
 mod output;
 mod plan;
 mod recorded;
+mod review;
 mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
@@ -60,6 +61,8 @@ enum Command {
     Validate(validate::Validate),
     /// Show what a push would change in a live control plane, without changing it
     Plan(plan::Plan),
+    /// Report on a pull request: what is wrong, what it changes, who would move, what would block it
+    Review(review::Review),
     /// Reconcile: sync Git to the control plane, carry out intents, commit status
     Run(run::Run),
     /// Show what intents are doing
@@ -92,6 +95,7 @@ impl Cli {
             Command::Init(command) => block_on(command.run()),
             Command::Validate(command) => command.run(),
             Command::Plan(command) => block_on(command.run()),
+            Command::Review(command) => block_on(command.run()),
             Command::Run(command) => block_on(command.run()),
             Command::Status(command) => block_on(command.run()),
             Command::Migrate(command) => block_on(command.run()),

@@ -15,6 +15,8 @@ use crate::reconcile::sync::Range;
 use crate::reconcile::{self, Target};
 use crate::redact::Mask;
 use crate::repo::RemoteUrl;
+use crate::report::review::{COMMENT_LIMIT, Review};
+use crate::report::{MOST_ANNOTATIONS, annotation_commands, plan_annotations};
 
 #[derive(Args, Debug)]
 pub struct Plan {
@@ -37,7 +39,7 @@ pub struct Plan {
     #[arg(long, value_name = "STYLE", default_value = "auto")]
     diff: Diff,
     /// The most characters that `-o markdown` may take: GitHub refuses longer comments
-    #[arg(long, value_name = "CHARACTERS", default_value_t = 65_536)]
+    #[arg(long, value_name = "CHARACTERS", default_value_t = COMMENT_LIMIT)]
     limit: usize,
     /// Exit with 2 when there are changes
     #[arg(long)]
@@ -108,8 +110,18 @@ impl Plan {
                     .map_err(|error| Error::internal(format!("the plan cannot be written: {error}")))?;
                 output::data(text + "\n")?;
             }
-            Format::Markdown => output::data(view.markdown(self.limit))?,
-            Format::Github => output::data(view.annotations())?,
+            Format::Markdown => {
+                let review = Review {
+                    key: "plan",
+                    plan: Some(view),
+                    live: true,
+                    ..Review::default()
+                };
+                output::data(review.markdown(self.limit))?;
+            }
+            Format::Github => {
+                output::data(annotation_commands(&plan_annotations(&view), MOST_ANNOTATIONS))?;
+            }
         }
         for problem in &plan.changes.problems {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
@@ -144,12 +156,12 @@ pub(super) fn fresh_mask() -> Result<Mask> {
     Ok(Mask::new(key))
 }
 
-fn local(path: &Path) -> Result<RemoteUrl> {
+pub(super) fn local(path: &Path) -> Result<RemoteUrl> {
     Ok(path.to_string_lossy().parse()?)
 }
 
 /// Reads commits as Git names them, in a clone.
-fn range(clone: &git2::Repository, text: &str) -> Result<Range> {
+pub(super) fn range(clone: &git2::Repository, text: &str) -> Result<Range> {
     let commit = |name: &str| -> Result<git2::Oid> {
         let name = if name.is_empty() { "HEAD" } else { name };
         let found = clone

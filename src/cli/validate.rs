@@ -48,7 +48,7 @@ impl Validate {
 }
 
 /// Returns the number of objects under a root, and all that can be said about them.
-fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
+pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
     let config = match Config::parse(&files::read_one(root, config::PATH)?.unwrap_or_default()) {
         Ok(config) => config,
         // Which files belong to a sync can't be told then.

@@ -27,7 +27,7 @@ const SHORT: usize = 12;
 const SCREEN: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(crate) enum Sign {
     Same,
     Added,
     Removed,
@@ -38,9 +38,9 @@ pub(super) enum Sign {
 
 /// A line, in parts that are emphasised or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) sign: Sign,
-    pub(super) words: Vec<(bool, String)>,
+pub(crate) struct Line {
+    pub(crate) sign: Sign,
+    pub(crate) words: Vec<(bool, String)>,
 }
 
 impl Line {
@@ -53,7 +53,7 @@ impl Line {
 }
 
 /// Returns the lines of a change. `context`: how many lines around a changed one.
-pub(super) fn of_change(shown: &Shown<'_>, style: DiffStyle, context: usize) -> Vec<Line> {
+pub(crate) fn of_change(shown: &Shown<'_>, style: DiffStyle, context: usize) -> Vec<Line> {
     match (&shown.before, &shown.after) {
         (None, Some(after)) => whole(Sign::Added, after, style),
         (Some(before), None) if style == DiffStyle::Unified => whole(Sign::Removed, before, style),

@@ -77,7 +77,7 @@ impl Palette {
 }
 
 /// Returns what stands before a change.
-pub(super) const fn sign(action: &Action) -> char {
+pub(crate) const fn sign(action: &Action) -> char {
     match action {
         Action::Create => '+',
         Action::Configure => '~',

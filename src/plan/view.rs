@@ -4,10 +4,9 @@ use serde_json::Value;
 
 use super::fields::{FieldChange, differences};
 use super::json::{self, Document};
-use super::markdown;
 use super::story;
 use super::text::{self, TextOptions};
-use super::{Action, Change, ChangeSet, Hash, github};
+use super::{Action, Change, ChangeSet, Hash};
 use crate::redact::Mask;
 
 /// A plan whose secrets are masked, to be written in one form or another.
@@ -39,19 +38,17 @@ impl View<'_> {
         json::document(self)
     }
 
-    /// Returns the form for a comment of a pull request, of at most so many characters. What doesn't fit is left out, the
-    /// details of what is least likely to hurt first.
-    pub fn markdown(&self, limit: usize) -> String {
-        markdown::markdown(self, limit)
+    /// Returns the changes themselves; their contents are not masked.
+    pub const fn set(&self) -> &ChangeSet {
+        self.set
     }
 
-    /// Returns the form of workflow commands, which GitHub shows beside the lines that they are about.
-    pub fn annotations(&self) -> String {
-        github::annotations(self)
+    pub const fn hash(&self) -> Option<&Hash> {
+        self.hash
     }
 
     /// Returns what is not simply in sync, in the order in which it is carried out.
-    pub(super) fn pending(&self) -> impl Iterator<Item = Shown<'_>> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = Shown<'_>> {
         self.set
             .changes
             .iter()
@@ -71,8 +68,8 @@ impl View<'_> {
 
 /// A change with its secrets masked.
 #[derive(Debug)]
-pub(super) struct Shown<'a> {
-    pub(super) change: &'a Change,
+pub(crate) struct Shown<'a> {
+    pub(crate) change: &'a Change,
     pub(super) before: Option<Value>,
     pub(super) after: Option<Value>,
 }
@@ -85,8 +82,13 @@ impl Shown<'_> {
         }
     }
 
+    /// Returns the fields that change, as people write them.
+    pub(crate) fn field_names(&self) -> Vec<String> {
+        self.fields().iter().map(|field| field.path.to_string()).collect()
+    }
+
     /// Returns why it is done in this way, or not done.
-    pub(super) fn reason(&self) -> Option<&str> {
+    pub(crate) fn reason(&self) -> Option<&str> {
         match &self.change.action {
             Action::Recreate { reason } | Action::Blocked { reason } | Action::LeftBehind { reason } => {
                 Some(reason)
@@ -97,7 +99,7 @@ impl Shown<'_> {
     }
 
     /// Returns what it asks for, if it is an intent that comes or changes.
-    pub(super) fn story(&self) -> Option<String> {
+    pub(crate) fn story(&self) -> Option<String> {
         story::of_intent(self.after.as_ref()?)
     }
 }

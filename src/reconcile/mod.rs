@@ -2,6 +2,8 @@
 
 pub mod intents;
 pub mod lease;
+mod offline;
+mod outlook;
 mod plan;
 mod publish;
 mod records;
@@ -11,6 +13,8 @@ mod settings;
 pub mod sync;
 mod templates;
 
+pub use offline::plan_offline;
+pub use outlook::{Outlooks, outlooks};
 pub use plan::{Plan, Target, plan};
 pub use publish::{Publisher, Reports};
 pub use records::GitRecords;

@@ -128,7 +128,7 @@ async fn identity(cluster: &Cluster) -> Result<String, Error> {
     })
 }
 
-fn unknown(error: repo::Error) -> Error {
+pub(super) fn unknown(error: repo::Error) -> Error {
     match error {
         repo::Error::UnknownRevision(revision) => Error::user(format!(
             "there is no commit {revision} in the history of the branch"

@@ -18,7 +18,7 @@ impl Secret {
         Self(text.into())
     }
 
-    pub(super) fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use serde_json::json;
 
+use super::annotations::{Annotation, MOST_ANNOTATIONS, annotation_commands};
 use crate::error::Error;
 use crate::lint::{Finding, Severity};
 
@@ -50,30 +51,8 @@ pub fn findings_json(findings: &[Finding]) -> Result<String, Error> {
 
 /// Returns workflow commands that GitHub shows beside the lines they are about.
 pub fn findings_github(findings: &[Finding]) -> String {
-    let mut text = String::new();
-    for finding in findings {
-        let command = match finding.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "notice",
-        };
-        let mut properties = vec![format!("title={}", finding.code)];
-        if let Some(at) = &finding.location {
-            properties.push(format!("file={}", property(&at.path)));
-            properties.push(format!("line={},col={}", at.line, at.column));
-        }
-        let mut message = finding.message.clone();
-        if let Some(hint) = &finding.hint {
-            let _ = write!(message, "\nhint: {hint}");
-        }
-        let _ = writeln!(
-            text,
-            "::{command} {}::{}",
-            properties.join(","),
-            escaped(&message)
-        );
-    }
-    text
+    let annotations: Vec<Annotation> = findings.iter().map(Annotation::from).collect();
+    annotation_commands(&annotations, MOST_ANNOTATIONS)
 }
 
 /// Returns `2 errors, 1 warning`, or `no findings`.
@@ -108,15 +87,6 @@ const fn style(severity: Severity) -> Style {
         Severity::Note => AnsiColor::Cyan,
     };
     color.on_default().bold()
-}
-
-/// Workflow commands end at a line's end, and `%` begins an escape.
-fn escaped(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-fn property(text: &str) -> String {
-    escaped(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]

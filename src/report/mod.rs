@@ -4,10 +4,12 @@
 //! clock, and an [`Overview`] says how things stand, not what a pass did.
 
 mod account;
+mod annotations;
 mod event;
 mod findings;
 mod gantt;
 mod markdown;
+pub mod review;
 mod snapshot;
 mod text;
 mod told;
@@ -23,6 +25,7 @@ use crate::name::{Location, ObjectKey, Revision};
 use crate::redact;
 
 pub use account::{Account, StepAccount};
+pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
 pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, commit_text, is_news};

@@ -19,6 +19,7 @@ mod events;
 mod faults;
 mod fence;
 mod fights;
+mod forge;
 mod forgotten;
 mod generated;
 mod kinds;
@@ -39,6 +40,8 @@ mod published;
 mod races;
 mod real_server;
 mod repo;
+#[cfg(feature = "sandbox")]
+mod review;
 mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;

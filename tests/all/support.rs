@@ -1,6 +1,7 @@
 //! What several test files share.
 
 pub mod git;
+pub mod github;
 
 pub mod kubectl;
 #[cfg(feature = "sandbox")]

@@ -1,4 +1,6 @@
 use super::*;
+use crate::report::review::Review;
+use crate::report::{annotation_commands, plan_annotations};
 
 #[test]
 fn secrets_show_that_they_change_and_not_to_what() {
@@ -75,8 +77,8 @@ proptest! {
             text(&plan, &TextOptions::default()),
             text(&plan, &TextOptions { style: DiffStyle::Unified, ..TextOptions::default() }),
             text(&plan, &TextOptions { style: DiffStyle::Fields, ..TextOptions::default() }),
-            plan.view(&mask(), None).markdown(65_536),
-            plan.view(&mask(), None).annotations(),
+            Review { plan: Some(plan.view(&mask(), None)), ..Review::default() }.markdown(65_536),
+            annotation_commands(&plan_annotations(&plan.view(&mask(), None)), usize::MAX),
             text(&plan, &TextOptions { palette: Palette::coloured(), ..TextOptions::default() }),
             serde_json::to_string(&plan.view(&mask(), None).document()).unwrap(),
             format!("{plan:?} {wanted_manifest:?}"),

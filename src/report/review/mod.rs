@@ -1,0 +1,311 @@
+//! What a reviewer of a pull request is told: what it changes, what would block it, who would move and how.
+//!
+//! A pure function of a plan, findings and what could be seen of the control plane. Nothing secret gets in: a plan is shown
+//! through its [`View`], and all the rest says names and reasons. A report is never longer than it may be: it is made of
+//! parts that are there whole or not at all, the most important first.
+
+mod changes;
+mod chart;
+mod moves;
+mod page;
+mod reach;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+
+pub use moves::{Move, Neighbours, Outlook, Template, Verdict};
+pub use reach::{Effect, Fate, PolicyChange, Reach};
+
+use super::annotations::{Annotation, Level, plan_annotations, with_hint};
+use crate::lint::{Finding, Severity};
+use crate::plan::{Action, Shown, View};
+use page::{Page, code, collapsed, count, inline};
+
+/// What GitHub takes as the body of a comment, in characters.
+pub const COMMENT_LIMIT: usize = 65_536;
+
+/// What is told of a change that is under review.
+#[derive(Clone, Debug, Default)]
+pub struct Review<'a> {
+    /// Tells this report from others of the same pull request: letters, digits and dashes.
+    pub key: &'a str,
+    pub plan: Option<View<'a>>,
+    pub findings: &'a [Finding],
+    pub moves: &'a [Move],
+    pub reaches: &'a [Reach],
+    /// Whether the plan compares with a control plane; else with what Git had.
+    pub live: bool,
+    /// What the reader should know of how the report came about.
+    pub notes: &'a [String],
+    /// Where the whole report is, in Markdown, for when this one is cut.
+    pub whole: Option<&'a str>,
+}
+
+/// How many findings of each severity there are, and how much would block the change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub errors: usize,
+    pub warnings: usize,
+    pub blockers: usize,
+}
+
+/// Returns the line by which a report with this key is found again.
+pub fn marker(key: &str) -> String {
+    let key: String = key
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .collect();
+    format!("<!-- cutover review: {key} -->")
+}
+
+impl Review<'_> {
+    /// Returns the report, of at most so many characters. What doesn't fit is left out, what is least likely to hurt first.
+    pub fn markdown(&self, limit: usize) -> String {
+        let head = self.head();
+        let last = self.cut_notice();
+        let reserved = last.chars().count();
+        let mut page = Page::new(limit, reserved);
+        if !page.add(&head) {
+            return head.chars().take(limit).collect();
+        }
+        let mut left_out = 0;
+        left_out += page.list("\n### What would block it\n\n", &self.blockers(), |more| {
+            format!("- … and {more} more\n")
+        });
+        left_out += self.intents(&mut page);
+        left_out += self.policies(&mut page);
+        if let Some(plan) = &self.plan {
+            let shown = changes::by_danger(plan);
+            left_out += changes::table(&mut page, &shown);
+            left_out += self.remarks(&mut page);
+            left_out += changes::details(&mut page, &shown);
+        } else {
+            left_out += self.remarks(&mut page);
+        }
+        page.end(if left_out > 0 { &last } else { "" })
+    }
+
+    pub fn counts(&self) -> Counts {
+        let of = |severity| {
+            let mut findings = self.findings.iter();
+            findings
+                .by_ref()
+                .filter(|finding| finding.severity == severity)
+                .count()
+        };
+        Counts {
+            errors: of(Severity::Error),
+            warnings: of(Severity::Warning),
+            blockers: self.blockers().len(),
+        }
+    }
+
+    /// Returns what is shown beside the lines of the change.
+    pub fn annotations(&self) -> Vec<Annotation> {
+        let findings = self.findings.iter().map(Annotation::from);
+        let moves = self.moves.iter().filter_map(|one| match &one.outlook.verdict {
+            Verdict::Blocked(found) => Some(Annotation {
+                level: Level::Error,
+                at: one.at.clone(),
+                title: format!("would fail: {}", one.intent),
+                message: found
+                    .iter()
+                    .map(|found| with_hint(&found.message, found.hint.as_deref()))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            }),
+            _ => None,
+        });
+        let reaches = self.reaches.iter().filter(|reach| reach.is_loud());
+        let reaches = reaches.map(|reach| Annotation {
+            level: Level::Warning,
+            at: reach.at.clone(),
+            title: format!("moves or holds workloads: {}", reach.policy),
+            message: reach
+                .effects
+                .iter()
+                .filter(|effect| effect.fate != Fate::Stays)
+                .map(|effect| effect.workload.clone())
+                .collect::<Vec<_>>()
+                .join(", "),
+        });
+        // A file that can't be read is a finding already.
+        let is_told = |annotation: &Annotation| {
+            let mut findings = self.findings.iter();
+            annotation.at.is_some() && findings.any(|finding| finding.location == annotation.at)
+        };
+        let plan = self.plan.iter().flat_map(plan_annotations);
+        let plan = plan.filter(|annotation| annotation.level != Level::Error || !is_told(annotation));
+        findings.chain(moves).chain(reaches).chain(plan).collect()
+    }
+
+    fn head(&self) -> String {
+        let mut text = format!("{}\n", marker(self.key));
+        let summary = self.plan.as_ref().map(|plan| plan.set().summary().to_string());
+        let title = summary.unwrap_or_else(|| "Checked offline; nothing was planned.".to_owned());
+        let _ = writeln!(text, "### {title}");
+        let facts = self.facts();
+        if !facts.is_empty() {
+            let _ = writeln!(text, "\n{}", facts.join(" · "));
+        }
+        for note in self.notes {
+            let _ = writeln!(text, "\n> {}", inline(note));
+        }
+        text
+    }
+
+    fn facts(&self) -> Vec<String> {
+        let Some(plan) = &self.plan else {
+            return Vec::new();
+        };
+        let set = plan.set();
+        let mut facts = Vec::new();
+        if let Some(revision) = &set.revision {
+            facts.push(match &set.base {
+                Some(base) => format!("`{}..{}`", base.short(), revision.short()),
+                None => format!("`{}`", revision.short()),
+            });
+        }
+        if let Some(hash) = plan.hash().filter(|_| !set.is_noop()) {
+            facts.push(format!("hash `{}`", hash.short()));
+        }
+        if !self.live {
+            facts.push("compared in Git alone".to_owned());
+        }
+        if set.elsewhere > 0 {
+            facts.push(format!(
+                "{} may differ besides",
+                count(set.elsewhere, "other object")
+            ));
+        }
+        facts
+    }
+
+    /// Everything for which this can't be carried out as it is.
+    fn blockers(&self) -> Vec<String> {
+        let errors = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        let problems = self.plan.iter().flat_map(|plan| &plan.set().problems);
+        // What can't be read is found by the check as well, which says more.
+        let problems = problems.filter(|problem| {
+            let mut findings = self.findings.iter();
+            problem.at.is_none() || !findings.any(|finding| finding.location == problem.at)
+        });
+        let shown: Vec<Shown<'_>> = self.plan.iter().flat_map(View::pending).collect();
+        let blocked = shown.iter().filter_map(|shown| match &shown.change.action {
+            Action::Blocked { reason } => Some(format!(
+                "- ⛔ {}{}: {}\n",
+                code(&shown.change.key.to_string()),
+                shown
+                    .change
+                    .source
+                    .as_ref()
+                    .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
+                    .unwrap_or_default(),
+                inline(reason)
+            )),
+            _ => None,
+        });
+        let moves = self.moves.iter().flat_map(|one| match &one.outlook.verdict {
+            Verdict::Blocked(found) => found
+                .iter()
+                .map(|found| {
+                    let line = moves::finding(found);
+                    format!("- ⛔ {}: {}\n", code(&one.intent.to_string()), &line[2..])
+                })
+                .collect(),
+            _ => Vec::new(),
+        });
+        let problems = problems.map(|problem| {
+            let hint = problem.hint.as_deref();
+            format!("- ❌ {}{}\n", inline(&problem.to_string()), bracketed(hint))
+        });
+        errors
+            .map(told)
+            .chain(problems)
+            .chain(blocked)
+            .chain(moves)
+            .collect()
+    }
+
+    fn intents(&self, page: &mut Page) -> usize {
+        if self.moves.is_empty() && !self.reaches.iter().any(Reach::is_loud) {
+            return 0;
+        }
+        let mut left_out = 0;
+        if let Some(chart) = chart::chart(self.moves, self.reaches)
+            && !page.add(&format!("\n### Who moves where\n\n{chart}"))
+        {
+            left_out += 1;
+        }
+        let sections: Vec<String> = self.moves.iter().map(moves::section).collect();
+        left_out += page.list("", &sections, |more| {
+            format!("\n… and {} more.\n", count(more, "migration"))
+        });
+        left_out
+    }
+
+    fn policies(&self, page: &mut Page) -> usize {
+        let loud = self.reaches.iter().filter(|reach| reach.is_loud());
+        let quiet = self
+            .reaches
+            .iter()
+            .filter(|reach| !reach.is_loud() && !reach.effects.is_empty());
+        let sections: Vec<String> = loud.chain(quiet).map(reach::section).collect();
+        page.list(
+            "\n### What Karmada does by itself when policies change\n",
+            &sections,
+            |more| format!("\n… and {} more.\n", count(more, "policy change")),
+        )
+    }
+
+    /// Warnings and notes of the check.
+    fn remarks(&self, page: &mut Page) -> usize {
+        let others: Vec<String> = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity != Severity::Error)
+            .map(told)
+            .collect();
+        if others.is_empty() {
+            return 0;
+        }
+        let section = collapsed(&count(others.len(), "remark"), &others.concat());
+        if page.add(&section) { 0 } else { others.len() }
+    }
+
+    fn cut_notice(&self) -> String {
+        let whole = match self.whole {
+            Some(whole) => format!("the whole report is {whole}"),
+            None => "`cutover review` shows it all".to_owned(),
+        };
+        format!("\n_Cut: not everything fits into a comment; {whole}._\n")
+    }
+}
+
+fn told(finding: &Finding) -> String {
+    let symbol = match finding.severity {
+        Severity::Error => "❌",
+        Severity::Warning => "⚠️",
+        Severity::Note => "💡",
+    };
+    let at = finding
+        .location
+        .as_ref()
+        .map(|at| format!(" {}", code(&at.to_string())))
+        .unwrap_or_default();
+    format!(
+        "- {symbol} {}{at}: {}{}\n",
+        finding.code,
+        inline(&finding.message),
+        bracketed(finding.hint.as_deref())
+    )
+}
+
+fn bracketed(hint: Option<&str>) -> String {
+    hint.map(|hint| format!(" ({})", inline(hint)))
+        .unwrap_or_default()
+}

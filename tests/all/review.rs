@@ -1,0 +1,766 @@
+//! `cutover review` as a workflow runs it: a pull request that moves a job, changes a shared policy and breaks things.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use cutover::sandbox::api::Resource;
+use cutover::sandbox::world::Kubeconfigs;
+use cutover::sandbox::{World, WorldOptions};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::github::{BOT, FORK, GitHub, REPOSITORY};
+use crate::support::served::{as_text, stderr, stdout};
+
+const BASE: &[(&str, &str)] = &[
+    (
+        "cutover.yaml",
+        "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n- {name: main, prune: true}\n",
+    ),
+    (
+        "apps/namespace.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+    ),
+    (
+        "apps/policy.yaml",
+        "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: streaming, namespace: shop}
+spec:
+  resourceSelectors:
+  - {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment}
+  placement:
+    clusterAffinity: {clusterNames: [east, west]}
+    spreadConstraints: [{spreadByField: cluster, maxGroups: 1}]
+",
+    ),
+    ("apps/orders.yaml", ORDERS),
+    ("apps/payments.yaml", PAYMENTS),
+    (
+        "apps/db.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: shop}\nstringData: {password: swordfish}\n",
+    ),
+    ("intents/.keep", ""),
+];
+
+const ORDERS: &str = "apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {name: orders, namespace: shop}
+spec:
+  image: orders:1
+  flinkVersion: v1_20
+  flinkConfiguration: {state.savepoints.dir: s3://shop/savepoints, state.checkpoints.dir: s3://shop/checkpoints, high-availability.type: kubernetes, high-availability.storageDir: s3://shop/ha}
+  job: {jarURI: local:///opt/orders.jar, parallelism: 2, upgradeMode: savepoint, state: running}
+";
+
+const PAYMENTS: &str = "apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {name: payments, namespace: shop}
+spec:
+  image: payments:1
+  flinkVersion: v1_20
+  flinkConfiguration: {state.savepoints.dir: s3://shop/savepoints, state.checkpoints.dir: s3://shop/checkpoints, high-availability.type: kubernetes, high-availability.storageDir: s3://shop/ha}
+  job: {jarURI: local:///opt/payments.jar, parallelism: 2, upgradeMode: savepoint, state: running}
+";
+
+fn migration(to: &str) -> String {
+    format!(
+        "apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {{name: orders-to-{to}, namespace: shop}}
+spec:
+  workload: {{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}}
+  to: {to}
+"
+    )
+}
+
+/// A control plane where the base of the pull request is in force, a clone, and what a runner has.
+struct Stage {
+    world: World,
+    /// While it is kept, the servers are reached.
+    _served: Kubeconfigs,
+    dir: TempDir,
+    base: String,
+    github: GitHub,
+}
+
+fn git(at: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    command
+        .current_dir(at)
+        .args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "init.defaultBranch=main",
+        ])
+        .args(arguments)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output).trim().to_owned()
+}
+
+impl Stage {
+    async fn begin() -> Self {
+        let world = World::start(WorldOptions::default());
+        for crd in cutover::api::crds() {
+            world
+                .control_plane()
+                .install(&serde_json::to_value(crd).unwrap())
+                .unwrap();
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let address = "127.0.0.1:0".parse().unwrap();
+        let served = world.serve(address, dir.path()).await.unwrap();
+        let stage = Self {
+            world,
+            _served: served,
+            base: String::new(),
+            github: GitHub::start().await,
+            dir,
+        };
+        let clone = stage.clone();
+        std::fs::create_dir(&clone).unwrap();
+        git(&clone, &["init", "-q"]);
+        stage.commit("the base", BASE);
+        let output = stage.cutover(&["run", "--once", "--repo", as_text(&clone)], &[]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        stage.runs_in_east().await;
+        Self {
+            base: git(&clone, &["rev-parse", "HEAD"]),
+            ..stage
+        }
+    }
+
+    fn clone(&self) -> PathBuf {
+        self.dir.path().join("clone")
+    }
+
+    fn commit(&self, message: &str, files: &[(&str, &str)]) {
+        for (path, content) in files {
+            let path = self.clone().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        git(&self.clone(), &["add", "-A"]);
+        git(&self.clone(), &["commit", "-q", "-m", message]);
+    }
+
+    async fn runs_in_east(&self) {
+        let bindings = Resource::new("work.karmada.io", "resourcebindings");
+        let began = Instant::now();
+        loop {
+            let all = ["orders", "payments"].iter().all(|name| {
+                let binding = self.world.control_plane().get(
+                    &bindings,
+                    Some("shop"),
+                    &format!("{name}-flinkdeployment"),
+                );
+                binding.is_ok_and(|binding| {
+                    binding["status"]["aggregatedStatus"][0]["status"]["jobStatus"]["state"] == "RUNNING"
+                        && binding["spec"]["clusters"][0]["name"] == "east"
+                })
+            });
+            if all {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_mins(1), "the jobs don't run");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap_or_default()
+    }
+
+    fn output(&self, name: &str) -> String {
+        let outputs = self.read("output");
+        let line = outputs
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix(&format!("{name}=")));
+        line.unwrap_or_else(|| panic!("no output {name} in {outputs}"))
+            .to_owned()
+    }
+
+    fn cutover(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cutover"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("KUBECONFIG", self.file("karmada.kubeconfig"))
+            .env("CUTOVER_STATE_DIR", self.file("state"))
+            .env("HOME", "/nonexistent")
+            .envs(environment.iter().copied());
+        command.output().unwrap()
+    }
+
+    /// Returns what a runner sets for the steps of a workflow on a pull request.
+    fn runner(&self, event: &str, head: &str) -> Vec<(String, String)> {
+        for name in ["output", "summary", "path"] {
+            std::fs::write(self.file(name), "").unwrap();
+        }
+        let payload = json!({"pull_request": {"number": 7, "head": {"sha": "0", "repo": {"full_name": head}},
+            "base": {"sha": self.base, "repo": {"full_name": REPOSITORY}}}});
+        std::fs::write(self.file("event.json"), payload.to_string()).unwrap();
+        let file = |name: &str| as_text(&self.file(name)).to_owned();
+        [
+            ("GITHUB_ACTIONS", "true".to_owned()),
+            ("GITHUB_EVENT_NAME", event.to_owned()),
+            ("GITHUB_EVENT_PATH", file("event.json")),
+            ("GITHUB_REPOSITORY", REPOSITORY.to_owned()),
+            ("GITHUB_SERVER_URL", "https://github.example.com".to_owned()),
+            ("GITHUB_RUN_ID", "42".to_owned()),
+            ("GITHUB_API_URL", self.github.url()),
+            ("GITHUB_OUTPUT", file("output")),
+            ("GITHUB_STEP_SUMMARY", file("summary")),
+            ("GITHUB_PATH", file("path")),
+            ("RUNNER_TEMP", file("temp")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+
+    /// Runs the program as a step of a workflow on a pull request.
+    fn step(&self, event: &str, head: &str, token: &str, more: &[&str]) -> Output {
+        let clone = self.clone();
+        let arguments = [&["review", as_text(&clone), "-o", "github"], more].concat();
+        let mut environment = self.runner(event, head);
+        environment.push(("GITHUB_TOKEN".to_owned(), token.to_owned()));
+        let environment: Vec<(&str, &str)> = environment
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        self.cutover(&arguments, &environment)
+    }
+
+    /// Runs the steps of `action.yml` one after the other, as a runner does; returns what they print and whether all succeed.
+    fn action(&self, head: &str, inputs: &[(&str, &str)]) -> (String, bool) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let action: Value = serde_yaml::from_slice(&std::fs::read(root.join("action.yml")).unwrap()).unwrap();
+        let given = |name: &str| {
+            let given = inputs.iter().find(|(input, _)| *input == name);
+            let default = action["inputs"][name]["default"].as_str();
+            given.map_or_else(|| default.unwrap().to_owned(), |(_, value)| (*value).to_owned())
+        };
+        std::fs::create_dir_all(self.file("temp")).unwrap();
+        let runner = self.runner("pull_request", head);
+        let mut said = String::new();
+        for step in action["runs"]["steps"].as_array().unwrap() {
+            let Some(script) = step["run"].as_str() else {
+                assert!(
+                    step["uses"]
+                        .as_str()
+                        .unwrap()
+                        .starts_with("actions/upload-artifact@")
+                );
+                continue;
+            };
+            assert!(
+                !script.contains("${{"),
+                "an input is a variable, never a part of a script"
+            );
+            let path = format!("{}:{}", self.read("path").trim(), std::env::var("PATH").unwrap());
+            let mut command = Command::new("bash");
+            command
+                .args(["-e", "-o", "pipefail", "-c", script])
+                .current_dir(self.clone())
+                .env_clear()
+                .envs(runner.clone())
+                .env("PATH", path)
+                .env("HOME", "/nonexistent")
+                .env("GITHUB_ACTION_PATH", root);
+            for (name, value) in step["env"].as_object().unwrap() {
+                let expression = value
+                    .as_str()
+                    .unwrap()
+                    .trim_start_matches("${{")
+                    .trim_end_matches("}}")
+                    .trim();
+                let value = match expression.split_once('.').unwrap() {
+                    ("inputs", name) => given(name),
+                    ("github", _) => String::new(),
+                    _ => panic!("{expression}"),
+                };
+                command.env(name, value);
+            }
+            let output = command.output().unwrap();
+            said += &format!("{}{}", stdout(&output), stderr(&output));
+            if !output.status.success() {
+                return (said, false);
+            }
+        }
+        for (_, output) in action["outputs"].as_object().unwrap() {
+            let value = output["value"].as_str().unwrap();
+            self.output(
+                value
+                    .trim_start_matches("${{ steps.review.outputs.")
+                    .trim_end_matches(" }}"),
+            );
+        }
+        (said, true)
+    }
+}
+
+macro_rules! shown {
+    ($text:expr, @$snapshot:literal) => {
+        insta::with_settings!({filters => vec![
+            (r"hmac [0-9a-f]{8}", "hmac ········"),
+            (r"(?i)(hash:? `?)[0-9a-f]{16,64}", "${1}················"),
+            (r"`[0-9a-f]{8}\.\.[0-9a-f]{8}`", "`········..········`"),
+        ]}, { insta::assert_snapshot!($text, @$snapshot) });
+    };
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::too_many_lines, reason = "what a reviewer reads is the test")]
+async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
+    let stage = Stage::begin().await;
+    stage.commit(
+        "Move orders, and change its image",
+        &[
+            ("intents/orders.yaml", &migration("west")),
+            ("apps/orders.yaml", &ORDERS.replace("orders:1", "orders:2")),
+        ],
+    );
+    let output = stage.step("pull_request", REPOSITORY, BOT, &[]);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    let comments = stage.github.comments();
+    let [(login, body)] = comments.as_slice() else {
+        panic!("{comments:?}")
+    };
+    assert_eq!(login, "github-actions[bot]");
+    shown!(body, @r#"
+    <!-- cutover review: plan -->
+    ### Plan: 1 to create, 0 to change, 0 to delete, 1 held back.
+
+    `········..········` · hash `················`
+
+    ### Who moves where
+
+    ```mermaid
+    flowchart LR
+        c0["east"]
+        c1["west"]
+        c0 -- "FlinkDeployment shop/orders" --> c1
+    ```
+
+    #### Migration shop/orders-to-west (`intents/orders.yaml:1`)
+
+    Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.
+
+    ✅ Nothing stands in its way as things are.
+
+    | step | what is done | what to expect |
+    |---|---|---|
+    | Preflight | everything that could stand in the way is looked at | nothing is written |
+    | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
+    | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
+    | Capture | it is stopped with its state, which is recorded in Git; that it stands still is proved | **nobody runs it from here on** |
+    | Handoff | `west` may run, from exactly that state, with what this changes of its template | it starts in `west`; healthy within 10m |
+    | Verify | `west` is watched | healthy for 60s without a break |
+    | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
+
+    `PropagationPolicy shop/streaming` also places `FlinkDeployment payments`: the migration holds one binding, so they stay, and are scheduled as before.
+
+    ### Changes
+
+    | | object | where | |
+    |---|---|---|---|
+    | ⏸️ held back | `FlinkDeployment shop/orders` | `apps/orders.yaml:1` | by Migration shop/orders-to-west |
+    | ➕ create | `Migration shop/orders-to-west` | `intents/orders.yaml:1` | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
+
+    <details><summary>1 remark</summary>
+
+    - ⚠️ CUT0301 `apps/db.yaml:1:1`: Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
+
+    </details>
+
+    <details><summary>! FlinkDeployment shop/orders</summary>
+
+    ```diff
+    ! spec.image: orders:1 → orders:2
+    ```
+
+    </details>
+
+    <details><summary>+ Migration shop/orders-to-west</summary>
+
+    ```diff
+    + apiVersion: cutover.dev/v1alpha1
+    + kind: Migration
+    + metadata:
+    +   name: orders-to-west
+    +   namespace: shop
+    +   labels:
+    +     applyset.kubernetes.io/part-of: applyset-cX2JmXM2svlobMyEj2U5iQaQT-hZqTgo985PHr9m18A-v1
+    + spec:
+    +   changes:
+    +     template: true
+    +   onFailure: RollBack
+    +   strategy: StopFirst
+    +   to: west
+    +   verify:
+    +     healthyFor: 60s
+    +     timeout: 10m
+    +   workload:
+    +     apiVersion: flink.apache.org/v1beta1
+    +     kind: FlinkDeployment
+    +     name: orders
+    ```
+
+    </details>
+    "#);
+    assert_eq!(stage.read("summary"), *body);
+    shown!(stdout(&output), @r#"
+    ::warning title=CUT0301,file=apps/db.yaml,line=1,col=1::Secret shop/db has its values in plain text: whoever reads the repository has them%0Ahint: encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets)
+    ::warning title=held back%3A FlinkDeployment shop/orders,file=apps/orders.yaml,line=1,col=1::Migration shop/orders-to-west%0Aspec.image
+    ::notice title=created%3A Migration shop/orders-to-west,file=intents/orders.yaml,line=1,col=1::moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails
+    ::notice title=cutover plan::Plan: 1 to create, 0 to change, 0 to delete, 1 held back. Hash: ················
+    "#);
+    assert_eq!(
+        ["changes", "held-back", "migrations", "blockers", "errors", "live"].map(|name| stage.output(name)),
+        ["1", "1", "1", "0", "0", "true"]
+    );
+    assert_eq!(stage.output("hash").len(), 64);
+    assert!(stage.output("comment").ends_with("#issuecomment-1"));
+
+    // Another push: a policy that other jobs share takes them out of their cluster, and the target is none.
+    let policy = BASE[2].1.replace("[east, west]", "[west]");
+    stage.commit(
+        "And more",
+        &[
+            ("apps/policy.yaml", &policy),
+            ("intents/orders.yaml", &migration("south")),
+        ],
+    );
+    let output = stage.step("pull_request", REPOSITORY, BOT, &[]);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    let comments = stage.github.comments();
+    assert_eq!(comments.len(), 1);
+    let body = &comments[0].1;
+    for told in [
+        "### What would block it",
+        "⛔ `Migration shop/orders-to-south`: **NoCluster**: no cluster south is joined",
+        "c0 -- \"FlinkDeployment shop/orders\" --> c1",
+        "`PropagationPolicy shop/streaming` (`apps/policy.yaml:1`) places 1 workload; the change comes when Migration shop/orders-to-south has ended:",
+        "- `FlinkDeployment shop/payments`: ⚠️ **Karmada takes it out of east and creates it anew in west",
+    ] {
+        assert!(body.contains(told), "{told} is not in\n{body}");
+    }
+    assert!(stdout(&output).contains(
+        "::error title=would fail%3A Migration shop/orders-to-south,file=intents/orders.yaml,line=1"
+    ));
+    assert!(stage.output("blockers").parse::<u32>().unwrap() >= 1);
+    assert_eq!(
+        stage
+            .step("pull_request", REPOSITORY, BOT, &["--fail-on", "error"])
+            .status
+            .code(),
+        Some(0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[allow(clippy::too_many_lines, reason = "what a reviewer reads is the test")]
+async fn a_fork_is_checked_without_secrets_and_pull_request_target_is_refused() {
+    let stage = Stage::begin().await;
+    stage.commit(
+        "From a fork",
+        &[
+            ("intents/orders.yaml", &migration("west").replace("  to:", "  too: x\n  to:")),
+            ("apps/orders.yaml", &ORDERS.replace("orders:1", "orders:2")),
+            (
+                "apps/db.yaml",
+                "apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: shop}\nstringData: {password: marlin}\n",
+            ),
+        ],
+    );
+    let report = stage.file("report.md");
+    let output = stage.step(
+        "pull_request",
+        "mallory/fleet",
+        FORK,
+        &["--offline", "--report", as_text(&report)],
+    );
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "an error is in a file: {}",
+        stderr(&output)
+    );
+    assert_eq!(stage.github.comments(), []);
+    assert!(
+        stdout(&output).contains("the report is in the summary of this run"),
+        "{}",
+        stdout(&output)
+    );
+    shown!(stage.read("summary"), @r#"
+    <!-- cutover review: plan -->
+    ### Plan: 1 to create, 2 to change, 0 to delete.
+
+    `········..········` · compared in Git alone
+
+    > From a fork: without secrets, the files are checked and compared in Git alone.
+
+    ### What would block it
+
+    - ❌ CUT0006 `intents/orders.yaml:6:3`: spec.too is not a field of Migration (did you mean to?)
+
+    ### Who moves where
+
+    ```mermaid
+    flowchart LR
+        c1["west"]
+        c0["where it runs"]
+        c0 -- "FlinkDeployment shop/orders" --> c1
+    ```
+
+    #### Migration shop/orders-to-west (`intents/orders.yaml:1`)
+
+    Moves `FlinkDeployment shop/orders` from where it runs to `west`; if it fails, it is rolled back.
+
+    ❔ What stands in its way is not known: no control plane was asked.
+
+    | step | what is done | what to expect |
+    |---|---|---|
+    | Preflight | everything that could stand in the way is looked at | nothing is written |
+    | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in the source |
+    | Expand | a copy is brought to `west`, held | it runs on in the source alone |
+    | Capture | it is stopped with its state, which is recorded in Git; that it stands still is proved | **nobody runs it from here on** |
+    | Handoff | `west` may run, from exactly that state | it starts in `west`; healthy within 10m |
+    | Verify | `west` is watched | healthy for 60s without a break |
+    | Cleanup | past the commit point: the source is left, the pin goes, the scheduler is let back | it runs in `west` alone |
+
+    ### Changes
+
+    | | object | where | |
+    |---|---|---|---|
+    | ✏️ change | `Secret shop/db` | `apps/db.yaml:1` |  |
+    | ✏️ change | `FlinkDeployment shop/orders` | `apps/orders.yaml:1` |  |
+    | ➕ create | `Migration shop/orders-to-west` | `intents/orders.yaml:1` | moves FlinkDeployment orders from where it runs to west; stops it with its state first; takes a change of its template along; rolls back if it fails |
+
+    <details><summary>1 remark</summary>
+
+    - ⚠️ CUT0301 `apps/db.yaml:1:1`: Secret shop/db has its values in plain text: whoever reads the repository has them (encrypt it, or let an operator fetch it (SOPS, Sealed Secrets, External Secrets))
+
+    </details>
+
+    <details><summary>~ Secret shop/db</summary>
+
+    ```diff
+    ! data.password: *** (hmac ········) → *** (hmac ········)
+    ```
+
+    </details>
+
+    <details><summary>~ FlinkDeployment shop/orders</summary>
+
+    ```diff
+    ! spec.image: orders:1 → orders:2
+    ```
+
+    </details>
+
+    <details><summary>+ Migration shop/orders-to-west</summary>
+
+    ```diff
+    + apiVersion: cutover.dev/v1alpha1
+    + kind: Migration
+    + metadata:
+    +   name: orders-to-west
+    +   namespace: shop
+    + spec:
+    +   to: west
+    +   too: x
+    +   workload:
+    +     apiVersion: flink.apache.org/v1beta1
+    +     kind: FlinkDeployment
+    +     name: orders
+    ```
+
+    </details>
+    "#);
+    assert_eq!(stage.read("report.md"), stage.read("summary"));
+    assert_eq!(
+        ["live", "hash", "comment", "changes"].map(|name| stage.output(name)),
+        ["false", "", "", "3"]
+    );
+    let said = format!("{}{}{}", stdout(&output), stderr(&output), stage.read("summary"));
+    assert!(!said.contains("swordfish") && !said.contains("marlin"), "{said}");
+
+    let refused = stage.step("pull_request_target", "mallory/fleet", BOT, &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        stderr(&refused).contains("pull_request_target"),
+        "{}",
+        stderr(&refused)
+    );
+    assert_eq!(stage.read("summary"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_control_plane_the_report_says_so_and_tells_the_rest() {
+    let stage = Stage::begin().await;
+    stage.commit(
+        "A change",
+        &[("apps/orders.yaml", &ORDERS.replace("orders:1", "orders:2"))],
+    );
+    let kubeconfig = stage.read("karmada.kubeconfig");
+    let broken = elsewhere(&kubeconfig);
+    std::fs::write(stage.file("karmada.kubeconfig"), broken).unwrap();
+    let output = stage.step("pull_request", REPOSITORY, BOT, &[]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let body = &stage.github.comments()[0].1;
+    assert!(
+        body.contains("> ⚠️ Not compared with the control plane: cannot find out what"),
+        "{body}"
+    );
+    assert!(body.contains("! spec.image: orders:1 → orders:2"), "{body}");
+    assert_eq!(stage.output("live"), "false");
+
+    // Printed, for other places than GitHub.
+    let clone = stage.clone();
+    let range = format!("{}...HEAD", stage.base);
+    let printed = stage.cutover(
+        &["review", as_text(&clone), "--offline", "--revision", &range],
+        &[],
+    );
+    assert!(printed.status.success());
+    assert!(
+        stdout(&printed).contains("compared in Git alone"),
+        "{}",
+        stdout(&printed)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_steps_of_the_action_run_as_a_runner_runs_them() {
+    let stage = Stage::begin().await;
+    stage.commit(
+        "A change",
+        &[("apps/orders.yaml", &ORDERS.replace("orders:1", "orders:2"))],
+    );
+    let kubeconfig = stage.read("karmada.kubeconfig");
+    let inputs = [
+        ("binary", env!("CARGO_BIN_EXE_cutover")),
+        ("kubeconfig", &kubeconfig),
+        ("token", BOT),
+        ("key", "east-1"),
+    ];
+    let (said, succeeded) = stage.action(REPOSITORY, &inputs);
+    assert!(succeeded, "{said}");
+    assert_eq!(
+        (stage.output("changes"), stage.output("live")),
+        ("1".to_owned(), "true".to_owned())
+    );
+    let report = std::fs::read_to_string(stage.output("report")).unwrap();
+    assert!(report.starts_with("<!-- cutover review: east-1 -->"), "{report}");
+    assert_eq!(stage.github.comments()[0].1, report);
+    assert!(
+        !stage.file("temp/cutover-kubeconfig").exists(),
+        "credentials stay nowhere"
+    );
+    assert!(!said.contains("swordfish"), "{said}");
+
+    // A fork's: no secrets, and what it chooses is never a part of a script.
+    let evil = "$(touch pwned)\"; touch pwned; #...HEAD";
+    let fork = [
+        ("binary", env!("CARGO_BIN_EXE_cutover")),
+        ("token", FORK),
+        ("revision", evil),
+    ];
+    let (said, succeeded) = stage.action("mallory/fleet", &fork);
+    assert!(!succeeded && said.contains("there is no commit"), "{said}");
+    assert!(!stage.clone().join("pwned").exists());
+    let fork = [
+        ("binary", env!("CARGO_BIN_EXE_cutover")),
+        ("token", FORK),
+        ("key", "east-1"),
+    ];
+    let (said, succeeded) = stage.action("mallory/fleet", &fork);
+    assert!(succeeded, "{said}");
+    assert_eq!(stage.output("live"), "false");
+    assert_eq!(stage.github.comments().len(), 1);
+
+    let (said, succeeded) = stage.action(REPOSITORY, &[("version", "main; rm -rf /"), ("token", BOT)]);
+    assert!(!succeeded && said.contains("which is no release"), "{said}");
+}
+
+#[test]
+fn the_hook_of_the_examples_lets_no_broken_file_be_pushed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (clone, remote, bin) = (
+        dir.path().join("clone"),
+        dir.path().join("remote"),
+        dir.path().join("bin"),
+    );
+    for path in [&clone, &remote, &bin] {
+        std::fs::create_dir(path).unwrap();
+    }
+    git(&remote, &["init", "-q", "--bare"]);
+    git(&clone, &["init", "-q"]);
+    git(&clone, &["remote", "add", "origin", as_text(&remote)]);
+    let hook = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/examples/pre-push");
+    std::fs::copy(hook, clone.join(".git/hooks/pre-push")).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_cutover"), bin.join("cutover")).unwrap();
+    let push = || {
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let mut command = Command::new("git");
+        command
+            .current_dir(&clone)
+            .args(["push", "-q", "origin", "HEAD:main"])
+            .env("PATH", path)
+            .env("HOME", dir.path())
+            .env("CUTOVER_STATE_DIR", dir.path().join("state"));
+        command.output().unwrap()
+    };
+    let write = |text: &str| {
+        std::fs::write(clone.join("a.yaml"), text).unwrap();
+        git(&clone, &["add", "-A"]);
+        git(&clone, &["commit", "-q", "-m", "c"]);
+    };
+    write("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {a: b}\n");
+    let output = push();
+    assert!(output.status.success(), "{}", stderr(&output));
+    write("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\ndata: {a: c}\n");
+    let output = push();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("! data.a: b → c"), "{}", stderr(&output));
+    let good = git(&remote, &["rev-parse", "main"]);
+    write("apiVersion: v1\nkind: ConfigMap\n");
+    let output = push();
+    assert!(!output.status.success());
+    assert!(stderr(&output).contains("CUT0003"), "{}", stderr(&output));
+    assert_eq!(git(&remote, &["rev-parse", "main"]), good);
+}
+
+/// Points a kubeconfig to a port where nobody listens.
+fn elsewhere(kubeconfig: &str) -> String {
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let at = kubeconfig.find("127.0.0.1:").unwrap();
+    let end = kubeconfig[at..]
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))
+        .unwrap();
+    format!("{}{free}{}", &kubeconfig[..at], &kubeconfig[at + end..])
+}
