@@ -64,10 +64,10 @@ pub enum Effect {
     DeleteCanary {
         name: String,
     },
-    /// A template change that was held back, applied as sync would; its uid must be the same.
+    /// A template change that was held back, applied as sync would: sent late, it must not undo a later one.
     ApplyTemplate {
+        template: Exactly,
         manifest: Box<Value>,
-        uid: String,
     },
     /// A change that the intent itself asks for, of a template that is not in Git.
     PatchTemplate {

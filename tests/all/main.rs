@@ -1,6 +1,7 @@
 //! One test binary: linking is what costs. A file a room; `support` holds what several of them share.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod stops;
 mod support;
 
 mod admission;

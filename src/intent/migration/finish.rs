@@ -1,5 +1,7 @@
 //! The end, forward and back: one cluster keeps the workload, everything that the migration put up is taken down.
 
+use serde_json::Value;
+
 use super::fence::affinity_in_use;
 use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
@@ -52,19 +54,22 @@ impl Machine<'_> {
         if holds(template, &change.overlay) {
             return Ok(());
         }
-        let uid = self.journal()?.template_uid.clone();
+        let found = template
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
+        let exactly = Exactly {
+            namespace: self.workload().namespace.clone(),
+            name: self.workload().name.clone(),
+            uid: self.journal()?.template_uid.clone(),
+            resource_version: found.map(str::to_owned),
+        };
         let effect = match &change.manifest {
             Some(manifest) => Effect::ApplyTemplate {
+                template: exactly,
                 manifest: Box::new(manifest.clone()),
-                uid,
             },
             None => Effect::PatchTemplate {
-                template: Exactly {
-                    namespace: self.workload().namespace.clone(),
-                    name: self.workload().name.clone(),
-                    uid,
-                    resource_version: None,
-                },
+                template: exactly,
                 patch: change
                     .overlay
                     .iter()
@@ -75,7 +80,7 @@ impl Machine<'_> {
         Err(Stop::Act(vec![effect]))
     }
 
-    fn template(&self) -> Result<&serde_json::Value, Stop> {
+    fn template(&self) -> Result<&Value, Stop> {
         let template = self.world().template.get()?.as_ref();
         template.ok_or_else(|| Stop::Wait("the template is gone: a person must look".to_owned()))
     }
@@ -197,7 +202,7 @@ impl Machine<'_> {
     }
 
     /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
-    fn work_has_the_template(&self, keep: &ClusterName, template: &serde_json::Value) -> Result<(), Stop> {
+    fn work_has_the_template(&self, keep: &ClusterName, template: &Value) -> Result<(), Stop> {
         let works = self.world().works.get()?;
         let made_from = works
             .get(keep)
@@ -351,7 +356,7 @@ fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {
 }
 
 /// Returns whether an object already says what an overlay would make of it.
-fn holds(object: &serde_json::Value, overlay: &[PatchOp]) -> bool {
+fn holds(object: &Value, overlay: &[PatchOp]) -> bool {
     overlay
         .iter()
         .all(|patch| match (&patch.value, object.pointer(&patch.path)) {

@@ -28,7 +28,7 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
     match effect {
         Effect::AddFinalizer => send.finalizer(intent, true).await,
         Effect::RemoveFinalizer => send.finalizer(intent, false).await,
-        Effect::ApplyTemplate { manifest, uid } => send.apply_template(intent, manifest, uid).await,
+        Effect::ApplyTemplate { template, manifest } => send.apply_template(intent, template, manifest).await,
         Effect::PatchTemplate { template, patch } => send.patch_template(intent, template, patch).await,
         Effect::PushRecord(record) => {
             parts.records.push(intent, record).await?;
@@ -235,10 +235,16 @@ impl Send<'_> {
     }
 
     /// Applied in the name of sync, so that what sync applies later finds its own fields.
-    async fn apply_template(&self, intent: &Migration, manifest: &Value, uid: &str) -> Result<Sent, Error> {
+    async fn apply_template(
+        &self,
+        intent: &Migration,
+        template: &effect::Exactly,
+        manifest: &Value,
+    ) -> Result<Sent, Error> {
         let served = served(&self.parts.cluster, &intent.spec_in_force().workload.gvk()).await?;
         let mut manifest = manifest.clone();
-        manifest["metadata"]["uid"] = uid.into();
+        manifest["metadata"]["uid"] = template.uid.as_str().into();
+        manifest["metadata"]["resourceVersion"] = template.resource_version.as_deref().into();
         match self
             .parts
             .cluster

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use cutover::api::{self, Migration, Phase};
 use cutover::cluster::{Cluster, Limits, Observer, Queried};
-use cutover::error::Error;
-use cutover::intent::record::{Record, digest};
+use cutover::error::{Error, Kind};
+use cutover::intent::record::{Record, digest, is_newer};
 use cutover::name::ObjectKey;
 use cutover::reconcile::intents::{
     self, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
@@ -148,6 +148,11 @@ impl Fleet {
     /// Starts a controller; dropped or aborted it is as dead as after kill -9.
     pub fn controller(&self, witness: Arc<dyn Witness>) -> Controller {
         let cluster = Cluster::from_client(self.world.client(), Limits::default());
+        self.controller_on(cluster, witness)
+    }
+
+    /// Starts a controller that knows the control plane by a client of its own.
+    pub fn controller_on(&self, cluster: Cluster, witness: Arc<dyn Witness>) -> Controller {
         let clock = self.world.clock();
         let parts = Parts {
             observer: Observer::new(cluster.clone()),
@@ -266,6 +271,19 @@ impl Fleet {
             policy()["spec"]["failover"],
             "failover is not as it was"
         );
+    }
+
+    /// Returns whether nothing of the tool's is left on the workload, and it runs in this cluster alone.
+    pub fn is_clean_in(&self, cluster: &str) -> bool {
+        let others = ["east", "west", "north"]
+            .into_iter()
+            .filter(|other| *other != cluster);
+        let suspended = &self.binding()["spec"]["suspension"]["scheduling"];
+        (self.count(&PINS), self.count(&CLAIMS)) == (0, 0)
+            && suspended.is_null()
+            && self.listed() == [cluster]
+            && self.is_settled_in(cluster)
+            && others.into_iter().all(|other| self.copy(other).is_none())
     }
 
     /// Nothing of the tool's is left on the workload, and one copy runs, in this cluster.
@@ -414,13 +432,16 @@ impl Metrics for GivenNumbers {
 
 /// The status branch of tests that are not about Git.
 #[derive(Default)]
-struct MemoryRecords(Mutex<BTreeMap<(Option<String>, String), Record>>);
+struct MemoryRecords(Mutex<BTreeMap<(Option<String>, String), Recorded>>);
+
+/// With the uid of the intent.
+type Recorded = (Option<String>, Record);
 
 impl Records for MemoryRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         let key = (intent.namespace.clone(), intent.name.clone());
         let record = self.0.lock().unwrap().get(&key).cloned();
-        Box::pin(std::future::ready(Ok(record)))
+        Box::pin(std::future::ready(Ok(record.map(|(_, record)| record))))
     }
 
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
@@ -428,8 +449,19 @@ impl Records for MemoryRecords {
             intent.metadata.namespace.clone(),
             intent.metadata.name.clone().unwrap(),
         );
-        self.0.lock().unwrap().insert(key, record.clone());
-        Box::pin(std::future::ready(Ok(())))
+        let uid = intent.metadata.uid.clone();
+        let mut records = self.0.lock().unwrap();
+        let is_old = records.get(&key).is_some_and(|(uid_there, there)| {
+            let there = json!({"metadata": {"uid": uid_there}, "status": there.status});
+            is_newer(&there, uid.as_deref().unwrap_or_default(), &record.status)
+        });
+        let outcome = if is_old {
+            Err(Error::new(Kind::Conflict, "what is recorded is newer"))
+        } else {
+            records.insert(key, (uid, record.clone()));
+            Ok(())
+        };
+        Box::pin(std::future::ready(outcome))
     }
 }
 

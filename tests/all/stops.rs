@@ -1,0 +1,239 @@
+//! Replicas that stand still between journal and effect, as by SIGSTOP: one before each write of a migration, which the next
+//! one then sends, and stands still before the one after it. When it is all over they go on, one after the other, and each
+//! sends what it was about to send.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cutover::api::{OWN_NAMESPACE, Phase};
+use cutover::cluster::{Cluster, Limits};
+use cutover::reconcile::intents::{Point, Side, Witness};
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::ListOptions;
+use cutover::tenure::Tenure;
+use futures::future::BoxFuture;
+use http::{Method, Request};
+use kube::client::Body;
+use tokio::sync::Notify;
+
+use crate::support::fleet::{Controller, Fleet, MIGRATIONS, POLICIES, job};
+
+const MOVE: &str = "orders-to-west";
+
+/// What comes too late and is taken nevertheless, because nothing has that name any more: the sweep takes it away.
+const CREATED: [&str; 3] = ["Hold: claim ", "Hold: pin: ", "Hold: create canary "];
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_late_in_a_migration_that_completed_is_refused_or_taken_away() {
+    let (fleet, stopped) = relay("orders:2.0", Phase::Completed, Led::ForEver).await;
+    go_on(&fleet, stopped, "west").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_late_in_a_migration_that_rolled_back_is_refused_or_taken_away() {
+    let (fleet, stopped) = relay("orders:broken", Phase::RolledBack, Led::ForEver).await;
+    go_on(&fleet, stopped, "east").await;
+}
+
+/// Whoever stood still for longer than it led, and sees that, sends nothing at all.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_by_one_whose_time_is_over_when_it_goes_on() {
+    let (fleet, stopped) = relay("orders:2.0", Phase::Completed, Led::UntilItStops).await;
+    for replica in stopped {
+        let line = replica.go_on(&fleet).await;
+        let writes = replica.sent.lock().unwrap();
+        assert!(
+            writes.iter().all(|write| !write.meant),
+            "after {line}: {writes:?}"
+        );
+    }
+    fleet.assert_clean_in("west");
+}
+
+/// Lets a migration run to its end, with a replica left behind before every write of it.
+async fn relay(image: &str, ends: Phase, led: Led) -> (Fleet, Vec<Replica>) {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.want(job(image));
+    fleet.migrate(MOVE, "west");
+    let mut stopped: Vec<Replica> = Vec::new();
+    loop {
+        let writes = usize::from(!stopped.is_empty());
+        let replica = Replica::start(&fleet, writes, led);
+        let stands = |_: &Fleet| replica.witness.at.lock().unwrap().is_some();
+        fleet
+            .until("it stands still, or all is done", |fleet| {
+                stands(fleet) || is_over(fleet)
+            })
+            .await;
+        if !stands(&fleet) {
+            break;
+        }
+        if let Led::UntilItStops = led {
+            replica.tenure.end();
+        }
+        stopped.push(replica);
+    }
+    assert_eq!(fleet.status(MOVE)["phase"], ends.to_string());
+    assert!(stopped.len() > 60, "only {} writes", stopped.len());
+    (fleet, stopped)
+}
+
+fn is_over(fleet: &Fleet) -> bool {
+    let migration = fleet.world.control_plane().get(&MIGRATIONS, Some("shop"), MOVE);
+    let migration = migration.unwrap();
+    let phase = migration["status"]["phase"].as_str();
+    let finalizers = migration["metadata"]["finalizers"].as_array();
+    matches!(phase, Some("Completed" | "RolledBack")) && finalizers.is_none_or(Vec::is_empty)
+}
+
+async fn go_on(fleet: &Fleet, stopped: Vec<Replica>, cluster: &str) {
+    let status = fleet.status(MOVE);
+    let mut created = [false; CREATED.len()];
+    for replica in stopped {
+        let line = replica.go_on(fleet).await;
+        let first = replica.sent.lock().unwrap().first().cloned();
+        let Some(first) = first else {
+            // The other place that is written to.
+            assert!(line.contains("push the record"), "after {line} nothing was sent");
+            continue;
+        };
+        if let Some(which) = CREATED.iter().position(|begins| line.starts_with(begins)) {
+            created[which] |= first.taken && first.method == Method::POST;
+        } else {
+            assert!(!first.taken, "after {line}: {first:?} was taken");
+        }
+        assert_eq!(fleet.status(MOVE), status, "after {line}");
+        let settled = |fleet: &Fleet| fleet.is_clean_in(cluster) && canaries(fleet) == 0;
+        fleet
+            .until(&format!("nothing is left after {line}"), settled)
+            .await;
+        fleet.assert_clean_in(cluster);
+    }
+    assert_eq!(created, [true; CREATED.len()]);
+}
+
+fn canaries(fleet: &Fleet) -> usize {
+    let server = fleet.world.control_plane();
+    let all = server.list(&POLICIES, Some(OWN_NAMESPACE), &ListOptions::default());
+    all.map_or(0, |all| all.items.len())
+}
+
+/// For how long a replica leads.
+#[derive(Clone, Copy)]
+enum Led {
+    ForEver,
+    UntilItStops,
+}
+
+struct Replica {
+    _controller: Controller,
+    tenure: Tenure,
+    witness: Arc<StandsStill>,
+    /// The writes since it went on.
+    sent: Arc<Mutex<Vec<Write>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    method: Method,
+    #[expect(dead_code, reason = "it is printed")]
+    path: String,
+    /// Not only tried.
+    meant: bool,
+    taken: bool,
+}
+
+impl Replica {
+    /// Starts one that stands still when it has sent so many writes.
+    fn start(fleet: &Fleet, writes: usize, led: Led) -> Self {
+        let sent = Arc::default();
+        let tenure = Tenure::unbounded();
+        let client = noting(fleet.world.client(), Arc::clone(&sent));
+        let mut cluster = Cluster::from_client(client, Limits::default());
+        if let Led::UntilItStops = led {
+            cluster = cluster.within(tenure.clone());
+        }
+        let witness = Arc::new(StandsStill::after(writes));
+        Self {
+            _controller: fleet.controller_on(cluster, Arc::clone(&witness) as Arc<dyn Witness>),
+            tenure,
+            witness,
+            sent,
+        }
+    }
+
+    /// Goes on, and returns before what it had stood still.
+    async fn go_on(&self, fleet: &Fleet) -> String {
+        let line = self.witness.at.lock().unwrap().clone().unwrap();
+        // What its sweep did meanwhile isn't meant.
+        self.sent.lock().unwrap().clear();
+        self.witness.go_on.notify_one();
+        fleet
+            .until("what was to be sent has been sent", |_| {
+                self.witness.is_through.load(Ordering::SeqCst) > 0
+            })
+            .await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        line
+    }
+}
+
+/// Returns a client that notes which writes are sent, and whether the server takes them. What is told to people is left out.
+fn noting(client: kube::Client, sent: Arc<Mutex<Vec<Write>>>) -> kube::Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, sent) = (client.clone(), Arc::clone(&sent));
+        async move {
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let answer = client.send(request).await;
+            if method != Method::GET && !path.contains("/events") {
+                let meant = !query.contains("dryRun");
+                let taken = meant && answer.as_ref().is_ok_and(|answer| answer.status().is_success());
+                sent.lock().unwrap().push(Write {
+                    method,
+                    path,
+                    meant,
+                    taken,
+                });
+            }
+            answer
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+/// Stands still before a write, until it is told to go on.
+struct StandsStill {
+    writes: usize,
+    seen: AtomicUsize,
+    at: Mutex<Option<String>>,
+    go_on: Notify,
+    is_through: AtomicUsize,
+}
+
+impl StandsStill {
+    fn after(writes: usize) -> Self {
+        Self {
+            writes,
+            seen: AtomicUsize::new(0),
+            at: Mutex::default(),
+            go_on: Notify::new(),
+            is_through: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Witness for StandsStill {
+    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+        let stands = point.side == Side::Before && self.seen.fetch_add(1, Ordering::SeqCst) == self.writes;
+        if !stands {
+            return Box::pin(std::future::ready(()));
+        }
+        *self.at.lock().unwrap() = Some(point.what.clone());
+        Box::pin(async move {
+            self.go_on.notified().await;
+            self.is_through.fetch_add(1, Ordering::SeqCst);
+        })
+    }
+}
