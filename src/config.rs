@@ -51,12 +51,15 @@ pub struct Config {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Status {
     pub branch: String,
+    /// How often at most a commit is made while things move. What ends or fails is told at once.
+    pub every: Interval,
 }
 
 impl Default for Status {
     fn default() -> Self {
         Self {
             branch: "cutover-status".to_owned(),
+            every: Interval(Duration::from_secs(10)),
         }
     }
 }

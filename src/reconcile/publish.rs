@@ -1,7 +1,7 @@
 //! Turns what the other loops observed into commits on the status branch. Nobody waits for it: see [`super::GitRecords`]
 //! for what a phase waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +21,18 @@ use crate::intent::record;
 use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
 use crate::report::{
-    self, CommitText, HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, TrailerKey,
-    WaitOverview,
+    self, CommitText, Ended, HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview,
+    TrailerKey, Urgency, WaitOverview,
 };
 
 /// How long changes are gathered into one commit.
 const GATHER: Duration = Duration::from_millis(300);
-/// How often at most what goes on within a phase is published: the phases are the story, the rest is for those who wait.
-const QUIET: Duration = Duration::from_secs(5);
-/// Before a publish that failed is tried again.
+/// How often at most what can't wait is published: a hundred ends that come together are a few commits.
+const AT_ONCE: Duration = Duration::from_secs(2);
+/// Before a publish that failed is tried again; twice as long each time.
 const AGAIN: Duration = Duration::from_secs(5);
+/// As long at most: somebody may be about to allow it.
+const AGAIN_AT_MOST: Duration = Duration::from_mins(5);
 
 /// One sync's reports, under its name.
 #[derive(Clone, Debug)]
@@ -48,8 +50,12 @@ pub struct Publisher {
     left_behind: watch::Receiver<Vec<LeftBehind>>,
     /// What the branch holds of ours, so that nothing new costs nothing.
     published: BTreeMap<String, Vec<u8>>,
+    /// How often at most is published while things move.
+    every: Duration,
     /// What was published last, and when.
     last: Option<(Overview, Instant)>,
+    /// The attempts that the branch has in its history.
+    told: BTreeSet<(String, u32)>,
 }
 
 impl Publisher {
@@ -61,7 +67,9 @@ impl Publisher {
             reports,
             left_behind,
             published: BTreeMap::new(),
+            every: Duration::from_secs(10),
             last: None,
+            told: BTreeSet::new(),
         }
     }
 
@@ -69,6 +77,12 @@ impl Publisher {
     #[must_use]
     pub fn with(self, left_behind: watch::Receiver<Vec<LeftBehind>>) -> Self {
         Self { left_behind, ..self }
+    }
+
+    /// Sets how often at most is published while things move.
+    #[must_use]
+    pub fn every(self, every: Duration) -> Self {
+        Self { every, ..self }
     }
 
     /// Publishes whenever something has changed, until it is cancelled, and then once more.
@@ -81,13 +95,17 @@ impl Publisher {
 
     async fn follow(&mut self, cancel: &CancellationToken) {
         let mut changes = self.observer.changes();
+        let mut again = AGAIN;
         loop {
             let mut wait = self.rest();
             if wait.is_zero() {
                 wait = Duration::MAX;
                 if let Err(error) = self.once().await {
-                    tracing::warn!(%error, "the status cannot be published");
-                    wait = AGAIN;
+                    tracing::warn!(%error, hint = error.hint_text(), "the status cannot be published");
+                    wait = again;
+                    again = (again * 2).min(AGAIN_AT_MOST);
+                } else {
+                    again = AGAIN;
                 }
             }
             tokio::select! {
@@ -103,13 +121,18 @@ impl Publisher {
         }
     }
 
-    /// Returns how long to wait before what there is may be published; nothing for news.
+    /// Returns how long to wait before what there is may be published: when something has ended or failed, nobody waits for
+    /// the next round.
     fn rest(&mut self) -> Duration {
         let now = self.overview();
-        match &self.last {
-            Some((last, at)) if !report::is_news(last, &now) => QUIET.saturating_sub(at.elapsed()),
-            _ => Duration::ZERO,
-        }
+        let Some((last, at)) = &self.last else {
+            return Duration::ZERO;
+        };
+        let apart = match report::urgency(last, &now) {
+            Urgency::Ended => AT_ONCE.min(self.every),
+            Urgency::Moves => self.every,
+        };
+        apart.saturating_sub(at.elapsed())
     }
 
     /// Commits how things stand now, if that is news.
@@ -123,6 +146,9 @@ impl Publisher {
             return Ok(Published::Unchanged(None));
         }
         let (ours, last) = (files.clone(), overview.clone());
+        let mut ended = report::ended(&overview.migrations)?;
+        ended.retain(|ended| !self.told.contains(&ended.id));
+        let told: Vec<_> = ended.iter().map(|ended| ended.id.clone()).collect();
         let published = self
             .repo
             .publish(Branch::Status, move |tip| {
@@ -132,6 +158,7 @@ impl Publisher {
                         edits.insert(path.clone(), Some(bytes.clone()));
                     }
                 }
+                edits.extend(history(&ended, |path| tip.read(path).map_err(Error::from))?);
                 let before = tip.read(report::SNAPSHOT_FILE)?;
                 let message = message(report::commit_text(before.as_deref(), &overview));
                 Ok(Draft {
@@ -141,6 +168,7 @@ impl Publisher {
             })
             .await?;
         self.published = files;
+        self.told.extend(told);
         self.last = Some((last, Instant::now()));
         Ok(published)
     }
@@ -248,6 +276,24 @@ fn left_overview(left: LeftBehind) -> LeftOverview {
         hint: left.hint,
         objects: left.objects,
     }
+}
+
+/// Returns the files of the history that grow: from what the branch has now, so that nobody's lines are lost.
+fn history(
+    ended: &[Ended],
+    read: impl Fn(&str) -> Result<Option<Vec<u8>>, Error>,
+) -> Result<BTreeMap<String, Option<Vec<u8>>>, Error> {
+    let mut by_file: BTreeMap<&str, Vec<&Ended>> = BTreeMap::new();
+    for one in ended {
+        by_file.entry(&one.path).or_default().push(one);
+    }
+    let mut edits = BTreeMap::new();
+    for (path, new) in by_file {
+        if let Some(grown) = report::appended(read(path)?.as_deref(), &new) {
+            edits.insert(path.to_owned(), Some(grown));
+        }
+    }
+    Ok(edits)
 }
 
 /// A record that has come further than our copy of the intent stays: the copy is from a cache.

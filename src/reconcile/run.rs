@@ -320,7 +320,7 @@ impl Layout {
         });
         let parts = self.parts(options);
         running.spawn(|stop| intents::run(parts, stop));
-        let publisher = self.publisher();
+        let publisher = self.publisher().every(config.status.every.duration());
         let (abandoned, source) = (self.abandoned, self.repo.source());
         running.spawn(|stop| abandoned.run(source, stop));
         running.publish(|finish| publisher.run(finish));

@@ -8,7 +8,7 @@ use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
     record_path, route, since, status,
 };
-use crate::api::{Migration, Phase, WaitingFor, WorkloadRef};
+use crate::api::{Migration, MigrationStatus, Phase, WaitCode, WaitingFor, WorkloadRef};
 use crate::error::Error;
 use crate::name::{Location, Revision};
 
@@ -276,28 +276,40 @@ pub enum TrailerKey {
     Phase,
 }
 
-/// Returns whether something has happened that people are told of at once: a revision, a phase, a problem, a finding. Why
-/// something waits, and what the journal notes on the way, is not.
-pub fn is_news(before: &Overview, after: &Overview) -> bool {
-    let told = |overview: &Overview| {
-        let mut snapshot = Snapshot::of(overview);
-        snapshot.syncs.iter_mut().for_each(|sync| sync.waiting.clear());
-        snapshot
+/// How soon people are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// With what comes next: things move.
+    Moves,
+    /// At once: something has ended or failed, or somebody is asked for an approval.
+    Ended,
+}
+
+/// Returns how soon people have to be told of what has happened between two overviews.
+pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
+    let (was, is) = (Snapshot::of(before), Snapshot::of(after));
+    let problems = |snapshot: &Snapshot| -> Vec<_> {
+        let of = |sync: &SyncSnapshot| (sync.name.clone(), sync.problems.clone());
+        snapshot.syncs.iter().map(of).collect()
     };
-    let (was, is) = (told(before), told(after));
+    let asks = |intent: &IntentSnapshot| {
+        let waiting = intent.waiting_for.as_ref();
+        waiting.is_some_and(|waiting| waiting.code == WaitCode::Approval)
+    };
+    let turned = is.intents.iter().any(|intent| {
+        let ended = intent.phase.is_terminal() || intent.phase == Phase::RollingBack;
+        let known = was.intents.iter().find(|known| known.record == intent.record);
+        ended && change(Some(&was), intent).is_some() || asks(intent) && !known.is_some_and(asks)
+    });
     let findings = |overview: &Overview| -> Vec<_> {
         let of = |migration| status(migration).findings.clone();
         overview.migrations.iter().map(of).collect()
     };
-    was.revision != is.revision
-        || was.syncs != is.syncs
-        || was.left_behind != is.left_behind
-        || was.intents.len() != is.intents.len()
-        || is
-            .intents
-            .iter()
-            .any(|intent| change(Some(&was), intent).is_some())
-        || findings(before) != findings(after)
+    if turned || problems(&was) != problems(&is) || findings(before) != findings(after) {
+        Urgency::Ended
+    } else {
+        Urgency::Moves
+    }
 }
 
 /// Returns the message of the commit that takes the status branch from `before`, its [`super::SNAPSHOT_FILE`], to
@@ -323,17 +335,37 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     if let Some(revision) = &after.revision {
         trailers.push((TrailerKey::Revision, revision.to_string()));
     }
-    for intent in &after.intents {
-        if change(before.as_ref(), intent).is_some() {
-            trailers.push((TrailerKey::Intent, intent.full_name()));
-            trailers.push((TrailerKey::Phase, intent.phase.to_string()));
+    for migration in &overview.migrations {
+        let intent = IntentSnapshot::of(migration);
+        if change(before.as_ref(), &intent).is_none() {
+            continue;
         }
+        trailers.push((TrailerKey::Intent, intent.full_name()));
+        // One commit tells of several phases when these are short: each can be found.
+        let phases = passed(before.as_ref(), &intent, status(migration));
+        trailers.extend(phases.into_iter().map(|phase| (TrailerKey::Phase, phase)));
     }
     CommitText {
         subject,
         body,
         trailers,
     }
+}
+
+/// Returns the phases that an intent has been in since a snapshot, in order, the present one last.
+fn passed(before: Option<&Snapshot>, now: &IntentSnapshot, status: &MigrationStatus) -> Vec<String> {
+    let was = before.and_then(|snapshot| snapshot.intents.iter().find(|was| was.record == now.record));
+    let since = was
+        .filter(|was| was.attempt == now.attempt)
+        .and_then(|was| was.since);
+    let steps = status.steps.iter();
+    let new = steps.filter(|step| since.is_none_or(|since| step.started_at > since));
+    let mut phases: Vec<String> = new.map(|step| step.name.clone()).collect();
+    let present = now.phase.to_string();
+    if phases.last() != Some(&present) {
+        phases.push(present);
+    }
+    phases
 }
 
 /// Returns how an intent's phase or attempt changed; `None` if neither did.

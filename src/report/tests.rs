@@ -72,7 +72,7 @@ fn what_is_left_behind_is_listed_with_what_can_be_done() {
         "sync apps is not in cutover.yaml any more; 2 objects of it stay as they are:\n\n- ConfigMap shop/a\n\
          - ConfigMap shop/b\n\n*Hint:* give it back.\n\n"
     );
-    assert!(is_news(&overview(Vec::new()), &left));
+    assert_eq!(urgency(&overview(Vec::new()), &left), Urgency::Moves);
 }
 
 fn page(overview: &Overview) -> String {
@@ -191,7 +191,7 @@ fn what_waits_is_told_together_and_is_no_news() {
         until: Some("2026-03-01T10:05:00Z".parse().unwrap()),
         overdue: false,
     });
-    assert!(!is_news(&before, &waiting));
+    assert_eq!(urgency(&before, &waiting), Urgency::Moves);
     let text = page(&waiting);
     let told: Vec<&str> = text
         .lines()
@@ -314,6 +314,9 @@ fn a_commit_says_what_moved_since_the_last_one() {
                 "0123456789abcdef0123456789abcdef01234567".to_owned()
             ),
             (TrailerKey::Intent, "shop/orders-to-west".to_owned()),
+            (TrailerKey::Phase, "Preflight".to_owned()),
+            (TrailerKey::Phase, "Capture".to_owned()),
+            (TrailerKey::Phase, "Handoff".to_owned()),
             (TrailerKey::Phase, "Completed".to_owned()),
         ]
     );
@@ -325,22 +328,77 @@ fn a_commit_says_what_moved_since_the_last_one() {
 }
 
 #[test]
-fn phases_and_problems_are_news_and_waits_are_not() {
+fn a_commit_names_every_phase_that_has_passed_since_the_last_one() {
+    let steps = |names: &[&str]| -> Vec<serde_json::Value> {
+        let step = |(second, name): (usize, &&str)| json!({"name": name, "startedAt": format!("2026-03-01T10:00:0{second}Z"), "evidence": []});
+        names.iter().enumerate().map(step).collect()
+    };
+    let at = |phase: &str, names: &[&str]| {
+        overview(vec![migration(
+            json!({"phase": phase, "attempt": 1, "steps": steps(names)}),
+        )])
+    };
+    let phases = |before: &Overview, after: &Overview| -> Vec<String> {
+        let bytes = status_tree(before).unwrap().remove(SNAPSHOT_FILE).unwrap();
+        let trailers = commit_text(Some(&bytes), after).trailers;
+        let of = |(key, value): (TrailerKey, String)| (key == TrailerKey::Phase).then_some(value);
+        trailers.into_iter().filter_map(of).collect()
+    };
+    let hold = at("Hold", &["Pending", "Preflight", "Hold"]);
+    let capture = at("Capture", &["Pending", "Preflight", "Hold", "Expand", "Capture"]);
+    assert_eq!(phases(&hold, &capture), ["Expand", "Capture"]);
+    assert_eq!(
+        phases(&overview(Vec::new()), &hold),
+        ["Pending", "Preflight", "Hold"]
+    );
+    assert_eq!(phases(&hold, &hold), [""; 0]);
+}
+
+#[test]
+fn ends_failures_and_questions_are_told_at_once_and_the_rest_in_its_turn() {
     let before = overview(vec![migration(json!({"phase": "Verify", "attempt": 1}))]);
-    let waits = migration(json!({
-        "phase": "Verify", "attempt": 1,
-        "waitingFor": {"reason": "not healthy yet", "since": "2026-03-01T10:00:01Z"},
-    }));
-    assert!(!is_news(&before, &overview(vec![waits])));
-    assert!(is_news(&before, &overview(vec![completed()])));
-    assert!(is_news(&before, &overview(Vec::new())));
+    let now = |status| urgency(&before, &overview(vec![migration(status)]));
+    let waits = |code| {
+        json!({"phase": "Verify", "attempt": 1,
+            "waitingFor": {"code": code, "reason": "not yet", "since": "2026-03-01T10:00:01Z"}})
+    };
+    assert_eq!(now(waits("Evidence")), Urgency::Moves);
+    assert_eq!(now(waits("Approval")), Urgency::Ended);
+    assert_eq!(now(json!({"phase": "Cleanup", "attempt": 1})), Urgency::Moves);
+    assert_eq!(now(json!({"phase": "RollingBack", "attempt": 1})), Urgency::Ended);
+    assert_eq!(urgency(&before, &overview(vec![completed()])), Urgency::Ended);
+    assert_eq!(
+        urgency(&overview(vec![completed()]), &overview(vec![completed()])),
+        Urgency::Moves
+    );
     let mut broken = before.clone();
     broken.syncs[0].problems.push(Problem {
         message: "no".to_owned(),
         location: None,
         hint: None,
     });
-    assert!(is_news(&before, &broken));
+    assert_eq!(urgency(&before, &broken), Urgency::Ended);
+    assert_eq!(urgency(&broken, &before), Urgency::Ended);
+}
+
+#[test]
+fn the_history_is_only_added_to() {
+    let all = ended(&[completed(), migration(json!({"phase": "Verify", "attempt": 1}))]).unwrap();
+    let [one] = all.as_slice() else { panic!("{all:?}") };
+    assert_snapshot!(format!("{}: {}", one.path, one.line), @r#"
+    history/2026-03.jsonl: {"version":1,"kind":"Migration","namespace":"shop","name":"orders-to-west","uid":"7b1c","attempt":1,"workload":"FlinkDeployment orders","from":"east","to":"west","phase":"Completed","startedAt":"2026-03-01T10:00:00Z","finishedAt":"2026-03-01T10:00:05Z","downtimeMs":1250}
+    "#);
+    let mut later = one.clone();
+    later.id.1 += 1;
+    later.line = later.line.replace("\"attempt\":1", "\"attempt\":2");
+    let first = appended(None, &[one]).unwrap();
+    assert_eq!(first, one.line.as_bytes());
+    assert_eq!(appended(Some(&first), &[one]), None);
+    let both = appended(Some(&first), &[one, &later]).unwrap();
+    assert_eq!(both, [one.line.as_bytes(), later.line.as_bytes()].concat());
+    // What somebody has broken stays, and breaks nothing.
+    let broken = appended(Some(b"{ no line end"), &[one]).unwrap();
+    assert_eq!(broken, [b"{ no line end\n", one.line.as_bytes()].concat());
 }
 
 #[test]

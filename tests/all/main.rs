@@ -46,4 +46,6 @@ mod review;
 mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;
+#[cfg(feature = "sandbox")]
+mod status_branch;
 mod sync;

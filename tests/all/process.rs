@@ -7,7 +7,7 @@ use cutover::api::Phase;
 use cutover::cluster::Limits;
 use cutover::sandbox::api::Resource;
 use cutover::sandbox::faults::{Effect, Rule, Span};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::proxy::Proxy;
 use crate::support::replica::{CONFIG_MAPS, LEASE, Stage};
@@ -393,6 +393,30 @@ async fn job_runs(stage: &Stage) {
         .await;
 }
 
+/// Returns the lines of all files of the history on the status branch.
+fn history(stage: &Stage) -> Vec<Value> {
+    let repo = stage.origin.repo();
+    let Some(tree) = repo
+        .find_reference("refs/heads/cutover-status")
+        .ok()
+        .and_then(|branch| branch.peel_to_tree().ok())
+    else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    let _ = tree.walk(git2::TreeWalkMode::PreOrder, |folder, entry| {
+        if let (true, Ok(blob)) = (folder == "history/", repo.find_blob(entry.id())) {
+            let text = String::from_utf8(blob.content().to_vec()).unwrap();
+            lines.extend(
+                text.lines()
+                    .map(|line| serde_json::from_str::<Value>(line).unwrap()),
+            );
+        }
+        git2::TreeWalkResult::Ok
+    });
+    lines
+}
+
 async fn assert_completed(stage: &Stage) {
     stage
         .until("the migration ends", |stage| {
@@ -413,6 +437,15 @@ async fn assert_completed(stage: &Stage) {
                     .is_some_and(|text| text.contains("Completed"))
         })
         .await;
+    stage
+        .until("the history has it", |stage| !history(stage).is_empty())
+        .await;
+    let lines = history(stage);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(
+        (&lines[0]["name"], &lines[0]["phase"]),
+        (&json!("orders-to-west"), &json!("Completed"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use cutover::error::Kind;
 use cutover::repo::{
-    Branch, Draft, Error, Files, Message, Published, RemoteUrl, Retry, SshCredentials, Tip, Trailer,
+    Branch, Credentials, Draft, Error, Files, Message, Options, Published, RemoteUrl, Retry, SshCredentials,
+    Tip, Trailer,
 };
 
 use super::support::git::{Http, Mirrored, Origin, Server, Sshd};
@@ -80,15 +81,23 @@ async fn an_http_server_is_published_to() {
 async fn an_ssh_server_is_published_to() {
     let Some(sshd) = Sshd::start() else { return };
     let origin = Origin::with(&[("README.md", "hello")]);
+    let credentials = login(&sshd);
     let mirrored = Mirrored::with(sshd.url(&origin.path()), |options| {
-        options.credentials.ssh = SshCredentials::KeyFile {
-            path: sshd.key("client"),
-            passphrase_file: None,
-        };
-        options.credentials.known_hosts = Some(sshd.known_hosts("host"));
+        options.credentials = credentials;
     })
     .await;
     publishes(&origin, &mirrored).await;
+}
+
+fn login(sshd: &Sshd) -> Credentials {
+    Credentials {
+        ssh: SshCredentials::KeyFile {
+            path: sshd.key("client"),
+            passphrase_file: None,
+        },
+        known_hosts: Some(sshd.known_hosts("host")),
+        ..Credentials::default()
+    }
 }
 
 #[tokio::test]
@@ -186,13 +195,21 @@ async fn the_source_branch_can_be_committed_to_and_the_next_fetch_tells_it() {
     assert_eq!(published, Published::Pushed(fetched.revision));
 }
 
-/// Each of five writers, with a mirror of its own, adds its lines to one file; none may be lost.
+/// Each of ten writers, with a mirror of its own, adds its lines to one file; none may be lost.
 async fn race(origin: &Origin, url: RemoteUrl) {
-    const WRITERS: usize = 5;
-    const LINES: usize = 4;
+    race_with(origin, url, |_| {}).await;
+}
+
+async fn race_with(origin: &Origin, url: RemoteUrl, opens: impl Fn(&mut Options)) {
+    const WRITERS: usize = 10;
+    const LINES: usize = 2;
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
-        let mirrored = Mirrored::with(url.clone(), |options| options.seed = writer as u64).await;
+        let mirrored = Mirrored::with(url.clone(), |options| {
+            options.seed = writer as u64;
+            opens(options);
+        })
+        .await;
         writers.spawn(async move {
             for line in 0..LINES {
                 let append = move |tip: &Tip<'_>| {
@@ -228,6 +245,18 @@ async fn racing_writers_over_http_lose_nothing() {
     let origin = Origin::empty();
     let server = Http::of(origin.root()).start();
     race(&origin, server.http()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn racing_writers_over_ssh_lose_nothing() {
+    let Some(sshd) = Sshd::start() else { return };
+    let origin = Origin::empty();
+    let url = sshd.url(&origin.path());
+    let credentials = login(&sshd);
+    race_with(&origin, url, |options| {
+        options.credentials = credentials.clone();
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -62,6 +62,7 @@ impl Stage {
         let remote = dir.join("shop.git");
         let clone = Clone::make(&remote, &dir.join("shop"))?;
         example::write(&clone.dir)?;
+        tell_every_phase(&clone.dir)?;
         clone.push("Begin with the example repository")?;
 
         let cluster = connect(&kubeconfigs.control).await?;
@@ -359,4 +360,13 @@ fn place(dir: Option<&Path>) -> Result<(PathBuf, Option<TempDir>)> {
 
 fn gave_up(what: &str) -> Error {
     Error::internal(format!("waited {} s in vain for {what}", PATIENCE.as_secs()))
+}
+
+/// Has each phase committed by itself, however fast they follow each other: it is a story.
+fn tell_every_phase(dir: &Path) -> Result<()> {
+    let path = dir.join(crate::config::PATH);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Error::user(format!("cannot read {}: {error}", path.display())))?;
+    let branch = format!("  branch: {STATUS_BRANCH}\n");
+    example::write_file(&path, &text.replace(&branch, &format!("{branch}  every: 1s\n")))
 }

@@ -1,0 +1,128 @@
+//! The history of intents on the status branch: a line for each attempt that has ended, in files that are only added to.
+//!
+//! Records under `intents/` say how an intent stands, and are written again with each attempt; what is here stays.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use super::{Account, names, route, status};
+use crate::api::{Migration, Phase};
+use crate::error::Error;
+use crate::redact;
+
+/// The folder of the files, one a month.
+pub const HISTORY_DIR: &str = "history";
+/// Raised when a field changes its meaning or goes away; new fields don't raise it.
+const VERSION: u32 = 1;
+
+/// An attempt that has ended, and in which file its line belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub path: String,
+    /// What it is known by: uid and attempt.
+    pub id: (String, u32),
+    /// JSON, with its line end.
+    pub line: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    version: u32,
+    kind: &'static str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    attempt: u32,
+    workload: String,
+    from: &'a str,
+    to: &'a str,
+    phase: Phase,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Timestamp>,
+    finished_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    downtime_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<&'a str>,
+}
+
+/// What a line is known by.
+#[derive(Deserialize)]
+struct Known {
+    uid: String,
+    attempt: u32,
+}
+
+/// Returns the lines of all attempts that have ended, in the order in which they ended.
+pub fn ended(migrations: &[Migration]) -> Result<Vec<Ended>, Error> {
+    let mut all: Vec<(Timestamp, &Migration)> = migrations
+        .iter()
+        .filter(|migration| status(migration).phase.is_terminal())
+        .filter_map(|migration| Some((status(migration).finished_at?, migration)))
+        .collect();
+    all.sort_by_key(|(at, migration)| (*at, names(migration)));
+    all.into_iter().map(|(at, migration)| of(migration, at)).collect()
+}
+
+fn of(migration: &Migration, finished_at: Timestamp) -> Result<Ended, Error> {
+    let status = status(migration);
+    let (namespace, name) = names(migration);
+    let (from, to) = route(migration);
+    let uid = migration.metadata.uid.as_deref().unwrap_or_default();
+    let workload = &migration.spec.workload;
+    let line = Line {
+        version: VERSION,
+        kind: "Migration",
+        namespace,
+        name,
+        uid,
+        attempt: status.attempt,
+        workload: format!("{} {}", workload.kind, workload.name),
+        from,
+        to,
+        phase: status.phase,
+        started_at: status.started_at,
+        finished_at,
+        downtime_ms: status.downtime_ms,
+        reason: Account::of(migration).reason,
+        revision: status.revision.as_deref(),
+    };
+    let line = serde_json::to_string(&line)
+        .map_err(|error| Error::internal(format!("the history cannot be written: {error}")))?;
+    let month = finished_at.to_zoned(TimeZone::UTC).strftime("%Y-%m").to_string();
+    Ok(Ended {
+        path: format!("{HISTORY_DIR}/{month}.jsonl"),
+        id: (uid.to_owned(), status.attempt),
+        line: redact::text(&line).into_owned() + "\n",
+    })
+}
+
+/// Returns a file with what it has not yet added to its end; `None` if it has everything. What is in it is never changed,
+/// be it readable or not.
+pub fn appended(file: Option<&[u8]>, new: &[&Ended]) -> Option<Vec<u8>> {
+    let there = file.unwrap_or_default();
+    let known: Vec<Known> = there
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    let is_known = |ended: &Ended| {
+        let mut known = known.iter();
+        known.any(|known| (&known.uid, known.attempt) == (&ended.id.0, ended.id.1))
+    };
+    let missing: Vec<&&Ended> = new.iter().filter(|ended| !is_known(ended)).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let mut bytes = there.to_vec();
+    if bytes.last().is_some_and(|last| *last != b'\n') {
+        bytes.push(b'\n');
+    }
+    for ended in missing {
+        bytes.extend(ended.line.bytes());
+    }
+    Some(bytes)
+}
