@@ -35,7 +35,7 @@ pub mod report;
 pub mod cli;
 /// A Karmada control plane and its members through kube clients.
 pub mod cluster;
-/// The places where people review changes: the comment on a pull request.
+/// The hosts of repositories: comments on pull requests, words of pushes.
 pub mod forge;
 /// The loops: sync, intents, publish.
 pub mod reconcile;
@@ -44,5 +44,7 @@ pub mod repo;
 /// An in-process Karmada that real kube clients talk to.
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
+/// What is answered over HTTP.
+pub mod serve;
 /// The right to write, which ends when somebody else may lead.
 pub mod tenure;

@@ -1,5 +1,6 @@
 //! `cutover run`: the reconciler.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,12 +15,14 @@ use super::plan::fresh_mask;
 use super::{output, signal};
 use crate::cluster::{Prometheus, PrometheusOptions};
 use crate::error::{Error, Kind, Result};
+use crate::forge::Hook;
 use crate::name::Revision;
 use crate::plan::{Expected, Palette, TextOptions};
 use crate::reconcile::intents::{Metrics, NoMetrics};
 use crate::reconcile::lease::{LeaseOptions, Terms};
 use crate::reconcile::{self, Options, Summary, Target};
-use crate::repo::{Polling, RemoteUrl};
+use crate::repo::{Polling, RemoteUrl, Secret, Trigger};
+use crate::serve::{HookOptions, hooks};
 
 #[derive(Args, Debug)]
 pub struct Run {
@@ -45,6 +48,8 @@ pub struct Run {
     lease: LeaseArgs,
     #[command(flatten)]
     metrics: MetricsArgs,
+    #[command(flatten)]
+    hook: HookArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -85,6 +90,47 @@ impl MetricsArgs {
             token_file: self.token_file.clone(),
             ca_file: self.ca_file.clone(),
         })?))
+    }
+}
+
+/// Who may say that something was pushed.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Webhook options")]
+struct HookArgs {
+    /// Listen there for webhooks of Git hosts, at /hook; for instance 0.0.0.0:8080
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "webhook_secret_file",
+        conflicts_with = "once"
+    )]
+    webhook_listen: Option<SocketAddr>,
+    /// A file with the secret that they know: at least 16 characters
+    #[arg(long, value_name = "FILE", requires = "webhook_listen")]
+    webhook_secret_file: Option<PathBuf>,
+}
+
+impl HookArgs {
+    /// Listens, if that is asked for, until it is cancelled.
+    async fn listen(&self, branch: &str, trigger: Trigger, cancel: &CancellationToken) -> Result<()> {
+        let (Some(listen), Some(file)) = (self.webhook_listen, &self.webhook_secret_file) else {
+            return Ok(());
+        };
+        let secret = std::fs::read_to_string(file)
+            .map_err(|error| Error::user(format!("cannot read {}: {error}", file.display())))?;
+        let hook = Hook::new(Secret::new(secret), branch).ok_or_else(|| {
+            Error::user(format!("{} holds less than 16 characters", file.display()))
+                .hint("make one that nobody guesses: openssl rand -hex 32")
+        })?;
+        let options = HookOptions {
+            listen,
+            hook,
+            trigger,
+        };
+        let (address, serving) = hooks(options, cancel.clone()).await?;
+        tokio::spawn(serving);
+        output::note(format!("webhooks are heard at http://{address}/hook"));
+        Ok(())
     }
 }
 
@@ -191,6 +237,8 @@ impl Run {
             }
             return once(options, cancel).await;
         }
+        let trigger = options.repo.trigger.clone();
+        self.hook.listen(&self.branch, trigger, &cancel).await?;
         reconcile::run(options, cancel).await?;
         Ok(ExitCode::SUCCESS)
     }

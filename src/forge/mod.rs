@@ -1,15 +1,20 @@
-//! The places where people review changes: what is told there. GitHub, and what speaks its REST API (v3).
+//! The hosts of repositories: what is told where people review changes, and what they tell of pushes.
+//!
+//! Reviews are GitHub's, and of what speaks its REST API (v3); pushes are told by whoever signs.
 //!
 //! - `http`: one API over the HTTP client and the TLS stack that Kubernetes' client brings; retries, limits, secrets
 //! - `github`: the one comment on a pull request that is kept up to date
+//! - `hook`: a word that somebody has pushed, whether it is authentic
 //! - `runner`: what a workflow's environment says
 
 mod error;
 mod github;
+mod hook;
 mod http;
 mod runner;
 
 pub use error::Error;
 pub use github::{GitHub, Sticky};
+pub use hook::{Heard, Hook};
 pub use http::{Api, Patience};
 pub use runner::{PullRequest, Runner, Unusable};

@@ -78,6 +78,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Where the variation of waits starts.
     pub seed: u64,
+    /// Asks every watch of the repository to look now.
+    pub trigger: Trigger,
 }
 
 impl Options {
@@ -94,6 +96,7 @@ impl Options {
             retry: Retry::default(),
             timeout: Duration::from_mins(10),
             seed: 0,
+            trigger: Trigger::default(),
         }
     }
 }
@@ -324,7 +327,9 @@ impl Repo {
     /// Returns a watch of this repository.
     pub fn watch(&self, polling: Polling) -> Watch {
         let seed = self.rng.lock().unwrap_or_else(PoisonError::into_inner).u64(..);
-        Watch::new(&self.mirror.options.url, polling, fastrand::Rng::with_seed(seed))
+        let options = &self.mirror.options;
+        let rng = fastrand::Rng::with_seed(seed);
+        Watch::new(&options.url, polling, rng, options.trigger.clone())
     }
 
     async fn read_mirror<T: Send + 'static>(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::RemoteUrl;
@@ -43,13 +43,19 @@ impl Default for Polling {
     }
 }
 
-/// Asks for a fetch from elsewhere, a webhook for example. Many calls at once give one tick.
-#[derive(Clone, Debug, Default)]
-pub struct Trigger(Arc<Notify>);
+/// Asks for a fetch from elsewhere, a webhook for example. Many calls at once give one tick, to every watch that has it.
+#[derive(Clone, Debug)]
+pub struct Trigger(watch::Sender<()>);
+
+impl Default for Trigger {
+    fn default() -> Self {
+        Self(watch::Sender::new(()))
+    }
+}
 
 impl Trigger {
     pub fn now(&self) {
-        self.0.notify_one();
+        self.0.send_replace(());
     }
 }
 
@@ -63,13 +69,14 @@ pub struct Watch {
     /// A tick that is not handed out yet: `next` may be dropped half-way in a `select!`.
     pending: Option<Tick>,
     trigger: Trigger,
+    asked: watch::Receiver<()>,
     local: Arc<Notify>,
     _watcher: Option<RecommendedWatcher>,
 }
 
 impl Watch {
     /// Watches a repository; must be called on a tokio runtime. What can't be watched is polled.
-    pub fn new(url: &RemoteUrl, polling: Polling, rng: fastrand::Rng) -> Self {
+    pub fn new(url: &RemoteUrl, polling: Polling, rng: fastrand::Rng, trigger: Trigger) -> Self {
         let local = Arc::new(Notify::new());
         let watcher = url.local_path().and_then(|path| match watcher(path, &local) {
             Ok(watcher) => Some(watcher),
@@ -84,7 +91,8 @@ impl Watch {
             rng,
             next_poll: Instant::now(),
             pending: Some(Tick::Start),
-            trigger: Trigger::default(),
+            asked: trigger.0.subscribe(),
+            trigger,
             local,
             _watcher: watcher,
         }
@@ -99,7 +107,7 @@ impl Watch {
         if self.pending.is_none() {
             self.pending = Some(tokio::select! {
                 biased;
-                () = self.trigger.0.notified() => Tick::Manual,
+                Ok(()) = self.asked.changed() => Tick::Manual,
                 () = self.local.notified() => Tick::Local,
                 () = sleep_until(self.next_poll) => Tick::Poll,
             });
@@ -159,7 +167,12 @@ mod tests {
 
     fn polled() -> Watch {
         let url = "https://example.com/fleet.git".parse().unwrap();
-        Watch::new(&url, Polling::default(), fastrand::Rng::with_seed(7))
+        Watch::new(
+            &url,
+            Polling::default(),
+            fastrand::Rng::with_seed(7),
+            Trigger::default(),
+        )
     }
 
     async fn seconds_until_next(watch: &mut Watch) -> (Tick, u64) {

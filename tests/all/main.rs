@@ -23,6 +23,8 @@ mod fights;
 mod forge;
 mod forgotten;
 mod generated;
+#[cfg(feature = "sandbox")]
+mod hooks;
 mod kinds;
 mod kubectl;
 mod lease;

@@ -1,0 +1,143 @@
+//! Webhooks: a word that somebody has pushed, and how soon it is acted on.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use cutover::cluster::{Cluster, Limits};
+use cutover::forge::Hook;
+use cutover::reconcile::{self, Options};
+use cutover::repo::{Polling, Secret, Tick, Trigger};
+use cutover::serve::{HookOptions, hooks};
+use openssl::hash::MessageDigest;
+use openssl::pkey::PKey;
+use openssl::sign::Signer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::support::git::{Http, Mirrored, Origin, options};
+use crate::support::plane::CONFIG_MAPS;
+use crate::support::server::On;
+
+const SECRET: &str = "0123456789abcdef-swordfish";
+const MAIN: &str = r#"{"ref": "refs/heads/main"}"#;
+/// Nobody waits for that.
+const NEVER: Polling = Polling {
+    interval: Duration::from_hours(1),
+    slowest: Duration::from_hours(1),
+};
+
+async fn listen(trigger: Trigger) -> (SocketAddr, DropGuard) {
+    let cancel = CancellationToken::new();
+    let options = HookOptions {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        hook: Hook::new(Secret::new(SECRET), "main").unwrap(),
+        trigger,
+    };
+    let (address, serving) = hooks(options, cancel.clone()).await.unwrap();
+    tokio::spawn(serving);
+    (address, cancel.drop_guard())
+}
+
+fn signature(body: &str) -> String {
+    let key = PKey::hmac(SECRET.as_bytes()).unwrap();
+    let mut signer = Signer::new(MessageDigest::sha256(), &key).unwrap();
+    signer.update(body.as_bytes()).unwrap();
+    let digest = signer.sign_to_vec().unwrap();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Sends a request; returns the answer's status.
+async fn send(to: SocketAddr, method: &str, path: &str, signature: &str, body: &str) -> u16 {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: it\r\nconnection: close\r\nx-github-event: push\r\n\
+         x-hub-signature-256: sha256={signature}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+fn map(text: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: shop}}\ndata: {{text: {text}}}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_is_told_is_applied_without_a_poll() {
+    let origin = Origin::with(&[
+        (
+            "ns.yaml",
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n",
+        ),
+        ("a.yaml", &map("one")),
+    ]);
+    let http = Http::of(origin.root()).start();
+    let server = On::Sandbox.server();
+    let state = tempfile::tempdir().unwrap();
+    let options = Options {
+        polling: Some(NEVER),
+        ..Options::new(
+            options(http.http(), state.path()),
+            Cluster::from_client(server.client(), Limits::default()),
+        )
+    };
+    let (address, _listening) = listen(options.repo.trigger.clone()).await;
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let _running = cancel.drop_guard();
+    tokio::spawn(async move { reconcile::run(options, stop).await.unwrap() });
+    let has = |text: &str| {
+        let map = server.get(&CONFIG_MAPS, Some("shop"), "a");
+        map.is_some_and(|map| map["data"]["text"] == text)
+    };
+    let until = async |text: &str| {
+        let began = Instant::now();
+        while !has(text) {
+            assert!(began.elapsed() < Duration::from_mins(1), "{text} is not applied");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    until("one").await;
+    origin.commit("main", &[("a.yaml", &map("two"))]);
+    assert_eq!(send(address, "POST", "/hook", &signature(MAIN), MAIN).await, 202);
+    until("two").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_begins_within_milliseconds_and_strangers_cause_none() {
+    let origin = Origin::with(&[("a.yaml", "a: b")]);
+    let http = Http::of(origin.root()).start();
+    let trigger = Trigger::default();
+    let mirrored = Mirrored::with(http.http(), |options| options.trigger = trigger.clone()).await;
+    let mut watch = mirrored.watch(NEVER);
+    assert_eq!(watch.next().await, Tick::Start);
+    let (address, _listening) = listen(trigger).await;
+
+    let topic = r#"{"ref": "refs/heads/topic"}"#;
+    assert_eq!(send(address, "POST", "/hook", &"0".repeat(64), MAIN).await, 401);
+    assert_eq!(send(address, "POST", "/hook", &signature(topic), MAIN).await, 401);
+    assert_eq!(
+        send(address, "POST", "/hook", &signature(topic), topic).await,
+        204
+    );
+    assert_eq!(send(address, "GET", "/hook", &signature(""), "").await, 405);
+    assert_eq!(send(address, "POST", "/other", &signature(MAIN), MAIN).await, 404);
+    let none = tokio::time::timeout(Duration::from_millis(50), watch.next()).await;
+    assert!(none.is_err(), "{none:?}");
+
+    let mut quickest = Duration::MAX;
+    for _ in 0..20 {
+        let began = Instant::now();
+        let sent = tokio::spawn(async move { send(address, "POST", "/hook", &signature(MAIN), MAIN).await });
+        assert_eq!(watch.next().await, Tick::Manual);
+        quickest = quickest.min(began.elapsed());
+        assert_eq!(sent.await.unwrap(), 202);
+    }
+    // The quickest of many: on a busy machine any one may have to wait for its turn.
+    assert!(quickest < Duration::from_millis(20), "{quickest:?}");
+}
