@@ -17,6 +17,7 @@ mod object;
 mod observe;
 mod prometheus;
 mod read;
+mod rehearse;
 mod write;
 
 pub use apply::{Answers, Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};

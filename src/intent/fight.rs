@@ -108,6 +108,17 @@ fn undone(
     None
 }
 
+/// Returns what a template becomes in a cluster once a pin is written.
+pub fn copy_under(
+    pin: &Pin,
+    template: &Value,
+    cluster: &Cluster,
+    all: &Overrides,
+) -> Result<Value, OverrideError> {
+    let all = with(pin, all);
+    overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)
+}
+
 /// Returns all policies as they are once the pin is written.
 fn with(pin: &Pin, all: &Overrides) -> Overrides {
     let is_other = |metadata: &ObjectMeta| {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::{self, Migration, WorkloadProfile};
 use crate::cluster::{Answer, Cluster, Lookup, Reader};
-use crate::intent::world::{Desired, Member, Overrides, World};
+use crate::intent::world::{Desired, Member, Overrides, Rehearsal, World};
 use crate::intent::{Read, Seen, pin};
 use crate::karmada::{
     self, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding, OverridePolicy,
@@ -326,6 +326,7 @@ impl Look {
                 change: None,
             }),
             admission: None,
+            rehearsal: self.known(Rehearsal::NotAsked),
             record: self.known(None),
         }
     }

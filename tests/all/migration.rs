@@ -6,6 +6,8 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{Patch, WriteOptions};
+use cutover::sandbox::karmada::kinds::CLUSTERS;
 use cutover::sandbox::ledger::Origin;
 use serde_json::json;
 
@@ -294,4 +296,39 @@ async fn a_cluster_list_that_somebody_edits_is_put_back_under_the_pin() {
     fleet.patch(&BINDINGS, "orders-flinkdeployment", edited);
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
     fleet.assert_clean_in("west");
+}
+
+/// Karmada would evict the copy as soon as it may; and a cluster that only takes nothing new keeps what is put there.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_karmada_would_evict_from_is_told_at_once_and_one_that_is_cordoned_takes_it() {
+    for (effect, ends) in [("NoExecute", Phase::RolledBack), ("NoSchedule", Phase::Completed)] {
+        let fleet = Fleet::start(WorldOptions::default()).await;
+        let _controller = fleet.controller(Arc::new(Nobody));
+        fleet.migrate("orders-to-west", "west");
+        fleet.phase("orders-to-west", Phase::Hold).await;
+        let begun = tokio::time::Instant::now();
+        let taint = Patch::Merge(json!({"spec": {"taints": [{"key": "maintenance", "effect": effect}]}}));
+        let (server, writer) = (fleet.world.control_plane(), WriteOptions::manager("somebody"));
+        server
+            .patch(&CLUSTERS, None, "west", None, &taint, &writer)
+            .unwrap();
+        assert_eq!(
+            fleet.ended("orders-to-west").await,
+            ends,
+            "{:#}",
+            fleet.status("orders-to-west")
+        );
+        if ends == Phase::RolledBack {
+            let reason = fleet.status("orders-to-west")["journal"]["rollBack"]["reason"].clone();
+            let told = "west has the taint maintenance:NoExecute";
+            assert!(
+                reason.as_str().is_some_and(|reason| reason.starts_with(told)),
+                "{reason}"
+            );
+            assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+            fleet.assert_clean_in("east");
+        } else {
+            fleet.assert_clean_in("west");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! From the first effect to the commit point: Hold, Expand, Capture, Handoff, Verify.
 
+use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
 use crate::api::Check;
@@ -14,6 +15,7 @@ impl Machine<'_> {
         self.claim()?;
         self.renew_barrier()?;
         self.not_evicted()?;
+        self.target_stays_open()?;
         self.fence()?;
         let (source, _) = self.ends()?;
         let listed = &self.binding()?.spec.clusters;
@@ -62,11 +64,24 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// What Karmada would evict from the target isn't brought there: the reason is told at once.
+    fn target_stays_open(&self) -> Result<(), Stop> {
+        let Some(placement) = &self.binding()?.spec.placement else {
+            return Ok(());
+        };
+        let target = &self.journal()?.target;
+        match tainted(placement, target, self.world().clusters.get()?) {
+            Some(finding) => Err(Stop::RollBack(finding.message)),
+            None => Ok(()),
+        }
+    }
+
     /// The target has a copy that was born held.
     pub(super) fn expand(&mut self) -> Result<Next, Stop> {
         self.claim()?;
         self.renew_barrier()?;
         self.source_stays()?;
+        self.target_stays_open()?;
         self.fence()?;
         self.expanded()?;
         let (source, target) = self.ends()?;

@@ -175,7 +175,10 @@ impl Send<'_> {
         self.own_namespace().await?;
         let mut spec = json!({
             "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": name}],
-            "placement": {"clusterAffinity": {"clusterNames": [cluster]}},
+            // A cluster that takes nothing new would leave it unscheduled, and the scheduler would say nothing of it.
+            "placement": {
+                "clusterAffinity": {"clusterNames": [cluster]}, "clusterTolerations": [{"operator": "Exists"}],
+            },
             "suspension": {"dispatching": true},
         });
         if !scheduler.is_empty() {

@@ -8,6 +8,7 @@ mod kind;
 mod metrics;
 mod moving;
 mod observe;
+mod rehearse;
 mod sweep;
 mod wake;
 mod witness;

@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Parts, metrics, served};
+use super::{Parts, metrics, rehearse, served};
 use crate::api::{
     self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
 };
@@ -70,6 +70,9 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     let (members, admission) = join(join_all(members), look.admission(&world, also.trial)).await;
     world.members = members.into_iter().collect();
     world.admission = admission;
+    if status.phase == Phase::Preflight {
+        world.rehearsal = rehearse::in_target(parts, intent, status, &world).await;
+    }
     world
 }
 
@@ -120,6 +123,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         members: BTreeMap::new(),
         desired: unread(why),
         admission: None,
+        rehearsal: unread(why),
         record: unread(why),
         metrics: BTreeMap::new(),
     }
@@ -192,6 +196,7 @@ impl Look<'_> {
             profiles,
             desired,
             admission: None,
+            rehearsal: Seen::unknown("not tried in this phase"),
             record,
             metrics,
             members: BTreeMap::new(),

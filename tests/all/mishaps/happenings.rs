@@ -446,7 +446,7 @@ pub const TARGET_TAINTED: Event = Event {
     strike: |fleet| taint(fleet, "west"),
     endings: [
         Back,
-        Asks(TAINTED),
+        Back,
         Asks(TAINTED),
         Asks(TAINTED),
         Asks(TAINTED),

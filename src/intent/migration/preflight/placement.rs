@@ -16,15 +16,8 @@ pub(in crate::intent::migration) fn keeps_target(
     clusters: &BTreeMap<ClusterName, Cluster>,
     in_use: &str,
 ) -> Result<Option<String>, Finding> {
-    if let Some(taint) = clusters.get(to).and_then(|cluster| placement.evicted_by(cluster)) {
-        return Err(Finding::new(
-            "Tainted",
-            format!(
-                "{to} has the taint {}:NoExecute, for which Karmada would evict the workload",
-                taint.key
-            ),
-            "take the taint away, or have the policy tolerate it without a limit of time",
-        ));
+    if let Some(finding) = tainted(placement, to, clusters) {
+        return Err(finding);
     }
     if placement.cluster_affinities.is_empty() {
         affinity_keeps(placement, placement.cluster_affinity.as_ref(), to, clusters)?;
@@ -48,6 +41,26 @@ pub(in crate::intent::migration) fn keeps_target(
     };
     affinity_keeps(placement, Some(&term.affinity), to, clusters)?;
     Ok(Some(term.affinity_name.clone()))
+}
+
+/// Returns what to say of a cluster that Karmada evicts the workload from. A cluster that only takes nothing new (`NoSchedule`)
+/// takes what is listed there by hand, and keeps it.
+pub(in crate::intent::migration) fn tainted(
+    placement: &Placement,
+    to: &ClusterName,
+    clusters: &BTreeMap<ClusterName, Cluster>,
+) -> Option<Finding> {
+    let taint = clusters
+        .get(to)
+        .and_then(|cluster| placement.evicted_by(cluster))?;
+    Some(Finding::new(
+        "Tainted",
+        format!(
+            "{to} has the taint {}:NoExecute, for which Karmada would evict the workload",
+            taint.key
+        ),
+        "take the taint away, or have the policy tolerate it without a limit of time",
+    ))
 }
 
 fn affinity_keeps(
