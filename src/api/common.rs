@@ -173,6 +173,99 @@ pub trait Progress:
     fn waiting_for(&self) -> Option<&WaitingFor>;
 }
 
+/// The part of a status that is the same for every kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Common {
+    pub observed_generation: i64,
+    /// Counts from 1; 0 before the first pass.
+    pub attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// The Git revision that last applied the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl Common {
+    /// Closes the step that is open with what let it end, and begins another one.
+    pub fn enter(&mut self, step: &str, evidence: Vec<String>, now: Timestamp) {
+        self.close(evidence, now);
+        self.waiting_for = None;
+        self.steps.push(StepRecord {
+            name: step.to_owned(),
+            started_at: now,
+            finished_at: None,
+            evidence: Vec::new(),
+        });
+    }
+
+    /// Closes the step that is open, and with it the attempt.
+    pub fn end(&mut self, evidence: Vec<String>, now: Timestamp) {
+        self.close(evidence, now);
+        self.waiting_for = None;
+        self.finished_at = Some(now);
+    }
+
+    fn close(&mut self, evidence: Vec<String>, now: Timestamp) {
+        if let Some(step) = self.steps.last_mut().filter(|step| step.finished_at.is_none()) {
+            step.finished_at = Some(now);
+            step.evidence = evidence;
+        }
+    }
+
+    /// Waits for something; the same wait goes on since it began.
+    pub fn wait(&mut self, code: WaitCode, reason: String, now: Timestamp) {
+        let since = match &self.waiting_for {
+            Some(wait) if wait.reason == reason => wait.since,
+            _ => now,
+        };
+        self.waiting_for = Some(WaitingFor {
+            code,
+            reason,
+            approval: None,
+            since,
+            until: None,
+            then: None,
+        });
+    }
+
+    /// Says whether a condition holds, since when, and why.
+    pub fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str, now: Timestamp) {
+        let status = if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let known = self.conditions.iter_mut().find(|known| known.type_ == type_);
+        let since = match &known {
+            Some(known) if known.status == status => known.last_transition_time,
+            _ => now,
+        };
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: since,
+        };
+        match known {
+            Some(known) => *known = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+}
+
 /// One phase as it went: the story of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -5,11 +5,12 @@ mod common;
 mod migration;
 mod profile;
 pub mod schema;
+mod suspension;
 mod window;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{
-    Approval, ApprovalGate, Assumption, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
+    Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
     StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use migration::{
@@ -18,6 +19,10 @@ pub use migration::{
     TemplateChange, UnknownGuard, Verify,
 };
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+pub use suspension::{
+    Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionJournal,
+    SuspensionPhase, SuspensionSpec, SuspensionStatus, SuspensionTarget,
+};
 pub use window::{Daily, Opening, Weekday, Window};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -42,12 +47,19 @@ pub const INTENT_MANAGER: &str = "cutover-intent";
 pub const INTENT_FINALIZER: &str = "cutover.dev/settle";
 /// On a pin: keeps it effective until its intent has taken it off.
 pub const PIN_FINALIZER: &str = "cutover.dev/pin";
+/// On a policy or a binding: which intents suspend it, and what of it.
+pub const SUSPENSIONS_ANNOTATION: &str = "cutover.dev/suspensions";
 /// On everything a pin reaches: `<intent uid>.<attempt>.<sequence>`.
 pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 
 /// Returns the CRDs of every kind, in the order in which they are listed in documentation.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![Migration::crd(), Claim::crd(), WorkloadProfile::crd()];
+    let mut crds = vec![
+        Migration::crd(),
+        Suspension::crd(),
+        Claim::crd(),
+        WorkloadProfile::crd(),
+    ];
     let versions = crds.iter_mut().flat_map(|crd| &mut crd.spec.versions);
     for schema in versions.filter_map(|version| version.schema.as_mut()) {
         schema

@@ -122,7 +122,14 @@ mod tests {
         let schemas = json_schemas().unwrap();
         assert_eq!(
             schemas.keys().collect::<Vec<_>>(),
-            ["config", "migration", "plan", "status", "workloadprofile"]
+            [
+                "config",
+                "migration",
+                "plan",
+                "status",
+                "suspension",
+                "workloadprofile"
+            ]
         );
         let spec = &schemas["migration"]["properties"]["spec"];
         assert_eq!(spec["additionalProperties"], false);

@@ -7,9 +7,9 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::connection::{ClusterArgs, GitArgs};
-use super::output;
 use super::recorded::Recorded;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
+use super::{output, suspend};
 use crate::api::{self, Migration, Phase};
 use crate::cluster::{Answer, Lookup};
 use crate::error::{Error, Result};
@@ -36,10 +36,10 @@ pub struct Approve {
 /// Which intent, and where its state is looked up.
 #[derive(Args, Debug)]
 pub struct IntentArgs {
-    /// The Migration, as a file of the repository names it: NAME or NAMESPACE/NAME
+    /// The intent, as a file of the repository names it: NAME or NAMESPACE/NAME
     #[arg(value_name = "NAME")]
     name: String,
-    /// The namespace of the Migration, where its name alone is not enough
+    /// The namespace of the intent, where its name alone is not enough
     #[arg(short, long)]
     namespace: Option<String>,
     #[command(flatten)]
@@ -84,6 +84,16 @@ impl Approve {
 }
 
 impl IntentArgs {
+    /// Lets a paused migration go on, or ends a suspension.
+    pub async fn resume(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        if let Some((manifest, namespace)) = workspace.suspension(&self.name, self.namespace.as_deref()) {
+            return suspend::resume(&workspace, manifest, &namespace, &self.change, &self.look.git);
+        }
+        drop(workspace);
+        self.ask(control::Control::Resume).await
+    }
+
     /// Changes the file of the intent so that it asks for this.
     pub async fn ask(self, mut control: control::Control) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;

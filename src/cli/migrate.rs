@@ -15,6 +15,7 @@ use crate::api::{self, MigrationSpec, Phase, WorkloadRef};
 use crate::error::{Error, Result};
 use crate::intent::record;
 use crate::manifest::Manifest;
+use crate::name::ObjectKey;
 use crate::profile;
 
 /// Writes the file that moves a workload, with its state, to another cluster.
@@ -54,7 +55,7 @@ impl Migrate {
         let name = self.name(&workspace, &namespace, &spec).await?;
         let path = match &self.file {
             Some(path) => path.trim_start_matches("./").to_owned(),
-            None => place(&workspace, &workload, &namespace, &name)?,
+            None => place(&workspace, &workload.key(Some(&namespace)), &namespace, &name)?,
         };
         if workspace.is_taken(&path) {
             return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
@@ -216,14 +217,14 @@ fn profiled(workspace: &Workspace) -> Result<std::collections::BTreeSet<(String,
     Ok(kinds.collect())
 }
 
-/// Returns where a new Migration goes: beside the others of its namespace, else into the sync of its workload.
-fn place(workspace: &Workspace, workload: &WorkloadRef, namespace: &str, name: &str) -> Result<String> {
+/// Returns where a new intent goes: beside the others of its namespace, else into the sync of what it is about.
+pub(super) fn place(workspace: &Workspace, about: &ObjectKey, namespace: &str, name: &str) -> Result<String> {
     let folder = |path: &str| {
         path.rsplit_once('/')
             .map_or(String::new(), |(folder, _)| folder.to_owned())
     };
     let mut folders: BTreeMap<String, usize> = BTreeMap::new();
-    for (manifest, there) in workspace.migrations() {
+    for (manifest, there) in workspace.migrations().chain(workspace.suspensions()) {
         // One that is in a place of its own namespace's says more than any other.
         let weight = if there == namespace { 1000 } else { 1 };
         *folders.entry(folder(&manifest.source.path)).or_default() += weight;
@@ -231,11 +232,13 @@ fn place(workspace: &Workspace, workload: &WorkloadRef, namespace: &str, name: &
     let most = folders
         .into_iter()
         .max_by(|(a, one), (b, other)| one.cmp(other).then(b.cmp(a)));
-    let key = workload.key(Some(namespace));
     let beside_workload = || {
-        let template = workspace.set.of_kind(&key.group, &key.kind).find(|manifest| {
-            manifest.key.name == key.name && workspace.namespace_of(manifest) == namespace
-        })?;
+        let template = workspace
+            .set
+            .of_kind(&about.group, &about.kind)
+            .find(|manifest| {
+                manifest.key.name == about.name && workspace.namespace_of(manifest) == namespace
+            })?;
         workspace.config.sync_of(&template.source.path)
     };
     let folder = match most {
@@ -246,7 +249,7 @@ fn place(workspace: &Workspace, workload: &WorkloadRef, namespace: &str, name: &
                 _ => None,
             });
             let Some(sync) = sync else {
-                return Err(Error::user("which sync the Migration belongs to isn't clear")
+                return Err(Error::user("which sync the intent belongs to isn't clear")
                     .hint("name the file to write with --file"));
             };
             let path = sync.path.trim_start_matches("./").trim_end_matches('/');

@@ -26,6 +26,7 @@ mod sandbox;
 mod schema;
 mod signal;
 mod status;
+mod suspend;
 mod validate;
 mod workspace;
 
@@ -69,11 +70,13 @@ enum Command {
     Status(status::Status),
     /// Ask for a workload to be moved: write and commit the Migration
     Migrate(migrate::Migrate),
+    /// Keep changes from reaching clusters: write and commit the Suspension
+    Suspend(suspend::Suspend),
     /// Let a migration begin the phase that waits for an approval, by a commit
     Approve(control::Approve),
     /// Stop a migration before its next step, by a commit
     Pause(control::IntentArgs),
-    /// Let a paused migration go on, by a commit
+    /// Let a paused migration go on, or end a suspension, by a commit
     Resume(control::IntentArgs),
     /// Roll a migration back, by a commit
     Abort(control::IntentArgs),
@@ -101,7 +104,8 @@ impl Cli {
             Command::Migrate(command) => block_on(command.run()),
             Command::Approve(command) => block_on(command.run()),
             Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
-            Command::Resume(intent) => block_on(intent.ask(Control::Resume)),
+            Command::Resume(intent) => block_on(intent.resume()),
+            Command::Suspend(command) => command.run(),
             Command::Abort(intent) => block_on(intent.ask(Control::Abort)),
             #[cfg(feature = "sandbox")]
             Command::Sandbox(command) => block_on(command.run()),

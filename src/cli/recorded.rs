@@ -25,12 +25,18 @@ impl Recorded {
         let (intents, others): (Vec<_>, Vec<_>) = files
             .into_iter()
             .partition(|(path, _)| path.starts_with("intents/"));
-        let migrations: Result<_> = intents
+        let (suspensions, migrations): (Vec<_>, Vec<_>) =
+            intents.into_iter().partition(|(path, _)| is_suspension(path));
+        let migrations: Result<_> = migrations
             .iter()
             .map(|(path, bytes)| migration(path, bytes))
             .collect();
+        let suspensions: Result<_> = suspensions
+            .iter()
+            .map(|(path, bytes)| serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error)))
+            .collect();
         let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
-        View::recorded(snapshot, migrations?).map(Some)
+        View::recorded(snapshot, migrations?, suspensions?).map(Some)
     }
 
     /// Returns the record of one intent; `None` if there certainly is none.
@@ -65,6 +71,13 @@ impl Recorded {
         let files: Result<Vec<_>> = files.map(|(path, content)| Ok((path, content?))).collect();
         files.map(Some)
     }
+}
+
+/// The kind stands in the name of the file: see [`record::path`].
+fn is_suspension(path: &str) -> bool {
+    path.rsplit('/')
+        .next()
+        .is_some_and(|file| file.starts_with("suspension-"))
 }
 
 fn migration(path: &str, bytes: &[u8]) -> Result<Migration> {

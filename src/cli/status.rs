@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
 use super::{files, output, signal};
-use crate::api::{self, Migration};
+use crate::api;
 use crate::cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
 use crate::config::{self, Config};
 use crate::error::{Error, Kind, Result};
@@ -94,6 +94,11 @@ impl Status {
             return Err(Error::user(format!("{} does not serve {gvk}", cluster.server()))
                 .hint("install the CRDs: cutover init --cluster"));
         };
+        let mut all = vec![served];
+        if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, "Suspension")).await? {
+            all.push(served);
+        }
+        let served = all;
         let mut screen = Screen::default();
         self.show(&observed(&cluster, &served).await?, &mut screen)?;
         if self.watch {
@@ -125,10 +130,12 @@ impl Status {
         }
     }
 
-    async fn follow(&self, cluster: &Cluster, served: &Served, screen: &mut Screen) -> Result<()> {
+    async fn follow(&self, cluster: &Cluster, served: &[Served], screen: &mut Screen) -> Result<()> {
         let observer = Observer::new(cluster.clone());
         let mut changes = observer.changes();
-        observer.watch(Watched::all(served.gvk.clone()));
+        for served in served {
+            observer.watch(Watched::all(served.gvk.clone()));
+        }
         loop {
             let heard = tokio::select! {
                 () = signal::asked_to_end() => return Ok(()),
@@ -204,22 +211,34 @@ impl BranchArgs {
     }
 }
 
-async fn observed(cluster: &Cluster, served: &Served) -> Result<View> {
+/// What intents there are; a kind that isn't served has none.
+async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
+    Ok(View::of(&Overview {
+        migrations: intents(cluster, served).await?,
+        suspensions: intents(cluster, served).await?,
+        ..Overview::default()
+    }))
+}
+
+async fn intents<I>(cluster: &Cluster, served: &[Served]) -> Result<Vec<I>>
+where
+    I: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    let kind = I::kind(&());
+    let Some(served) = served.iter().find(|served| served.gvk.kind == kind) else {
+        return Ok(Vec::new());
+    };
     let read = cluster.reader().list(served, None, None).await;
     let objects = match read.answer {
         Answer::Found(objects) => objects,
         Answer::NotFound => Vec::new(),
         Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
     };
-    let migrations: Result<Vec<Migration>, _> = objects.into_iter().map(serde_json::from_value).collect();
-    let migrations = migrations.map_err(|error| {
+    let intents: Result<Vec<I>, _> = objects.into_iter().map(serde_json::from_value).collect();
+    intents.map_err(|error| {
         Error::user(format!(
-            "a Migration has another form than this release knows: {error}"
+            "a {kind} has another form than this release knows: {error}"
         ))
         .hint("are CRDs and cutover of the same release?")
-    })?;
-    Ok(View::of(&Overview {
-        migrations,
-        ..Overview::default()
-    }))
+    })
 }

@@ -55,6 +55,12 @@ pub enum Effect {
         binding: Exactly,
         patch: Vec<Value>,
     },
+    /// A JSON patch of a `PropagationPolicy`, or of a `ClusterPropagationPolicy` when it has no namespace.
+    PatchPolicy {
+        why: &'static str,
+        policy: Exactly,
+        patch: Vec<Value>,
+    },
     /// A brand-new ConfigMap with a policy of its own, which is never dispatched to a member.
     CreateCanary {
         name: String,
@@ -98,6 +104,7 @@ impl fmt::Display for Effect {
             Self::PatchBinding { why, .. } | Self::PatchBindingStatus { why, .. } => {
                 write!(f, "binding: {why}")
             }
+            Self::PatchPolicy { why, .. } => write!(f, "policy: {why}"),
             Self::CreateCanary { name, .. } => write!(f, "create canary {name}"),
             Self::DeleteCanary { name } => write!(f, "delete canary {name}"),
             Self::ApplyTemplate { .. } => f.write_str("apply the held-back template"),

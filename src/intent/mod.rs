@@ -8,10 +8,12 @@ pub mod effect;
 pub mod fight;
 pub mod hold_back;
 pub mod migration;
+pub mod owners;
 pub mod pin;
 pub mod proof;
 pub mod record;
 pub mod seen;
+pub mod suspension;
 pub mod world;
 
 pub use effect::Effect;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::api::{Migration, MigrationSpec, MigrationStatus};
+use crate::api::{Migration, MigrationSpec, MigrationStatus, Suspension, SuspensionStatus};
 use crate::redact;
 
 /// An intent as the status branch has it.
@@ -50,6 +50,23 @@ pub fn is_newer(recorded: &serde_json::Value, uid: &str, status: &MigrationStatu
     same && recorded.is_some_and(|recorded: MigrationStatus| rank(&recorded) > rank(status))
 }
 
+/// The same for a suspension.
+pub fn is_newer_suspension(recorded: &serde_json::Value, uid: &str, status: &SuspensionStatus) -> bool {
+    let rank = |status: &SuspensionStatus| {
+        let common = &status.common;
+        (common.attempt, status.phase.is_terminal(), common.steps.len())
+    };
+    let same = recorded
+        .pointer("/metadata/uid")
+        .and_then(serde_json::Value::as_str)
+        == Some(uid);
+    let recorded = recorded
+        .get("status")
+        .cloned()
+        .and_then(|value| serde_json::from_value(value).ok());
+    same && recorded.is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
 /// Returns the path on the status branch of the record of an intent.
 pub fn path(kind: &str, namespace: &str, name: &str) -> String {
     format!("intents/{namespace}/{}-{name}.yaml", kind.to_lowercase())
@@ -73,6 +90,21 @@ pub fn document(migration: &Migration) -> serde_json::Value {
         *change = redact::kept(change);
     }
     document
+}
+
+/// Returns the document of a suspension that stands at [`path`].
+pub fn suspension_document(suspension: &Suspension) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "Suspension",
+        "metadata": {
+            "name": suspension.metadata.name,
+            "namespace": suspension.metadata.namespace,
+            "uid": suspension.metadata.uid,
+        },
+        "spec": suspension.spec,
+        "status": suspension.status,
+    })
 }
 
 /// Returns whether two specs ask for the same operation: control fields never make a new attempt.

@@ -113,6 +113,16 @@ impl DerefMut for ClusterPropagationPolicySpec {
     }
 }
 
+impl From<ClusterPropagationPolicy> for PropagationPolicy {
+    /// The same policy, told apart only by having no namespace: both kinds have the same fields.
+    fn from(policy: ClusterPropagationPolicy) -> Self {
+        Self {
+            metadata: policy.metadata,
+            spec: policy.spec.spec,
+        }
+    }
+}
+
 /// The part of a suspension that policies and bindings share: what is decided still reaches the members, or not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -92,6 +92,16 @@ pub struct Identifier {
 }
 
 impl Work {
+    /// Tells whether the controller that writes to the member has seen that it must not: from then on it writes nothing older.
+    /// `None`: it hasn't said.
+    pub fn is_held(&self) -> Option<bool> {
+        let conditions = &self.status.as_ref()?.conditions;
+        let condition = conditions
+            .iter()
+            .find(|condition| condition.type_ == "Dispatching")?;
+        Some(condition.status == "False")
+    }
+
     /// Returns the manifest: Karmada puts exactly one into the Work of a binding.
     pub fn manifest(&self) -> Option<&Value> {
         self.spec.workload.manifests.first()

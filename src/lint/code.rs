@@ -76,6 +76,11 @@ rules! {
     UnknownWorkload = 101, "unknown-workload", Warning, "An intent speaks of a workload that the repository doesn't define.";
     SelectsNothing = 102, "selects-nothing", Warning, "A policy selects no object of the repository.";
     UnknownProfile = 103, "unknown-profile", Error, "An intent names a profile that is neither built in nor defined.";
+    UnknownPolicy = 104, "unknown-policy", Warning, "An intent speaks of a policy that the repository doesn't define.";
+    SuspendsSeveral = 105, "suspends-several", Warning, "A suspension of a policy stops every workload that the policy selects.";
+    SharedPolicy = 106, "shared-policy", Error, "A workload can't be suspended alone: its policy selects others, too.";
+    OverAlready = 107, "over-already", Warning, "The suspension ends in the past.";
+    SuspendsNowhere = 108, "suspends-nowhere", Warning, "A cluster is suspended in which the policy never puts anything.";
     DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";
     OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
     StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";

@@ -8,6 +8,7 @@ pub mod nearest;
 mod objects;
 mod references;
 pub mod schema;
+mod suspension;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -92,6 +93,8 @@ pub struct Context {
     pub schemas: Schemas,
     /// Names of profiles that need no object: the built-in ones.
     pub profiles: BTreeSet<String>,
+    /// `None`: nothing is said of times.
+    pub now: Option<jiff::Timestamp>,
 }
 
 impl Context {
@@ -109,6 +112,7 @@ impl Context {
         Ok(Self {
             schemas: Schemas::new().with_definitions(&definitions),
             profiles: profiles.collect(),
+            now: None,
         })
     }
 }
@@ -120,6 +124,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> = set.errors().map(Finding::from).collect();
     objects::check(set, &mut findings);
     references::check(set, context, &mut findings);
+    suspension::check(set, context, &mut findings);
     let schemas = context
         .schemas
         .with_definitions(set.definitions().map(|object| &object.value));

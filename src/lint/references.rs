@@ -41,7 +41,11 @@ fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
 }
 
 fn workload(intent: &Manifest, set: &Set, findings: &mut Vec<Finding>) {
-    let Some(reference) = intent.value.pointer("/spec/workload") else {
+    let places = ["/spec/workload", "/spec/target/workload"];
+    let named = places
+        .iter()
+        .find_map(|place| Some((place, intent.value.pointer(place)?)));
+    let Some((place, reference)) = named else {
         return;
     };
     let (Some(api_version), Some(kind), Some(name)) = (
@@ -81,7 +85,7 @@ fn workload(intent: &Manifest, set: &Set, findings: &mut Vec<Finding>) {
     let message = format!("no file defines {wanted}, which {} is about", intent.key);
     let finding = Finding::new(
         Code::UnknownWorkload,
-        intent.location("/spec/workload/name"),
+        intent.location(&format!("{place}/name")),
         message,
     );
     findings.push(finding.maybe_hint(hint));
@@ -124,7 +128,7 @@ fn selectors(policy: &Manifest, kinds: &Kinds<'_>, findings: &mut Vec<Finding>) 
 }
 
 /// Whether a policy's selector takes an object of its kind, as Karmada matches: a name wins over labels.
-fn selects(selector: &Value, policy: &Manifest, object: &Manifest) -> bool {
+pub(super) fn selects(selector: &Value, policy: &Manifest, object: &Manifest) -> bool {
     let field = |name: &str| text(selector, name).filter(|text| !text.is_empty());
     let namespace = field("namespace").or(policy.key.namespace.as_deref());
     namespace.is_none_or(|namespace| {

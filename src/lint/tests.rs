@@ -16,6 +16,7 @@ fn check_text(text: &str) -> String {
     let context = Context {
         schemas: Schemas::new().with_definitions(&crds),
         profiles: BTreeSet::from(["flink".to_owned()]),
+        now: Some("2026-03-01T10:00:00Z".parse().unwrap()),
     };
     check(&set, &context)
         .iter()
@@ -238,4 +239,70 @@ fn codes_are_in_order_and_have_words() {
         );
     }
     assert_eq!(Code::Unreadable.to_string(), "CUT0001");
+}
+
+const SHARED: &str = "---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors:
+  - {apiVersion: apps/v1, kind: Deployment, name: web}
+  - {apiVersion: apps/v1, kind: Deployment, labelSelector: {matchLabels: {tier: front}}}
+  placement: {clusterAffinity: {clusterNames: [blue, green]}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cart, namespace: shop, labels: {tier: front}}
+";
+
+fn suspension(spec: &str) -> String {
+    format!(
+        "apiVersion: cutover.dev/v1alpha1\nkind: Suspension\nmetadata: {{name: freeze, namespace: shop}}\nspec:\n  {spec}\n{SHARED}"
+    )
+}
+
+#[test]
+fn a_suspension_of_a_shared_policy_lists_every_workload_that_it_stops() {
+    insta::assert_snapshot!(
+        check_text(&suspension("target: {policy: {name: web}}\n  reason: r")),
+        @"
+    warning[CUT0105]: Suspension shop/freeze suspends every workload of PropagationPolicy shop/web: Deployment shop/cart, Deployment shop/web
+      --> a.yaml:5:27
+    hint: give a workload a policy that names it alone to suspend it alone
+    "
+    );
+}
+
+#[test]
+fn a_suspension_of_one_workload_of_a_shared_policy_is_refused_with_the_others() {
+    let target = "target: {workload: {apiVersion: apps/v1, kind: Deployment, name: web}}\n  reason: r";
+    insta::assert_snapshot!(check_text(&suspension(target)), @"
+    error[CUT0106]: Suspension shop/freeze would suspend Deployment shop/cart too: PropagationPolicy shop/web is not the workload's own, so it is refused
+      --> a.yaml:5:68
+    hint: give the workload a policy that names it alone, or suspend the whole policy: target.policy
+    ");
+}
+
+#[test]
+fn a_suspension_of_nothing_nowhere_or_the_past_is_found() {
+    let spec = "target: {policy: {name: wbe}}\n  reason: r\n  until: 2026-03-01T09:00:00Z";
+    insta::assert_snapshot!(check_text(&suspension(spec)), @"
+    warning[CUT0104]: no file defines PropagationPolicy wbe, which Suspension shop/freeze is about
+      --> a.yaml:5:27
+    hint: did you mean web?
+    warning[CUT0107]: Suspension shop/freeze was over at 2026-03-01T09:00:00Z: it suspends nothing
+      --> a.yaml:7:10
+    hint: give it a later time, or remove the file
+    ");
+    let spec = "target: {policy: {name: web}}\n  clusters: [gren]\n  reason: r";
+    let found = check_text(&suspension(spec));
+    assert!(
+        found.contains("CUT0108") && found.contains("did you mean green?"),
+        "{found}"
+    );
 }

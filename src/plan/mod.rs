@@ -106,6 +106,8 @@ pub struct Change {
     pub source: Option<Location>,
     /// Why the API server could not be asked what it makes of this; `None`: it was, or there is nothing to ask.
     pub unchecked: Option<String>,
+    /// Every object of Git that a suspension keeps changes of from clusters, if it is one.
+    pub suspends: Vec<ObjectKey>,
     /// The digest of what would be sent.
     sent: Option<String>,
     /// Which object it would be sent to.
@@ -127,6 +129,7 @@ impl Change {
             after: None,
             source: Some(desired.source.clone()),
             unchecked: None,
+            suspends: Vec::new(),
             sent: None,
             uid: live.and_then(uid),
             wave: order::wave(&desired.value),
@@ -181,6 +184,7 @@ impl Change {
             after: None,
             source: Some(entry.source()),
             unchecked: None,
+            suspends: Vec::new(),
             sent: None,
             uid: uid.map(str::to_owned),
             wave: order::written_wave(entry.written()),
@@ -197,6 +201,7 @@ impl Change {
             after: None,
             source: None,
             unchecked: None,
+            suspends: Vec::new(),
             sent: None,
             uid: uid(live),
             wave: order::wave(live),
@@ -215,6 +220,7 @@ impl Change {
             after: None,
             source: None,
             unchecked: None,
+            suspends: Vec::new(),
             sent: None,
             uid: None,
             wave: 0,

@@ -2,14 +2,55 @@
 
 use serde_json::Value;
 
-use crate::api::{self, Migration, OnFailure, Strategy};
+use crate::api::{self, Migration, OnFailure, Strategy, Suspension};
+use crate::name::{ClusterName, ObjectKey};
 
 /// Returns what an object asks cutover to do; `None` if it is no intent, or has a form that this release doesn't know.
-pub(super) fn of_intent(object: &Value) -> Option<String> {
+pub(super) fn of_intent(object: &Value, suspends: &[ObjectKey]) -> Option<String> {
     let text = |field: &str| object.get(field).and_then(Value::as_str);
-    if text("apiVersion") != Some(api::API_VERSION) || text("kind") != Some("Migration") {
+    if text("apiVersion") != Some(api::API_VERSION) {
         return None;
     }
+    match text("kind")? {
+        "Migration" => of_migration(object),
+        "Suspension" => of_suspension(object, suspends),
+        _ => None,
+    }
+}
+
+fn of_suspension(object: &Value, suspends: &[ObjectKey]) -> Option<String> {
+    let suspension: Suspension = serde_json::from_value(object.clone()).ok()?;
+    let spec = &suspension.spec;
+    let of = match (&spec.target.policy, &spec.target.workload) {
+        (Some(policy), _) => format!("{} {}", policy.kind.name(), policy.name),
+        (None, Some(workload)) => format!("{} {}", workload.kind, workload.name),
+        (None, None) => return None,
+    };
+    let clusters: Vec<&str> = spec.clusters.iter().map(ClusterName::as_str).collect();
+    let to = if clusters.is_empty() {
+        "every cluster".to_owned()
+    } else {
+        clusters.join(", ")
+    };
+    let mut parts = vec![format!("suspends {} of {of} to {to}", spec.scope)];
+    if !suspends.is_empty() {
+        let names: Vec<String> = suspends.iter().map(ToString::to_string).collect();
+        parts.push(format!("that is about {}", names.join(", ")));
+    }
+    parts.push(match spec.until {
+        Some(until) => format!("until {until}"),
+        None => "until a person ends it".to_owned(),
+    });
+    if spec.paused {
+        parts.push("is paused".to_owned());
+    }
+    if spec.abort {
+        parts.push("is to be aborted".to_owned());
+    }
+    Some(parts.join("; "))
+}
+
+fn of_migration(object: &Value) -> Option<String> {
     let migration: Migration = serde_json::from_value(object.clone()).ok()?;
     let spec = &migration.spec;
     let workload = &spec.workload;

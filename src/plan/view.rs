@@ -100,6 +100,6 @@ impl Shown<'_> {
 
     /// Returns what it asks for, if it is an intent that comes or changes.
     pub(crate) fn story(&self) -> Option<String> {
-        story::of_intent(self.after.as_ref()?)
+        story::of_intent(self.after.as_ref()?, &self.change.suspends)
     }
 }

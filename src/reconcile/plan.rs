@@ -1,14 +1,17 @@
 //! What a whole branch, or a commit, would change: the plans of all its syncs as one, and the hash by which it is known.
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::settings;
 use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
+use crate::api::{self, SuspensionSpec};
 use crate::cluster::{Answer, Cluster, Lookup, Observer};
 use crate::config::Config;
 use crate::error::Error;
+use crate::intent::suspension;
 use crate::name::{Gvk, ObjectKey, Revision};
-use crate::plan::{ChangeSet, Hash};
+use crate::plan::{Change, ChangeSet, Hash};
 use crate::repo::{self, Repo};
 
 /// What is planned.
@@ -62,6 +65,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         feeds.push(part.desired);
         removed.extend(part.removed.into_iter().map(|live| (live, sync.name.clone())));
     }
+    note_suspended(&mut all.changes, &feeds);
     let left = match &range.base {
         None => {
             let observer = Observer::new(cluster.clone());
@@ -89,6 +93,25 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         revision: range.revision,
         changes,
     })
+}
+
+/// Says of every suspension that comes or changes which objects it is about, those of other syncs included.
+fn note_suspended(changes: &mut [Change], feeds: &[DesiredFeed]) {
+    let is_one = |change: &&mut Change| change.key.group == api::GROUP && change.key.kind == "Suspension";
+    let mut objects: Option<Vec<Value>> = None;
+    for change in changes.iter_mut().filter(is_one) {
+        let spec = change.after.as_ref().and_then(|after| after.get("spec")).cloned();
+        let Some(Ok(spec)) = spec.map(serde_json::from_value::<SuspensionSpec>) else {
+            continue;
+        };
+        let objects = objects.get_or_insert_with(|| {
+            let wanted: Vec<_> = feeds.iter().filter_map(DesiredFeed::latest).collect();
+            let entries = wanted.iter().flat_map(|desired| desired.objects.values());
+            entries.map(|entry| entry.value()).collect()
+        });
+        let namespace = change.key.namespace.as_deref().unwrap_or_default();
+        change.suspends = suspension::about(&spec, namespace, objects);
+    }
 }
 
 /// Returns the live objects of the syncs that a range takes out of `cutover.yaml`, and whose they were.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::records::parse;
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
-use crate::api::{self, Migration, MigrationStatus};
+use crate::api::{self, MigrationStatus, SuspensionStatus};
 use crate::cluster::{Change, Observer};
 use crate::error::Error;
 use crate::intent::record;
@@ -138,7 +138,8 @@ impl Publisher {
     /// Commits how things stand now, if that is news.
     pub async fn once(&mut self) -> Result<Published, Error> {
         let overview = self.overview();
-        if overview.revision.is_none() && overview.migrations.is_empty() {
+        let no_intents = overview.migrations.is_empty() && overview.suspensions.is_empty();
+        if overview.revision.is_none() && no_intents {
             return Ok(Published::Unchanged(None));
         }
         let files = report::status_tree(&overview)?;
@@ -173,6 +174,15 @@ impl Publisher {
         Ok(published)
     }
 
+    /// Returns every intent of a kind; one that this release can't read is left out.
+    fn intents<I: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned>(&self) -> Vec<I> {
+        let objects = self.observer.list(api::GROUP, &I::kind(&()));
+        let read = objects
+            .iter()
+            .map(|object| serde_json::from_value(Value::clone(object)));
+        read.filter_map(Result::ok).collect()
+    }
+
     async fn reported(&self) {
         let latest = self.reports.iter().map(|reports| changed(reports.latest.clone()));
         let left = std::iter::once(changed(self.left_behind.clone()));
@@ -185,21 +195,28 @@ impl Publisher {
             .iter_mut()
             .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
             .collect();
-        let migrations = self
-            .observer
-            .list(api::GROUP, "Migration")
-            .iter()
-            .filter_map(|object| serde_json::from_value::<Migration>(Value::clone(object)).ok())
-            .collect();
+        let (migrations, suspensions) = (self.intents(), self.intents());
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
         let left_behind = self.left_behind.borrow_and_update().clone();
         Overview {
             revision,
             syncs,
             migrations,
+            suspensions,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
         }
     }
+}
+
+/// Returns whether what is recorded of a suspension has come further than our copy of it.
+fn is_suspension_behind(ours: &Value, recorded: Option<&Value>) -> bool {
+    let uid = ours.pointer("/metadata/uid").and_then(Value::as_str);
+    let status = ours.get("status").cloned().unwrap_or_default();
+    let Ok(status) = serde_json::from_value::<Option<SuspensionStatus>>(status) else {
+        return true;
+    };
+    let status = status.unwrap_or_default();
+    recorded.is_some_and(|recorded| record::is_newer_suspension(recorded, uid.unwrap_or_default(), &status))
 }
 
 /// Returns when there is something new. One that never says anything again is waited for.
@@ -302,6 +319,9 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
         return Ok(false);
     };
     let ours = parse(path, ours)?;
+    if ours.get("kind").and_then(Value::as_str) == Some("Suspension") {
+        return Ok(is_suspension_behind(&ours, parse(path, recorded).ok().as_ref()));
+    }
     let uid = ours
         .pointer("/metadata/uid")
         .and_then(Value::as_str)

@@ -10,6 +10,9 @@ use crate::intent::record::{self, Record};
 use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Repo, Trailer};
 
+/// How many commits are looked at to find who changed a file.
+const HISTORY: usize = 1000;
+
 /// Records on the status branch of a repository.
 #[derive(Clone, Debug)]
 pub struct GitRecords {
@@ -32,6 +35,14 @@ impl Records for GitRecords {
             let document = parse(&path, &bytes)?;
             let record = serde_json::from_value(document).map_err(|error| unreadable(&path, &error))?;
             Ok(Some(record))
+        })
+    }
+
+    fn author<'a>(&'a self, file: &'a str, revision: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let revision = revision.to_owned().try_into().ok()?;
+            let commits = self.repo.touching(file, None, revision, HISTORY).await;
+            commits.ok()?.into_iter().next().map(|commit| commit.author)
         })
     }
 

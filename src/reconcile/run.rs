@@ -14,7 +14,7 @@ use super::running::{Running, Stop};
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::{GitRecords, settings};
-use crate::api::{self, Phase, WaitCode};
+use crate::api::{self, Phase, SuspensionPhase, WaitCode};
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
@@ -347,14 +347,29 @@ fn in_order(syncs: &[config::Sync]) -> Vec<&config::Sync> {
 
 /// Ends when no intent goes on by itself: ended, paused, or waiting for somebody's approval.
 async fn settled(observer: &Observer) {
-    let still = |observer: &Observer| {
-        observer.list(api::GROUP, "Migration").iter().all(|object| {
-            let phase = serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
+    let suspensions = |observer: &Observer| {
+        observer.list(api::GROUP, "Suspension").iter().all(|object| {
+            let phase =
+                serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(SuspensionPhase::Pending);
             let code: Option<WaitCode> =
                 serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
             let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-            seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person))
+            // One that waits for its policy or for another intent isn't waited for: it goes on with the next run.
+            let waits = phase == SuspensionPhase::Pending && code.is_some();
+            let rests = phase.is_terminal() || phase == SuspensionPhase::Suspended;
+            seen && (rests || waits || code.is_some_and(WaitCode::is_for_a_person))
         })
+    };
+    let still = |observer: &Observer| {
+        suspensions(observer)
+            && observer.list(api::GROUP, "Migration").iter().all(|object| {
+                let phase =
+                    serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
+                let code: Option<WaitCode> =
+                    serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
+                let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+                seen && (phase.is_terminal() || code.is_some_and(WaitCode::is_for_a_person))
+            })
     };
     while !observer.until(Duration::from_hours(1), still).await {}
 }

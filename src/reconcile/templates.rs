@@ -22,4 +22,8 @@ impl Templates for AllTemplates {
     fn revision(&self) -> Option<String> {
         self.0.iter().find_map(Templates::revision)
     }
+
+    fn file(&self, key: &ObjectKey) -> Option<String> {
+        self.0.iter().find_map(|feed| feed.file(key))
+    }
 }

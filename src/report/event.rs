@@ -26,7 +26,7 @@ pub struct Told {
 }
 
 impl Told {
-    fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
+    pub(super) fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
         let mut note = match redact::text(note) {
             Cow::Borrowed(note) => note.to_owned(),
             Cow::Owned(note) => note,

@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration,
-    finding_text, gantt, instant, names, record_path, route, since, status, symbol,
+    finding_text, gantt, instant, names, record_path, route, since, status, suspension, symbol,
 };
-use crate::api::{Migration, Phase, StepRecord, WaitingFor};
+use crate::api::{Migration, Phase, StepRecord, SuspensionPhase, WaitingFor};
 
 /// How many migrations that have ended are told in full.
 const TOLD: usize = 10;
@@ -31,6 +31,14 @@ pub(super) fn status_line(overview: &Overview) -> String {
         (0, _) => format!("{} failed", count(failed, "migration")),
         _ => format!("{} in the desired state", count(problems, "problem")),
     };
+    let suspended = overview
+        .suspensions
+        .iter()
+        .filter(|one| suspension::status(one).phase == SuspensionPhase::Suspended)
+        .count();
+    if suspended > 0 {
+        let _ = write!(line, "; {} in force", count(suspended, "suspension"));
+    }
     match running {
         0 => {}
         _ => {
@@ -47,6 +55,7 @@ pub(super) fn page(overview: &Overview) -> String {
     }
     syncs(&mut page, &overview.syncs);
     left_behind(&mut page, &overview.left_behind);
+    suspension::section(&mut page, &overview.suspensions);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {
         table(&mut page, &migrations);
@@ -290,7 +299,7 @@ fn milliseconds(millis: u64) -> String {
 }
 
 /// Makes text that others wrote (messages of API servers, names) plain text in any place of the page.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

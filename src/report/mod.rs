@@ -12,6 +12,7 @@ mod history;
 mod markdown;
 pub mod review;
 mod snapshot;
+mod suspension;
 mod text;
 mod told;
 mod units;
@@ -19,7 +20,7 @@ mod units;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::api::{Finding, Migration, MigrationStatus, Phase};
+use crate::api::{Finding, Migration, MigrationStatus, Phase, Suspension};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
@@ -31,6 +32,7 @@ pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use history::{Ended, HISTORY_DIR, appended, ended};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
+pub use suspension::{suspension_events, suspension_lines};
 pub use text::View;
 pub use told::{finding_lines, migration_lines, step_line};
 pub use units::{brief, duration, instant};
@@ -47,6 +49,7 @@ pub struct Overview {
     pub revision: Option<Revision>,
     pub syncs: Vec<SyncOverview>,
     pub migrations: Vec<Migration>,
+    pub suspensions: Vec<Suspension>,
     pub left_behind: Vec<LeftOverview>,
 }
 
@@ -159,6 +162,10 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
         let document = yaml(&record::document(migration))?;
         files.insert(record_path(migration), document.into_bytes());
     }
+    for suspension in &overview.suspensions {
+        let document = yaml(&record::suspension_document(suspension))?;
+        files.insert(suspension_path(suspension), document.into_bytes());
+    }
     for content in files.values_mut() {
         if let Cow::Owned(clean) = redact::text(&String::from_utf8_lossy(content)) {
             *content = clean.into_bytes();
@@ -170,6 +177,11 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
 fn record_path(migration: &Migration) -> String {
     let (namespace, name) = names(migration);
     record::path("Migration", namespace, name)
+}
+
+fn suspension_path(suspension: &Suspension) -> String {
+    let (namespace, name) = suspension::names(suspension);
+    record::path("Suspension", namespace, name)
 }
 
 fn yaml(value: &impl serde::Serialize) -> Result<String, Error> {

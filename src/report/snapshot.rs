@@ -6,9 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
-    record_path, route, since, status,
+    record_path, route, since, status, suspension, suspension_path,
 };
-use crate::api::{Migration, MigrationStatus, Phase, WaitCode, WaitingFor, WorkloadRef};
+use crate::api::{
+    HeldCopy, Migration, MigrationStatus, Phase, Suspension, SuspensionPhase, WaitCode, WaitingFor,
+    WorkloadRef,
+};
 use crate::error::Error;
 use crate::name::{Location, Revision};
 
@@ -26,6 +29,8 @@ pub struct Snapshot {
     pub(super) revision: Option<Revision>,
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) intents: Vec<IntentSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) suspensions: Vec<SuspensionSnapshot>,
     /// What syncs applied and nobody looks after any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftSnapshot>,
@@ -120,15 +125,73 @@ pub struct IntentSnapshot {
     pub(super) report: Option<Account>,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspensionSnapshot {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// For instance `dispatching of PropagationPolicy web to green`.
+    pub(super) what: String,
+    pub(super) reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    pub(super) phase: SuspensionPhase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    /// What waits to go out, and what was changed in members meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) held: Vec<HeldCopy>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+}
+
+impl SuspensionSnapshot {
+    fn of(one: &Suspension) -> Self {
+        let status = suspension::status(one);
+        let (namespace, name) = suspension::names(one);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            what: suspension::what(one),
+            reason: one.spec.reason.clone(),
+            by: status.by.clone(),
+            phase: status.phase,
+            since: status.since,
+            until: one.spec.until,
+            waiting_for: status.common.waiting_for.clone(),
+            held: status.held.clone(),
+            record: suspension_path(one),
+        }
+    }
+
+    /// Says how it went on since `before`, if it did.
+    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
+        let was = before.and_then(|before| before.suspensions.iter().find(|was| was.record == self.record));
+        let name = format!("{}/{}", self.namespace, self.name);
+        match was {
+            Some(was) if was.phase == self.phase => None,
+            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
+            None => Some(format!("{name}: {}", self.phase)),
+        }
+    }
+}
+
 impl Snapshot {
     pub(super) fn of(overview: &Overview) -> Self {
         let mut intents: Vec<IntentSnapshot> = overview.migrations.iter().map(IntentSnapshot::of).collect();
         intents.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
+        suspensions.sort_by(|a, b| a.record.cmp(&b.record));
         Self {
             version: VERSION,
             revision: overview.revision.clone(),
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents,
+            suspensions,
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
         }
     }
@@ -305,7 +368,12 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
         let of = |migration| status(migration).findings.clone();
         overview.migrations.iter().map(of).collect()
     };
-    if turned || problems(&was) != problems(&is) || findings(before) != findings(after) {
+    // What is frozen, and what is about to go out, nobody should learn late.
+    let froze = is.suspensions.iter().any(|one| {
+        let tells = !matches!(one.phase, SuspensionPhase::Pending | SuspensionPhase::Suspending);
+        tells && one.change(Some(&was)).is_some()
+    });
+    if turned || froze || problems(&was) != problems(&is) || findings(before) != findings(after) {
         Urgency::Ended
     } else {
         Urgency::Moves
@@ -321,6 +389,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
         .intents
         .iter()
         .filter_map(|intent| change(before.as_ref(), intent))
+        .chain(
+            after
+                .suspensions
+                .iter()
+                .filter_map(|one| one.change(before.as_ref())),
+        )
         .collect();
     let subject = match moved.as_slice() {
         [] => sync_subject(before.as_ref(), &after),
@@ -334,6 +408,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let mut trailers = Vec::new();
     if let Some(revision) = &after.revision {
         trailers.push((TrailerKey::Revision, revision.to_string()));
+    }
+    for one in &after.suspensions {
+        if one.change(before.as_ref()).is_some() {
+            trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
+            trailers.push((TrailerKey::Phase, one.phase.to_string()));
+        }
     }
     for migration in &overview.migrations {
         let intent = IntentSnapshot::of(migration);

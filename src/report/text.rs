@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
-use super::{Overview, by_urgency, names, units::instant};
-use crate::api::Migration;
+use super::{Overview, by_urgency, names, suspension, suspension_lines, units::instant};
+use crate::api::{Migration, Suspension};
 use crate::error::Error;
 
 /// How everything stands, to be shown.
@@ -15,6 +15,7 @@ use crate::error::Error;
 pub struct View {
     pub(super) snapshot: Snapshot,
     migrations: Vec<Migration>,
+    suspensions: Vec<Suspension>,
 }
 
 impl View {
@@ -23,13 +24,19 @@ impl View {
         Self {
             snapshot: Snapshot::of(overview),
             migrations: overview.migrations.clone(),
+            suspensions: overview.suspensions.clone(),
         }
     }
 
     /// Returns the view of what a status branch says: its [`super::SNAPSHOT_FILE`], and its records of intents.
-    pub fn recorded(snapshot: Option<&[u8]>, migrations: Vec<Migration>) -> Result<Self, Error> {
+    pub fn recorded(
+        snapshot: Option<&[u8]>,
+        migrations: Vec<Migration>,
+        suspensions: Vec<Suspension>,
+    ) -> Result<Self, Error> {
         let mut view = Self::of(&Overview {
             migrations,
+            suspensions,
             ..Overview::default()
         });
         if let Some(bytes) = snapshot {
@@ -41,9 +48,14 @@ impl View {
         Ok(view)
     }
 
-    /// Returns the view of some of the migrations, and of nothing else.
+    /// Returns the view of some of the intents, and of nothing else.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(&str, &str) -> bool) -> Self {
+        let suspensions = self.suspensions.iter().filter(|suspension| {
+            let (namespace, name) = suspension::names(suspension);
+            wanted(namespace, name)
+        });
+        let suspensions = suspensions.cloned().collect();
         let wanted = |migration: &&Migration| {
             let (namespace, name) = names(migration);
             wanted(namespace, name)
@@ -51,13 +63,14 @@ impl View {
         Self::of(&Overview {
             revision: self.snapshot.revision.clone(),
             migrations: self.migrations.iter().filter(wanted).cloned().collect(),
+            suspensions,
             ..Overview::default()
         })
     }
 
-    /// Returns whether no migration is in it.
+    /// Returns whether no intent is in it.
     pub const fn is_empty(&self) -> bool {
-        self.migrations.is_empty()
+        self.migrations.is_empty() && self.suspensions.is_empty()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -79,7 +92,16 @@ impl View {
                 text.push('\n');
             }
         }
-        if migrations.is_empty() {
+        for suspension in &self.suspensions {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in suspension_lines(suspension, now) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        if migrations.is_empty() && self.suspensions.is_empty() {
             text.push_str("no migrations\n");
         }
         text

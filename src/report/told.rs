@@ -119,10 +119,10 @@ fn ago(since: Timestamp, now: Timestamp) -> String {
 
 /// Returns the lines of each finding of a migration.
 pub fn finding_lines(migration: &Migration) -> Vec<String> {
-    status(migration).findings.iter().flat_map(lines_of).collect()
+    status(migration).findings.iter().flat_map(finding_line).collect()
 }
 
-fn lines_of(finding: &Finding) -> Vec<String> {
+pub(super) fn finding_line(finding: &Finding) -> Vec<String> {
     let what = format!(
         "  {} {}",
         styled(BUSY, format!("{}:", finding.code)),

@@ -637,3 +637,86 @@ fn the_status_branch_alone_says_how_everything_stands() {
     let output = clone.cutover(&["status", "--recorded", "nothing"]);
     assert!(text(&output.stderr).contains("there is no migration nothing"));
 }
+
+const WEB: &str = "\
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec: {}
+";
+
+#[test]
+fn a_suspension_is_written_committed_and_ended_by_a_commit() {
+    let clone = Clone::of(&[("cutover.yaml", CONFIG), ("fleet/web.yaml", WEB)]);
+    clone.done(&[
+        "suspend",
+        "Deployment/web",
+        "--cluster",
+        "green,blue",
+        "--reason",
+        "a loop",
+        "--for",
+        "2h",
+        "--push",
+    ]);
+    let path = "fleet/intents/suspend-web.yaml";
+    let read = |clone: &Clone| -> Value { serde_yaml::from_str(&clone.read(path)).unwrap() };
+    let asked = read(&clone);
+    assert_eq!(
+        asked["spec"]["target"],
+        json!({"workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}})
+    );
+    assert_eq!(asked["spec"]["clusters"], json!(["green", "blue"]));
+    assert_eq!(asked["spec"]["scope"], "Dispatching");
+    let time = |asked: &Value| {
+        asked["spec"]["until"]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+    };
+    let (until, now) = (time(&asked), jiff::Timestamp::now());
+    assert!(until > now + std::time::Duration::from_secs(7100), "{until}");
+
+    clone.done(&["resume", "suspend-web", "--offline", "--push"]);
+    assert!(time(&read(&clone)) <= jiff::Timestamp::now() + std::time::Duration::from_secs(1));
+    let again = clone.done(&["resume", "shop/suspend-web", "--offline"]);
+    assert!(
+        text(&again.stderr).contains("nothing to do"),
+        "{}",
+        text(&again.stderr)
+    );
+
+    clone.done(&[
+        "suspend",
+        "PropagationPolicy/web",
+        "--scope",
+        "both",
+        "--reason",
+        "again",
+    ]);
+    let second: Value = serde_yaml::from_str(&clone.read("fleet/intents/suspend-web-2.yaml")).unwrap();
+    assert_eq!(
+        second["spec"]["target"],
+        json!({"policy": {"kind": "PropagationPolicy", "name": "web"}})
+    );
+}
+
+#[test]
+fn a_suspension_of_what_is_not_in_the_repository_writes_nothing() {
+    let clone = Clone::of(&[("cutover.yaml", CONFIG), ("fleet/web.yaml", WEB)]);
+    let output = clone.cutover(&["suspend", "Deployment/wbe", "--reason", "r"]);
+    assert!(!output.status.success());
+    assert!(
+        text(&output.stderr).contains("has no Deployment/wbe"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(!clone.path().join("fleet/intents").exists());
+}

@@ -51,4 +51,5 @@ mod sandbox_karmada;
 mod secrets;
 #[cfg(feature = "sandbox")]
 mod status_branch;
+mod suspension;
 mod sync;

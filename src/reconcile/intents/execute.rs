@@ -1,5 +1,6 @@
 //! Sends effects, each under its precondition. One that fails is an answer: observe again.
 
+use kube::Resource;
 use serde_json::{Value, json};
 
 use super::{Parts, observe, served};
@@ -10,7 +11,7 @@ use crate::intent::effect::{self, Effect};
 use crate::karmada::meta;
 use crate::name::Gvk;
 
-const OVERRIDES: &str = "policy.karmada.io/v1alpha1";
+const POLICIES: &str = "policy.karmada.io/v1alpha1";
 
 /// What became of an effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,23 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
             parts.records.push(intent, record).await?;
             Ok(Sent::Done)
         }
+        alone => send_alone(parts, alone).await,
+    }
+}
+
+/// Sends an effect of an intent that moves nothing: its finalizer, or one that is nobody's in particular.
+pub(super) async fn send_plain<I: Resource<DynamicType = ()>>(
+    parts: &Parts,
+    intent: &I,
+    effect: &Effect,
+) -> Result<Sent, Error> {
+    let send = Send {
+        parts,
+        writer: parts.cluster.writer(INTENT_MANAGER),
+    };
+    match effect {
+        Effect::AddFinalizer => send.finalizer(intent, true).await,
+        Effect::RemoveFinalizer => send.finalizer(intent, false).await,
         alone => send_alone(parts, alone).await,
     }
 }
@@ -65,14 +83,14 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
             let mut policy = to_value(pin.policy())?;
             policy["kind"] = kind.as_str().into();
             if pin.creates() {
-                send.create(OVERRIDES, &kind, policy).await
+                send.create(POLICIES, &kind, policy).await
             } else {
-                send.replace(OVERRIDES, &kind, policy).await
+                send.replace(POLICIES, &kind, policy).await
             }
         }
         Effect::DeletePin { pin } => {
             let kind = meta::scoped_kind("OverridePolicy", pin.namespace.is_none());
-            send.delete(OVERRIDES, &kind, pin).await
+            send.delete(POLICIES, &kind, pin).await
         }
         Effect::PatchBinding {
             binding,
@@ -81,6 +99,7 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
             ..
         } => send.patch_binding(binding, patch, *rehearse).await,
         Effect::PatchBindingStatus { binding, patch, .. } => send.patch_binding_status(binding, patch).await,
+        Effect::PatchPolicy { policy, patch, .. } => send.patch_policy(policy, patch).await,
         Effect::CreateCanary {
             name,
             scheduler,
@@ -146,23 +165,38 @@ impl Send<'_> {
         ))
     }
 
+    async fn patch_policy(&self, policy: &effect::Exactly, patch: &[Value]) -> Result<Sent, Error> {
+        let kind = meta::scoped_kind("PropagationPolicy", policy.namespace.is_none());
+        let served = served(&self.parts.cluster, &Gvk::new(POLICIES, &kind)).await?;
+        Ok(sent(
+            self.writer
+                .patch(&served, &exactly(policy), patch, Mode::Write)
+                .await?,
+        ))
+    }
+
     async fn bindings(&self, binding: &effect::Exactly) -> Result<Served, Error> {
         let kind = meta::scoped_kind("ResourceBinding", binding.namespace.is_none());
         served(&self.parts.cluster, &Gvk::new("work.karmada.io/v1alpha2", &kind)).await
     }
 
-    async fn finalizer(&self, intent: &Migration, wanted: bool) -> Result<Sent, Error> {
-        let served = served(&self.parts.cluster, &Gvk::new(api::API_VERSION, "Migration")).await?;
-        let mut finalizers = intent.metadata.finalizers.clone().unwrap_or_default();
+    async fn finalizer<I: Resource<DynamicType = ()>>(
+        &self,
+        intent: &I,
+        wanted: bool,
+    ) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api::API_VERSION, &I::kind(&()))).await?;
+        let meta = intent.meta();
+        let mut finalizers = meta.finalizers.clone().unwrap_or_default();
         finalizers.retain(|name| name != INTENT_FINALIZER);
         if wanted {
             finalizers.push(INTENT_FINALIZER.to_owned());
         }
         let object = Exactly {
-            namespace: intent.metadata.namespace.clone(),
-            name: intent.metadata.name.clone().unwrap_or_default(),
-            uid: intent.metadata.uid.clone(),
-            resource_version: intent.metadata.resource_version.clone(),
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone(),
+            resource_version: meta.resource_version.clone(),
         };
         let patch = [json!({"op": "add", "path": "/metadata/finalizers", "value": finalizers})];
         Ok(sent(

@@ -9,6 +9,7 @@ mod metrics;
 mod moving;
 mod observe;
 mod rehearse;
+mod suspending;
 mod sweep;
 mod wake;
 mod witness;
@@ -35,6 +36,7 @@ use crate::name::{Gvk, ObjectKey};
 use events::Events;
 use kind::Kind;
 use moving::Moving;
+use suspending::Suspending;
 use wake::Workers;
 use worker::Worker;
 
@@ -42,6 +44,11 @@ use worker::Worker;
 pub trait Records: Send + Sync {
     /// Reads the record of an intent at the remote; `None` only if there certainly is none.
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>>;
+
+    /// Returns who made the last commit up to a revision that changed a file; `None` if that can't be told.
+    fn author<'a>(&'a self, _file: &'a str, _revision: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Pushes the record of an intent; returns when the remote has it.
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
@@ -64,6 +71,11 @@ pub trait Templates: Send + Sync {
 
     /// Returns the revision that was read last.
     fn revision(&self) -> Option<String>;
+
+    /// Returns the file that an object stands in, if it is in Git.
+    fn file(&self, _key: &ObjectKey) -> Option<String> {
+        None
+    }
 }
 
 /// What the loop is made of; all of it can be shared.
@@ -102,7 +114,20 @@ pub fn watched() -> Vec<Watched> {
     // them as there are workloads, and they are read afresh.
     vec![
         kind(api::API_VERSION, "Migration", with_status, Form::Tree),
+        kind(api::API_VERSION, "Suspension", with_status, Form::Tree),
         kind(api::API_VERSION, "Claim", slim, Form::Tree),
+        kind(
+            "policy.karmada.io/v1alpha1",
+            "PropagationPolicy",
+            slim,
+            Form::Version,
+        ),
+        kind(
+            "policy.karmada.io/v1alpha1",
+            "ClusterPropagationPolicy",
+            slim,
+            Form::Version,
+        ),
         kind("work.karmada.io/v1alpha2", "ResourceBinding", slim, Form::Version),
         kind(
             "work.karmada.io/v1alpha2",
@@ -187,6 +212,7 @@ impl Crew {
     /// Gives a worker to every intent that has none; `changed`: looks only if that is an intent.
     fn hire(&mut self, changed: Option<&ObjectKey>) {
         self.hire_for::<Moving>(changed);
+        self.hire_for::<Suspending>(changed);
     }
 
     fn hire_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {

@@ -128,4 +128,9 @@ impl Templates for DesiredFeed {
     fn revision(&self) -> Option<String> {
         Some(self.latest()?.revision.to_string())
     }
+
+    fn file(&self, key: &ObjectKey) -> Option<String> {
+        let desired = self.latest()?;
+        Some(desired.objects.get(key)?.origin().path.to_string())
+    }
 }

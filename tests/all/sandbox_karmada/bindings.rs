@@ -141,6 +141,30 @@ async fn a_dispatch_suspension_on_the_binding_is_wiped_by_the_next_change_of_the
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dispatch_suspension_of_some_clusters_on_the_policy_keeps_changes_from_these_alone() {
+    let stage = job(1).await;
+    let source = stage.listed().remove(0);
+    let others = json!({"dispatchingOnClusters": {"clusterNames": ["elsewhere"]}});
+    stage.edit_policy(json!({"spec": {"suspension": others}}));
+    stage.edit_template(json!({"spec": {"image": "orders:2"}}));
+    let image = || stage.copy(&source).unwrap()["spec"]["image"].clone();
+    stage.until("it goes out", || image() == "orders:2").await;
+    let here = json!({"dispatchingOnClusters": {"clusterNames": [source]}});
+    stage.edit_policy(json!({"spec": {"suspension": here}}));
+    let suspended = || stage.work(&source)["spec"]["suspendDispatching"] == true;
+    stage.until("it is on the Work", suspended).await;
+    for version in 3..20 {
+        stage.edit_template(json!({"spec": {"image": format!("orders:{version}")}}));
+        stage.pause(100).await;
+        assert!(
+            suspended(),
+            "a change of the template wipes what only the binding has"
+        );
+        assert_eq!(image(), "orders:2");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dispatch_suspension_on_the_policy_lasts_and_a_shrink_deletes_nevertheless() {
     let stage = job(1).await;
     let source = stage.listed().remove(0);

@@ -1,0 +1,493 @@
+//! Suspension: keeps changes at the control plane, on purpose, until its time is over or a person ends it.
+//!
+//! It is carried by the policy, where Karmada keeps it: on a binding a dispatch suspension is gone at the next change of the
+//! template, and that change goes out. Scheduling is suspended on the bindings, where it lasts.
+
+mod about;
+mod checks;
+mod contest;
+mod held;
+mod hold;
+mod holders;
+mod notes;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+pub use about::about;
+pub use contest::Contest;
+pub use holders::{Holder, Holders};
+
+use super::Step;
+use super::effect::Effect;
+use super::seen::{NotKnown, Seen};
+use crate::api::{
+    Claim, Contested, Ending, Finding, PolicyName, SuspensionJournal, SuspensionPhase as Phase,
+    SuspensionSpec, SuspensionStatus, WaitCode, WorkloadRef, claim_name,
+};
+use crate::karmada::{ObjectReference, PropagationPolicy, ResourceBinding, Work, meta};
+use crate::name::{ClusterName, Gvk, ObjectKey};
+
+/// How often it is looked again while something is expected.
+const SOON: Duration = Duration::from_millis(500);
+/// How often it is looked whether it can begin.
+const NOW_AND_THEN: Duration = Duration::from_secs(2);
+/// How often while nothing is.
+const LATER: Duration = Duration::from_secs(10);
+/// How many of a sort are named in the status.
+const MOST: usize = 20;
+/// How many bindings are written in one pass.
+const AT_ONCE: usize = 20;
+
+/// A suspension as it was read, and what one pass saw.
+pub type Input<'a> = super::Input<'a, SuspensionSpec, SuspensionStatus, World>;
+
+/// One pass's view: fresh reads. The policy is read before all else, so that whoever holds it is in what is read later.
+#[derive(Debug)]
+pub struct World {
+    /// Which policy it is about, once that is known.
+    pub name: Seen<Option<PolicyName>>,
+    pub policy: Seen<Option<PropagationPolicy>>,
+    /// Those of the policy.
+    pub bindings: Seen<Vec<ResourceBinding>>,
+    /// By id of the binding and cluster.
+    pub works: Seen<BTreeMap<(String, ClusterName), Work>>,
+    pub claims: Seen<Vec<Claim>>,
+    /// Those that are joined; read only before it begins.
+    pub clusters: Seen<BTreeSet<ClusterName>>,
+    /// The uids of all suspensions that there are.
+    pub suspensions: Seen<BTreeSet<String>>,
+    /// What the members have; `None`: not looked at in this pass.
+    pub copies: Option<Vec<Copy>>,
+    pub contested: Vec<Contested>,
+    /// The author of the commit that last changed the intent.
+    pub author: Option<String>,
+}
+
+/// One workload in one member.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    pub workload: ObjectKey,
+    pub cluster: ClusterName,
+    /// What its Work has for it.
+    pub manifest: Value,
+    pub object: Seen<Option<Value>>,
+}
+
+/// Decides what one pass does.
+pub fn step(input: &Input<'_>) -> Step<SuspensionStatus> {
+    let mut machine = Machine {
+        input,
+        status: input.status.clone(),
+        recheck: Some(SOON),
+    };
+    let effects = machine.pass();
+    machine.status.common.observed_generation = input.generation;
+    machine.note(&effects);
+    Step {
+        status: machine.status,
+        effects,
+        recheck: machine.recheck,
+    }
+}
+
+/// Returns the workload of a binding.
+pub fn workload(resource: &ObjectReference) -> ObjectKey {
+    ObjectKey {
+        group: Gvk::new(&resource.api_version, &resource.kind).group,
+        kind: resource.kind.clone(),
+        namespace: Some(resource.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        name: resource.name.clone(),
+    }
+}
+
+/// Returns the id that a binding shares with its Works.
+pub fn binding_id(binding: &ResourceBinding) -> Option<&str> {
+    let labels = binding.metadata.labels.as_ref()?;
+    let label = meta::binding_id_label(binding.metadata.namespace.is_none());
+    labels.get(label).map(String::as_str)
+}
+
+/// Returns the clusters of a binding that a suspension is about.
+pub fn covered(spec: &SuspensionSpec, binding: &ResourceBinding) -> Vec<ClusterName> {
+    let synced = binding
+        .spec
+        .synced_clusters()
+        .into_iter()
+        .map(|cluster| cluster.name);
+    synced
+        .filter(|name| spec.clusters.is_empty() || spec.clusters.contains(name))
+        .collect()
+}
+
+/// Returns whether a policy can select one object alone, and it is this one.
+pub fn is_own(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
+    match policy.spec.resource_selectors.as_slice() {
+        [only] => {
+            let one_namespace = policy.metadata.namespace.is_some() || !only.namespace.is_empty();
+            (only.api_version == workload.api_version && only.kind == workload.kind)
+                && only.name == workload.name
+                && one_namespace
+        }
+        _ => false,
+    }
+}
+
+/// Why a pass goes no further.
+enum Stop {
+    Act(Vec<Effect>),
+    Wait(String),
+    /// The journal has changed: write it, then look again.
+    Again,
+    Fail(Vec<Finding>),
+}
+
+impl From<NotKnown> for Stop {
+    fn from(unknown: NotKnown) -> Self {
+        Self::Wait(unknown.0)
+    }
+}
+
+struct Machine<'a> {
+    input: &'a Input<'a>,
+    status: SuspensionStatus,
+    recheck: Option<Duration>,
+}
+
+impl<'a> Machine<'a> {
+    fn pass(&mut self) -> Vec<Effect> {
+        if self.status.phase.is_terminal() {
+            return self.after_the_end();
+        }
+        self.note_author();
+        let outcome = match self.status.phase {
+            Phase::Pending => self.pending(),
+            Phase::Suspending => self.suspending(),
+            Phase::Suspended => self.suspended(),
+            Phase::Resuming => self.resuming(),
+            Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
+            Err(Stop::Act(effects)) => {
+                let now = self.input.now;
+                match self.input.trouble {
+                    Some(trouble) => {
+                        let reason = format!("trying again: {}", trouble.text);
+                        self.status.common.wait(WaitCode::Retry, reason, now);
+                    }
+                    None => self.status.common.waiting_for = None,
+                }
+                return effects;
+            }
+            Err(Stop::Wait(reason)) => self.wait(reason),
+            Err(Stop::Fail(findings)) => {
+                let evidence = findings.iter().map(|finding| finding.message.clone()).collect();
+                self.status.common.findings = findings;
+                self.end(Phase::Failed, evidence);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Nothing is written until everything that could stand in the way has been looked at.
+    fn pending(&mut self) -> Result<(), Stop> {
+        if self.input.deleting {
+            self.end(
+                Phase::Aborted,
+                vec!["deleted before anything was touched".to_owned()],
+            );
+            return Err(Stop::Again);
+        }
+        if let Some(ending) = self.ending() {
+            self.end(
+                ending.ends_as,
+                vec![format!("{}: nothing was touched", ending.reason)],
+            );
+            return Err(Stop::Again);
+        }
+        // What it waits for wakes it, where that can be told.
+        self.recheck = Some(NOW_AND_THEN);
+        self.not_paused()?;
+        let spec = self.input.spec;
+        let Some(name) = self.world().name.get()?.clone() else {
+            return Err(Stop::Wait("no policy has taken the workload up yet".to_owned()));
+        };
+        let Some(policy) = self.world().policy.get()? else {
+            return Err(Stop::Wait(format!("there is no {name} yet")));
+        };
+        let bindings = self.world().bindings.get()?;
+        let refused = self.refused(&name, policy, bindings)?;
+        if !refused.is_empty() {
+            return Err(Stop::Fail(refused));
+        }
+        if let Some(claim) = self.claimed()? {
+            return Err(Stop::Wait(claim));
+        }
+        self.status.common.findings = self.remarks(&name, policy, bindings);
+        self.status.journal = Some(SuspensionJournal {
+            spec: Box::new(spec.clone()),
+            policy: name,
+            ending: None,
+            planned: Vec::new(),
+        });
+        let now = self.input.now;
+        let common = &mut self.status.common;
+        common.attempt += 1;
+        common.started_at.get_or_insert(now);
+        common.revision = self.input.revision.map(str::to_owned);
+        self.enter(Phase::Suspending, Vec::new());
+        Err(Stop::Again)
+    }
+
+    /// The holder stands on the policy and on the bindings, and everything computed since says so.
+    fn suspending(&mut self) -> Result<(), Stop> {
+        self.turns_back()?;
+        self.not_paused()?;
+        if !self.input.has_finalizer {
+            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+        }
+        self.hold()?;
+        self.is_in_force()?;
+        let bindings = self.world().bindings.get()?;
+        let spec = &self.journal()?.spec;
+        let evidence = if spec.scope.dispatching() {
+            format!(
+                "{} and every Work of its {} bindings say so, and Karmada has taken note",
+                self.journal()?.policy,
+                bindings.len()
+            )
+        } else {
+            format!("scheduling is suspended on {} bindings", bindings.len())
+        };
+        self.status.since = Some(self.input.now);
+        self.enter(Phase::Suspended, vec![evidence]);
+        Err(Stop::Again)
+    }
+
+    fn suspended(&mut self) -> Result<(), Stop> {
+        self.turns_back()?;
+        self.recheck = Some(self.until_next());
+        self.note_contest();
+        self.hold()?;
+        self.note_workloads();
+        self.status.common.waiting_for = None;
+        Ok(())
+    }
+
+    /// What will go out is told before it goes. Then the holder comes off, and what it held back is seen going.
+    fn resuming(&mut self) -> Result<(), Stop> {
+        let now_listed = self
+            .journal()?
+            .ending
+            .as_ref()
+            .is_some_and(|ending| ending.listed);
+        if self.input.spec.paused && !self.input.deleting && !self.input.spec.abort {
+            self.not_paused()?;
+        }
+        if !now_listed {
+            if self.world().copies.is_none() && self.world().policy.get().is_ok_and(Option::is_some) {
+                return Err(Stop::Wait("what will go out is not known yet".to_owned()));
+            }
+            self.note_held();
+            if let Some(ending) = self.journal_mut()?.ending.as_mut() {
+                ending.listed = true;
+            }
+            return Err(Stop::Again);
+        }
+        self.release()?;
+        let Some(ending) = self.journal()?.ending.clone() else {
+            return Err(Stop::Again);
+        };
+        self.status.held.clear();
+        self.status.contested.clear();
+        self.status.workloads.clear();
+        if ending.ends_as == Phase::Pending {
+            self.status.journal = None;
+            self.status.since = None;
+            self.enter(
+                Phase::Pending,
+                vec![format!("{}: taken off for now", ending.reason)],
+            );
+        } else {
+            self.end(
+                ending.ends_as,
+                vec![ending.reason, "nothing of it is left".to_owned()],
+            );
+        }
+        Err(Stop::Again)
+    }
+
+    /// Begins to end when it is asked for, or its time is over, or another intent was there first.
+    fn turns_back(&mut self) -> Result<(), Stop> {
+        let ending = match self.ending() {
+            Some(ending) => Some(ending),
+            None => self.yields()?,
+        };
+        let Some(ending) = ending else {
+            return Ok(());
+        };
+        let reason = ending.reason.clone();
+        self.journal_mut()?.ending = Some(ending);
+        self.enter(Phase::Resuming, vec![reason]);
+        Err(Stop::Again)
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        let spec = self.input.spec;
+        let ending = |reason: String, ends_as| Ending {
+            reason,
+            listed: false,
+            ends_as,
+        };
+        if self.input.deleting {
+            return Some(ending("it was deleted".to_owned(), Phase::Aborted));
+        }
+        if spec.abort {
+            return Some(ending("abort was asked for".to_owned(), Phase::Aborted));
+        }
+        let until = spec.until.filter(|until| *until <= self.input.now)?;
+        (!spec.paused).then(|| ending(format!("its time was over at {until}"), Phase::Completed))
+    }
+
+    /// Another intent that took the workload in the same moment has looked before this suspension was there, and would wait in
+    /// vain for what it does to arrive. It makes room, and comes back afterwards. So it does when the workload's policy or
+    /// what is asked for changes.
+    fn yields(&self) -> Result<Option<Ending>, Stop> {
+        let why = if let Some(claim) = self.claimed()? {
+            Some(claim)
+        } else if self.journal()?.spec.asks_the_same(self.input.spec) {
+            let now = self.world().name.get()?.as_ref();
+            let journaled = &self.journal()?.policy;
+            now.filter(|now| *now != journaled)
+                .map(|now| format!("{now} propagates the workload now"))
+        } else {
+            Some("the spec asks for something else".to_owned())
+        };
+        Ok(why.map(|reason| Ending {
+            reason,
+            listed: false,
+            ends_as: Phase::Pending,
+        }))
+    }
+
+    /// Says which intent claims one of the workloads, if any does.
+    fn claimed(&self) -> Result<Option<String>, NotKnown> {
+        for binding in self.world().bindings.get()? {
+            if let Some(claim) = self.claim_of(binding)? {
+                let owner = &claim.spec.owner;
+                return Ok(Some(format!(
+                    "{} {}/{} has claimed {}",
+                    owner.kind,
+                    owner.namespace,
+                    owner.name,
+                    workload(&binding.spec.resource)
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn claim_of(&self, binding: &ResourceBinding) -> Result<Option<&Claim>, NotKnown> {
+        let name = claim_name(&workload(&binding.spec.resource));
+        let mut claims = self.world().claims.get()?.iter();
+        Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
+    }
+
+    /// Nothing more is done; a spec that asks for something else is a new attempt.
+    fn after_the_end(&mut self) -> Vec<Effect> {
+        self.recheck = None;
+        let asked_before = self.status.journal.as_ref().map(|journal| &*journal.spec);
+        let asked_anew = match asked_before {
+            Some(spec) => {
+                let lifted = !self.input.spec.abort && (self.status.phase == Phase::Aborted);
+                let longer = self.input.spec.until.is_none_or(|until| until > self.input.now);
+                !spec.asks_the_same(self.input.spec)
+                    || lifted
+                    || (longer && self.status.phase == Phase::Completed)
+            }
+            None => self.status.common.observed_generation != self.input.generation,
+        };
+        if asked_anew && !self.input.deleting {
+            let attempt = self.status.common.attempt;
+            self.status = SuspensionStatus::default();
+            self.status.common.attempt = attempt;
+            self.recheck = Some(Duration::ZERO);
+        } else if self.input.has_finalizer {
+            return vec![Effect::RemoveFinalizer];
+        }
+        Vec::new()
+    }
+
+    fn not_paused(&self) -> Result<(), Stop> {
+        if self.input.spec.paused {
+            return Err(Stop::Wait("paused by the spec".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, reason: String) {
+        let code = if self.input.spec.paused {
+            WaitCode::Pause
+        } else {
+            WaitCode::Evidence
+        };
+        self.status.common.wait(code, reason, self.input.now);
+    }
+
+    /// Returns when there is something to look at, whatever is heard.
+    fn until_next(&self) -> Duration {
+        let now = self.input.now;
+        let left = self.input.spec.until.map(|until| until.duration_since(now));
+        let left = left.map(|left| Duration::try_from(left).unwrap_or_default());
+        left.map_or(LATER, |left| left.clamp(Duration::from_millis(1), LATER))
+    }
+
+    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
+        self.status.phase = phase;
+        self.status.common.enter(phase.name(), evidence, self.input.now);
+    }
+
+    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
+        self.status.phase = phase;
+        self.status.common.end(evidence, self.input.now);
+        self.recheck = Some(Duration::ZERO);
+    }
+
+    fn world(&self) -> &'a World {
+        self.input.world
+    }
+
+    fn own_name(&self) -> String {
+        format!("{}/{}", self.input.namespace, self.input.name)
+    }
+
+    fn journal(&self) -> Result<&SuspensionJournal, Stop> {
+        let journal = self.status.journal.as_ref();
+        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
+    }
+
+    fn journal_mut(&mut self) -> Result<&mut SuspensionJournal, Stop> {
+        let journal = self.status.journal.as_mut();
+        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
+    }
+}
+
+fn names(bindings: &[ResourceBinding]) -> Vec<(&ObjectReference, ObjectKey)> {
+    let mut all: Vec<_> = bindings
+        .iter()
+        .map(|binding| (&binding.spec.resource, workload(&binding.spec.resource)))
+        .collect();
+    all.sort_by(|one, other| one.1.cmp(&other.1));
+    all
+}
+
+fn listed(names: &[String]) -> String {
+    match names.len().checked_sub(MOST + 1) {
+        Some(more) => format!("{} and {} more", names[..MOST].join(", "), more + 1),
+        None => names.join(", "),
+    }
+}

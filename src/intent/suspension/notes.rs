@@ -1,0 +1,73 @@
+//! What the status says beside the phase: conditions, what is kept back, which fields don't come to rest.
+
+use super::held::held;
+use super::{MOST, Machine, Phase, names};
+use crate::api::Contested;
+use crate::intent::effect::Effect;
+
+impl Machine<'_> {
+    pub(super) fn note(&mut self, effects: &[Effect]) {
+        let ended = self.status.phase.is_terminal();
+        if let Some(journal) = &mut self.status.journal {
+            let effects = effects.iter().filter(|_| !ended);
+            journal.planned = effects.map(ToString::to_string).collect();
+        }
+        let (phase, now) = (self.status.phase, self.input.now);
+        let common = &mut self.status.common;
+        let message = match (&common.waiting_for, common.findings.first()) {
+            (Some(wait), _) => format!("waits: {}", wait.reason),
+            (None, Some(finding)) => finding.message.clone(),
+            (None, None) => String::new(),
+        };
+        let reason = phase.name();
+        common.set_condition("Suspended", phase == Phase::Suspended, reason, &message, now);
+        common.set_condition("Completed", phase == Phase::Completed, reason, &message, now);
+        common.set_condition("Progressing", !phase.is_terminal(), reason, &message, now);
+    }
+
+    pub(super) fn note_author(&mut self) {
+        if let Some(author) = &self.world().author {
+            self.status.by = Some(author.clone());
+        }
+    }
+
+    pub(super) fn note_workloads(&mut self) {
+        if let Ok(bindings) = self.world().bindings.get() {
+            let all: Vec<String> = names(bindings)
+                .into_iter()
+                .map(|(_, key)| key.to_string())
+                .collect();
+            let more = all.len().saturating_sub(MOST);
+            let mut named: Vec<String> = all.into_iter().take(MOST).collect();
+            if more > 0 {
+                named.push(format!("and {more} more"));
+            }
+            self.status.workloads = named;
+        }
+        self.note_held();
+    }
+
+    pub(super) fn note_held(&mut self) {
+        if let Some(copies) = &self.world().copies {
+            let mut held: Vec<_> = copies.iter().filter_map(held).collect();
+            held.sort();
+            held.truncate(MOST);
+            self.status.held = held;
+        }
+    }
+
+    /// What was seen changing stays in the status, for who comes later to look for it.
+    pub(super) fn note_contest(&mut self) {
+        for news in &self.world().contested {
+            self.contest(news.clone());
+        }
+    }
+
+    pub(super) fn contest(&mut self, news: Contested) {
+        let known = &mut self.status.contested;
+        known.retain(|known| known.object != news.object || known.field != news.field);
+        known.push(news);
+        known.sort_by(|one, other| other.times.cmp(&one.times).then_with(|| one.cmp(other)));
+        known.truncate(MOST);
+    }
+}
