@@ -136,10 +136,11 @@ fn delay(count: usize) {
     clear(&world, place);
 }
 
+/// What runs in the members takes as long as in a plain installation: what is asked is whether migrations wait for each other.
 fn many(count: usize) {
     let (world, place) = place(WorldOptions {
-        timings: quick(),
-        ..WorldOptions::fast()
+        timings: Timings::installed(),
+        ..WorldOptions::default()
     });
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {

@@ -28,6 +28,24 @@ pub struct Cost {
     pub writes: usize,
     pub unannounced: usize,
     pub effects: Vec<Effect>,
+    pub asked: Vec<Asked>,
+    pub heard: Vec<Heard>,
+}
+
+/// A request other than a watch.
+#[derive(Debug, Serialize)]
+pub struct Asked {
+    pub method: String,
+    pub path: String,
+    pub sent_ms: f64,
+    pub answered_ms: Option<f64>,
+}
+
+/// A watch event.
+#[derive(Debug, Serialize)]
+pub struct Heard {
+    pub object: String,
+    pub at_ms: f64,
 }
 
 /// Times count from the beginning of the migration.
@@ -67,21 +85,40 @@ impl Cost {
                 announced,
             });
         }
-        let asked = |wanted: fn(&str) -> bool| {
-            let asked = trace
-                .iter()
-                .filter(|entry| matches!(&entry.what, What::Asked { method, .. } if wanted(method)));
-            asked.count()
-        };
+        let asked: Vec<Asked> = trace
+            .iter()
+            .filter_map(|entry| match &entry.what {
+                What::Asked {
+                    method,
+                    path,
+                    answered,
+                } => Some(Asked {
+                    method: method.clone(),
+                    path: path.clone(),
+                    sent_ms: ms(entry.at),
+                    answered_ms: answered.map(ms),
+                }),
+                _ => None,
+            })
+            .collect();
+        let heard = trace.iter().filter_map(|entry| match &entry.what {
+            What::Heard(key) => Some(Heard {
+                object: key.to_string(),
+                at_ms: ms(entry.at),
+            }),
+            _ => None,
+        });
         Self {
             name: name.to_owned(),
             whole_ms: whole.as_secs_f64() * 1e3,
             delay_ms: effects.iter().map(|effect| effect.sent_ms - effect.news_ms).sum(),
             api_ms: effects.iter().map(|effect| effect.api_ms).sum(),
-            requests: asked(|_| true),
-            writes: asked(|method| method != "GET"),
+            requests: asked.len(),
+            writes: asked.iter().filter(|asked| asked.method != "GET").count(),
             unannounced: effects.iter().filter(|effect| !effect.announced).count(),
             effects,
+            heard: heard.collect(),
+            asked,
         }
     }
 }

@@ -475,6 +475,9 @@ pub struct Fence {
     pub applied_placement: Option<String>,
     /// Names the canary of the barrier; a new one for every barrier.
     pub canary: u32,
+    /// The generation of the binding at which the suspension was, or is to be, added that the canary proves something about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspending: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
     /// Whether the API server itself refuses what would move the workload.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::discover::Discovery;
 use super::error::{self, Error};
 use super::limits::{Limits, Sender};
+use super::together::Together;
 use super::{Reader, Result, Writer};
 use crate::name::ClusterName;
 use crate::redact::Secrets;
@@ -39,6 +40,7 @@ pub struct Cluster {
 struct Shared {
     discovery: Discovery,
     clock: AtomicU64,
+    together: Together,
     server: String,
 }
 
@@ -79,6 +81,7 @@ impl Cluster {
             shared: Arc::new(Shared {
                 discovery: Discovery::default(),
                 clock: AtomicU64::new(0),
+                together: Together::default(),
                 server,
             }),
         }
@@ -145,6 +148,10 @@ impl Cluster {
     /// Writes to the control plane in the name of a field manager.
     pub fn writer(&self, manager: &'static str) -> Writer {
         Writer::new(self.clone(), manager)
+    }
+
+    pub(super) fn together(&self) -> &Together {
+        &self.shared.together
     }
 
     /// Returns the next tick of a counter that only grows: what was read with a lower one was asked for earlier.

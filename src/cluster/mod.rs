@@ -18,6 +18,7 @@ mod observe;
 mod prometheus;
 mod read;
 mod rehearse;
+mod together;
 mod write;
 
 pub use apply::{Answers, Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};

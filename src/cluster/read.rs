@@ -3,6 +3,8 @@
 //! What can't be answered stays unknown. In particular, a 404 counts as "not there" only when it is about the object
 //! that was asked for: the proxy answers 404 for a cluster that it doesn't know, too.
 
+use std::sync::Arc;
+
 use http::Request;
 use kube::core::Status;
 use serde::de::DeserializeOwned;
@@ -145,6 +147,35 @@ impl Reader {
             },
         })
         .await
+    }
+
+    /// Reads one object as `get` does, together with whoever asks for the same meanwhile.
+    pub async fn get_together(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Read<Arc<Value>> {
+        let what = format!("{} {namespace:?} {name:?} of {:?}", served.gvk, self.member);
+        let asked = self.cluster.tick();
+        let together = self.cluster.together();
+        together
+            .read(&what, asked, self.get(served, namespace, name))
+            .await
+    }
+
+    /// Reads all objects of a kind as `list` does, together with whoever asks for the same meanwhile. What they are made to is
+    /// shared, too: all who ask for one type make the same of it.
+    pub async fn list_together<T: Send + Sync + 'static>(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        make: impl FnOnce(Read<Vec<Value>>) -> Read<T>,
+    ) -> Read<Arc<T>> {
+        let what = format!("{} {namespace:?} of {:?}", served.gvk, self.member);
+        let asked = self.cluster.tick();
+        let ask = async { make(self.list(served, namespace, None).await) };
+        self.cluster.together().read(&what, asked, ask).await
     }
 
     /// Reads the pods that a label selector matches.

@@ -84,6 +84,14 @@ pub enum Effect {
     PushRecord(Box<Record>),
 }
 
+impl Effect {
+    /// Returns whether what shows that it was sent comes later than the answer, by a controller's doing: until then it looks
+    /// as if it were still to be sent.
+    pub fn shows_late(&self) -> bool {
+        matches!(self, Self::CreateCanary { .. } | Self::DeleteCanary { .. })
+    }
+}
+
 impl fmt::Display for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

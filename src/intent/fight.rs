@@ -11,7 +11,7 @@ use super::pin::Pin;
 use super::world::Overrides;
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use crate::karmada::overrides::{self, Match, OverrideError, PolicyName};
-use crate::karmada::{Cluster, ClusterOverridePolicy, ClusterOverridePolicySpec};
+use crate::karmada::{Cluster, ClusterOverridePolicy, ClusterOverridePolicySpec, OverridePolicy};
 use crate::name::ClusterName;
 
 /// One policy that doesn't let a pin have its way in a cluster.
@@ -51,26 +51,27 @@ pub fn fights(
     clusters: &BTreeMap<ClusterName, Cluster>,
     all: &Overrides,
 ) -> Vec<Fight> {
-    let all = with(pin, all);
-    let mut found = Vec::new();
-    for (name, cluster) in clusters {
-        let matches = overrides::matching(template, cluster, &all.cluster_wide, &all.namespaced);
-        let is_pin =
-            |rule: &Match<'_>| rule.policy.name == pin.name && rule.policy.namespace == pin.namespace;
-        if matches.iter().all(is_pin) {
-            continue;
+    with(pin, all, |cluster_wide, namespaced| {
+        let mut found = Vec::new();
+        for (name, cluster) in clusters {
+            let matches = overrides::matching(template, cluster, cluster_wide, namespaced);
+            let is_pin =
+                |rule: &Match<'_>| rule.policy.name == pin.name && rule.policy.namespace == pin.namespace;
+            if matches.iter().all(is_pin) {
+                continue;
+            }
+            // What comes before is the pin's to overwrite; it says something for every cluster.
+            let until = matches.iter().rposition(is_pin).map_or(0, |last| last + 1);
+            if let Some((policy, how)) = undone(template, cluster, &matches, until, &pin.says_in(name)) {
+                found.push(Fight {
+                    policy,
+                    cluster: name.clone(),
+                    how,
+                });
+            }
         }
-        // What comes before is the pin's to overwrite; it says something for every cluster.
-        let until = matches.iter().rposition(is_pin).map_or(0, |last| last + 1);
-        if let Some((policy, how)) = undone(template, cluster, &matches, until, &pin.says_in(name)) {
-            found.push(Fight {
-                policy,
-                cluster: name.clone(),
-                how,
-            });
-        }
-    }
-    found
+        found
+    })
 }
 
 /// Applies rule after rule, and returns the first that spoils what the pin has set.
@@ -115,28 +116,48 @@ pub fn copy_under(
     cluster: &Cluster,
     all: &Overrides,
 ) -> Result<Value, OverrideError> {
-    let all = with(pin, all);
-    overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)
+    with(pin, all, |cluster_wide, namespaced| {
+        overrides::effective(template, cluster, cluster_wide, namespaced)
+    })
 }
 
-/// Returns all policies as they are once the pin is written.
-fn with(pin: &Pin, all: &Overrides) -> Overrides {
-    let is_other = |metadata: &ObjectMeta| {
-        metadata.namespace != pin.namespace || metadata.name.as_deref() != Some(&pin.name)
+/// Looks at all policies as they are once the pin is written.
+fn with<T>(
+    pin: &Pin,
+    all: &Overrides,
+    look: impl FnOnce(&[&ClusterOverridePolicy], &[&OverridePolicy]) -> T,
+) -> T {
+    let (mut cluster_wide, mut namespaced) = others(all, pin.namespace.as_deref(), &pin.name);
+    let narrow = pin.policy();
+    let wide = ClusterOverridePolicy {
+        metadata: narrow.metadata.clone(),
+        spec: ClusterOverridePolicySpec {
+            spec: narrow.spec.clone(),
+        },
     };
-    let mut all = all.clone();
-    all.cluster_wide.retain(|policy| is_other(&policy.metadata));
-    all.namespaced.retain(|policy| is_other(&policy.metadata));
-    let written = pin.policy();
     if pin.namespace.is_some() {
-        all.namespaced.push(written);
+        namespaced.push(&narrow);
     } else {
-        all.cluster_wide.push(ClusterOverridePolicy {
-            metadata: written.metadata,
-            spec: ClusterOverridePolicySpec { spec: written.spec },
-        });
+        cluster_wide.push(&wide);
     }
-    all
+    look(&cluster_wide, &namespaced)
+}
+
+/// Returns all policies but one.
+fn others<'a>(
+    all: &'a Overrides,
+    namespace: Option<&str>,
+    name: &str,
+) -> (Vec<&'a ClusterOverridePolicy>, Vec<&'a OverridePolicy>) {
+    let is_other = |metadata: &ObjectMeta| {
+        metadata.namespace.as_deref() != namespace || metadata.name.as_deref() != Some(name)
+    };
+    let wide = all
+        .cluster_wide
+        .iter()
+        .filter(|policy| is_other(&policy.metadata));
+    let narrow = all.namespaced.iter().filter(|policy| is_other(&policy.metadata));
+    (wide.collect(), narrow.collect())
 }
 
 /// Returns whether a cluster gets something else when a pin goes, but for what may change.
@@ -148,15 +169,9 @@ pub fn removal_changes(
     name: &str,
     ignored: &[String],
 ) -> Result<bool, OverrideError> {
-    let is_other = |metadata: &ObjectMeta| {
-        metadata.namespace.as_deref() != namespace || metadata.name.as_deref() != Some(name)
-    };
-    let mut others = all.clone();
-    others.cluster_wide.retain(|policy| is_other(&policy.metadata));
-    others.namespaced.retain(|policy| is_other(&policy.metadata));
-    let effective =
-        |all: &Overrides| overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced);
-    let (mut with, mut without) = (effective(all)?, effective(&others)?);
+    let (cluster_wide, namespaced) = others(all, namespace, name);
+    let mut with = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)?;
+    let mut without = overrides::effective(template, cluster, &cluster_wide, &namespaced)?;
     for manifest in [&mut with, &mut without] {
         for pointer in ignored {
             remove(manifest, pointer);
@@ -230,7 +245,7 @@ mod tests {
             )
         });
         let all = Overrides {
-            namespaced: vec![policy],
+            namespaced: vec![policy].into(),
             ..Overrides::default()
         };
         let fights = fights(&pin(tenure), &template, &BTreeMap::from(clusters), &all);

@@ -1,6 +1,7 @@
 //! What a machine may look at in one pass: fresh reads, in the order in which they were sent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ pub struct World {
     /// Read before anything of a member is read: see [`super::proof::Release`].
     pub pin: Seen<Option<OverridePolicy>>,
     pub overrides: Seen<Overrides>,
-    pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
+    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
     /// The binding of the canary that the journal names.
     pub canary: Seen<Option<ResourceBinding>>,
     /// By name of the controller.
@@ -62,8 +63,8 @@ pub type Sampled = Result<Vec<f64>, String>;
 /// Every override policy that may apply to the workload, the pin included.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    pub cluster_wide: Vec<ClusterOverridePolicy>,
-    pub namespaced: Vec<OverridePolicy>,
+    pub cluster_wide: Arc<Vec<ClusterOverridePolicy>>,
+    pub namespaced: Arc<Vec<OverridePolicy>>,
 }
 
 /// What was read of the workload in one member, through the cluster proxy.

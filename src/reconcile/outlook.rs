@@ -2,6 +2,7 @@
 //! policies place. Only reads.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -315,7 +316,7 @@ impl Look {
             works: self.known(BTreeMap::new()),
             claim,
             overrides,
-            clusters: self.clusters_by_name(),
+            clusters: map(&self.clusters_by_name(), |all| Arc::new(all.clone())),
             canary: Seen::unknown("not read"),
             leases: Seen::unknown("not read"),
             profiles: self.profiles.clone(),
@@ -381,8 +382,8 @@ impl Look {
                 },
             ) => Seen::known(
                 Overrides {
-                    cluster_wide: cluster_wide.clone(),
-                    namespaced,
+                    cluster_wide: cluster_wide.clone().into(),
+                    namespaced: namespaced.into(),
                 },
                 read,
             ),

@@ -49,11 +49,11 @@ fn killed_at_any_line_a_migration_still_rolls_back() {
 fn kill_everywhere(scenario: Scenario) {
     let all = run(record(scenario));
     assert!(all.len() > 60, "a run has more lines than that: {all:#?}");
-    for pair in all.chunks(2) {
-        let [(before, Side::Before, _), (after, Side::After, _)] = pair else {
-            panic!("writes overlap: {pair:?}")
-        };
-        assert_eq!(before, after);
+    // One that is refused, because what was read isn't so any more, has no line after it.
+    for pair in all.windows(2) {
+        if let [(before, _, _), (after, Side::After, _)] = pair {
+            assert_eq!(before, after, "writes overlap: {pair:?}");
+        }
     }
     let first = all.first().cloned();
     let lines: Vec<Line> = first

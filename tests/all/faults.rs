@@ -178,8 +178,15 @@ async fn a_pin_that_somebody_empties_is_a_lapse_that_ends() {
         (Phase::Verify, Some("east")),
         (Phase::Verify, Some("west")),
     ] {
-        let (fleet, _controller) = pinned(phase).await;
+        // No template change goes along: else the target's operator would be in the middle of an upgrade when it is held.
+        let (fleet, controller) = pinned_with("orders:1.0", phase).await;
+        controller.kill().await;
         fleet.patch(&PINS, &pin(&fleet), json!({"spec": {"overrideRules": []}}));
+        if newest.is_some() {
+            let both = |fleet: &Fleet| fleet.runs_in("east") && fleet.runs_in("west");
+            fleet.until("both run", both).await;
+        }
+        let _next = fleet.controller(Arc::new(Nobody));
         if let Some(newest) = newest {
             fleet
                 .until("it asks", |fleet| {
@@ -237,7 +244,11 @@ async fn a_namespace_that_is_deleted_in_any_phase_never_lets_two_write() {
 }
 
 async fn pinned(phase: Phase) -> (Fleet, Controller) {
-    let (fleet, controller) = moving("orders:2.0", WorldOptions::default()).await;
+    pinned_with("orders:2.0", phase).await
+}
+
+async fn pinned_with(image: &str, phase: Phase) -> (Fleet, Controller) {
+    let (fleet, controller) = moving(image, WorldOptions::default()).await;
     fleet.phase(MOVE, phase).await;
     fleet
         .until("both are listed", |fleet| fleet.listed() == ["east", "west"])

@@ -45,6 +45,9 @@ pub enum Ending {
     HarmedAndMoved,
     HarmedAndBack,
     HarmedAndAsks(&'static str),
+    /// Which of two it is depends on how far the members' operators were when the tool saw it.
+    MovedOrBack,
+    HarmedAndAsksOrBack(&'static str),
     /// Somebody else moved it, or made it anew, before the tool had touched it: it runs there, and nothing of the tool's is
     /// left.
     Elsewhere(&'static str),
@@ -66,6 +69,8 @@ impl fmt::Display for Ending {
             Self::HarmedAndMoved => f.write_str("harm, moved"),
             Self::HarmedAndBack => f.write_str("harm, back"),
             Self::HarmedAndAsks(_) => f.write_str("harm, asks"),
+            Self::MovedOrBack => f.write_str("moved or back"),
+            Self::HarmedAndAsksOrBack(_) => f.write_str("harm, asks or back"),
             Self::Elsewhere(cluster) => write!(f, "harm, lets go ({cluster})"),
             Self::Asks(_) => f.write_str("asks"),
             Self::Refused(_) => f.write_str("refused"),
@@ -246,16 +251,34 @@ async fn ends(fleet: &Fleet, ending: Ending) {
         Ending::Elsewhere(cluster) => let_go(fleet, cluster).await,
         Ending::Dissolved => dissolved(fleet).await,
         Ending::Asks(what) | Ending::HarmedAndAsks(what) => asks(fleet, what).await,
+        Ending::MovedOrBack => {
+            if either(fleet, |fleet| fleet.status(INTENT)["phase"] == "Completed").await {
+                moved(fleet).await;
+            } else {
+                back(fleet, "east").await;
+            }
+        }
+        Ending::HarmedAndAsksOrBack(what) => {
+            if either(fleet, |fleet| waits_for(fleet, what)).await {
+                asks(fleet, what).await;
+            } else {
+                back(fleet, "east").await;
+            }
+        }
         Ending::Refused(code) | Ending::HarmedAndRefused(code) => refused(fleet, code).await,
     }
     match ending {
-        Ending::Moved | Ending::Back | Ending::Dissolved | Ending::Asks(_) | Ending::Refused(_) => {
-            fleet.assert_one_writer();
-        }
+        Ending::Moved
+        | Ending::Back
+        | Ending::MovedOrBack
+        | Ending::Dissolved
+        | Ending::Asks(_)
+        | Ending::Refused(_) => fleet.assert_one_writer(),
         // What the event did before the tool could see it isn't the tool's doing.
         Ending::HarmedAndMoved
         | Ending::HarmedAndBack
         | Ending::HarmedAndAsks(_)
+        | Ending::HarmedAndAsksOrBack(_)
         | Ending::HarmedAndRefused(_)
         | Ending::Elsewhere(_) => {}
     }
@@ -320,14 +343,26 @@ async fn refused(fleet: &Fleet, code: &str) {
 }
 
 async fn asks(fleet: &Fleet, what: &str) {
-    let asks = |fleet: &Fleet| {
-        let waits = fleet.status(INTENT)["waitingFor"]["reason"].clone();
-        waits.as_str().is_some_and(|reason| reason.contains(what))
-    };
-    fleet.until(&format!("it asks: {what}"), asks).await;
+    fleet
+        .until(&format!("it asks: {what}"), |fleet| waits_for(fleet, what))
+        .await;
     // And so it stays.
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert!(asks(fleet), "{:#}", fleet.status(INTENT));
+    assert!(waits_for(fleet, what), "{:#}", fleet.status(INTENT));
+}
+
+fn waits_for(fleet: &Fleet, what: &str) -> bool {
+    let waits = fleet.status(INTENT)["waitingFor"]["reason"].clone();
+    waits.as_str().is_some_and(|reason| reason.contains(what))
+}
+
+/// Waits until something is so, or the migration is rolled back; returns whether it is so.
+async fn either(fleet: &Fleet, holds: impl Fn(&Fleet) -> bool) -> bool {
+    let is_back = |fleet: &Fleet| fleet.status(INTENT)["phase"] == "RolledBack";
+    fleet
+        .until("one or the other", |fleet| holds(fleet) || is_back(fleet))
+        .await;
+    holds(fleet)
 }
 
 /// Holds the controller up when it has entered one of some phases, until it is told to go on.

@@ -14,16 +14,22 @@ impl Machine<'_> {
         self.record_before()?;
         let binding = self.binding()?;
         if !binding.spec.scheduling_suspended() {
-            // A canary from before a suspension proves nothing about it.
+            let generation = binding.metadata.generation;
+            let raise = raise(binding);
             let fence = &mut self.journal_mut()?.fence;
-            if fence.barrier.is_some() || fence.canary == 0 {
+            // A canary from before a suspension proves nothing about it: each has a number of its own.
+            if fence.barrier.is_some() || fence.suspending != generation {
                 fence.barrier = None;
+                fence.suspending = generation;
                 fence.canary += 1;
                 return Err(Stop::Again);
             }
-            return Err(Stop::Act(vec![suspend(binding)]));
+            // The scheduler hears of both in this order: they are of one kind.
+            let canary = (!self.does_without_canary()).then(|| self.create_canary());
+            let canary = canary.transpose()?;
+            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
         }
-        if let Some(effect) = failover_off(binding).or_else(|| tolerate(binding)) {
+        if let Some(effect) = failover_off(binding) {
             return Err(Stop::Act(vec![effect]));
         }
         self.undo_evictions()?;
@@ -97,9 +103,11 @@ impl Machine<'_> {
             .as_ref()
             .and_then(|failover| serde_json::to_value(failover).ok());
         let applied_placement = applied_placement(binding).map(str::to_owned);
+        let generation = binding.metadata.generation;
         let fence = &mut self.journal_mut()?.fence;
         fence.failover = failover;
         fence.applied_placement = applied_placement;
+        fence.suspending = generation;
         fence.canary += 1;
         fence.recorded = true;
         Err(Stop::Again)
@@ -118,26 +126,33 @@ impl Machine<'_> {
                 return Err(Stop::Again);
             }
             self.same_controllers()?;
-            return match canary {
-                Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name }])),
-                None => Ok(()),
-            };
+            if canary.is_some() {
+                self.beside.push(Effect::DeleteCanary { name });
+            }
+            return Ok(());
         }
         match canary {
-            // What the scheduler still has queued is refused by the API server itself.
-            None if refused && self.input.trouble.is_some_and(|trouble| trouble.no_canary) => {
-                self.pass_barrier(String::new())
-            }
-            None => Err(Stop::Act(vec![Effect::CreateCanary {
-                name,
-                scheduler: self.binding()?.spec.scheduler_name.clone(),
-                cluster: journal.target.to_string(),
-            }])),
+            None if self.does_without_canary() => self.pass_barrier(String::new()),
+            None => Err(Stop::Act(vec![self.create_canary()?])),
             Some(canary) if observed(canary) => self.pass_barrier(name),
             Some(_) => Err(Stop::Wait(format!(
                 "the scheduler has not reached canary {name} yet"
             ))),
         }
+    }
+
+    /// None may be created, and what the scheduler still has queued is refused by the API server itself.
+    fn does_without_canary(&self) -> bool {
+        let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
+        forbidden && self.is_refused(Guard::Bindings)
+    }
+
+    fn create_canary(&self) -> Result<Effect, Stop> {
+        Ok(Effect::CreateCanary {
+            name: self.canary()?,
+            scheduler: self.binding()?.spec.scheduler_name.clone(),
+            cluster: self.journal()?.target.to_string(),
+        })
     }
 
     fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
@@ -345,7 +360,8 @@ fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>
     }
 }
 
-pub(super) fn suspend(binding: &ResourceBinding) -> Effect {
+/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload.
+fn raise(binding: &ResourceBinding) -> Effect {
     let mut patch = vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
         test("/metadata/generation", json!(binding.metadata.generation)),
@@ -354,7 +370,9 @@ pub(super) fn suspend(binding: &ResourceBinding) -> Effect {
         Some(_) => add("/spec/suspension/scheduling", json!(true)),
         None => add("/spec/suspension", json!({"scheduling": true})),
     });
-    patch_binding("suspend scheduling", binding, patch)
+    patch.extend(without_failover(binding).into_iter().flatten());
+    patch.extend(with_toleration(binding).into_iter().flatten());
+    patch_binding("suspend scheduling, keep failover off", binding, patch)
 }
 
 /// The generation stands for the clusters as well: the list itself may be spelled otherwise.
@@ -367,20 +385,29 @@ pub(super) fn resume(binding: &ResourceBinding) -> Effect {
     patch_binding("resume scheduling", binding, patch)
 }
 
-/// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.
+/// Takes failover off again where somebody brought it back while scheduling was suspended.
 fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
-    let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
-    let patch = vec![
+    let operations = without_failover(binding);
+    let why = match operations {
+        Some(_) => "take failover off",
+        None => "keep cluster failover off",
+    };
+    let mut patch = vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
         test("/spec/suspension/scheduling", json!(true)),
-        test("/spec/failover", failover),
-        remove("/spec/failover"),
     ];
-    Some(patch_binding("take failover off", binding, patch))
+    patch.extend(operations.or_else(|| with_toleration(binding))?);
+    Some(patch_binding(why, binding, patch))
+}
+
+/// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.
+fn without_failover(binding: &ResourceBinding) -> Option<Vec<Value>> {
+    let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
+    Some(vec![test("/spec/failover", failover), remove("/spec/failover")])
 }
 
 /// The taint manager reads only the annotation, so a toleration there keeps it away.
-fn tolerate(binding: &ResourceBinding) -> Option<Effect> {
+fn with_toleration(binding: &ResourceBinding) -> Option<Vec<Value>> {
     let now = applied_placement(binding)?;
     let mut placement = parsed(now)?;
     let tolerations = placement
@@ -393,13 +420,10 @@ fn tolerate(binding: &ResourceBinding) -> Option<Effect> {
         return None;
     }
     tolerations.push(all);
-    let patch = vec![
-        test("/metadata/uid", json!(binding.metadata.uid)),
-        test("/spec/suspension/scheduling", json!(true)),
+    Some(vec![
         test(&annotation_path(), json!(now)),
         add(&annotation_path(), json!(placement.to_string())),
-    ];
-    Some(patch_binding("keep cluster failover off", binding, patch))
+    ])
 }
 
 fn without_toleration(text: &str) -> Option<Value> {

@@ -45,12 +45,18 @@ impl Machine<'_> {
             format!("Work of {source} carries {}", self.marker()?),
         ];
         evidence.extend(self.admission_evidence());
-        let next = if self.is_shared() || self.journal()?.profile.born_held {
-            Phase::Expand
-        } else {
-            Phase::Capture
-        };
-        Ok(Next::Enter(next, evidence))
+        if self.is_shared() || self.journal()?.profile.born_held {
+            return Ok(Next::Enter(Phase::Expand, evidence));
+        }
+        evidence.push(self.source_is_settled(&source)?);
+        Ok(Next::Enter(Phase::Capture, evidence))
+    }
+
+    /// A source that its operator is about to change isn't told to stop: an upgrade that is stopped in the middle may never
+    /// come to an end, and then nothing shows that it has stopped.
+    fn source_is_settled(&self, source: &ClusterName) -> Result<String, Stop> {
+        let healthy = self.prove(source, |facts| Healthy::prove(facts, None))??;
+        Ok(healthy.evidence().to_owned())
     }
 
     /// A source whose copy somebody deleted has lost what it had not saved: made anew, it must not run from nothing.
@@ -93,7 +99,11 @@ impl Machine<'_> {
             return Ok(Next::Enter(Phase::Handoff, vec![evidence]));
         }
         let held = self.prove(&target, Held::prove)??;
-        Ok(Next::Enter(Phase::Capture, vec![held.evidence().to_owned()]))
+        let settled = self.source_is_settled(&source)?;
+        Ok(Next::Enter(
+            Phase::Capture,
+            vec![held.evidence().to_owned(), settled],
+        ))
     }
 
     /// Both are listed and both Works carry the marker. The pin is in force on the source before the target is listed, so
@@ -221,7 +231,11 @@ impl Machine<'_> {
                 };
                 if now.duration_since(since) < soak {
                     let text = &self.journal()?.spec.verify.healthy_for;
-                    return Err(Stop::Wait(format!("{target} to stay healthy for {text}")));
+                    return Err(Stop::WaitUntil {
+                        reason: format!("{target} to stay healthy for {text}"),
+                        until: since + soak,
+                        then: "go on",
+                    });
                 }
                 self.journal_mut()?.run_id = healthy.run_id().map(str::to_owned);
                 Ok(Next::Enter(

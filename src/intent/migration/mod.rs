@@ -40,10 +40,11 @@ use crate::api::{
     RollBackStage, StepRecord, WaitCode,
 };
 
-/// How often the members are looked at again while something is expected of them.
+/// How soon everything is looked at again, whatever is heard: in the beginning of a wait, while something is expected of the
+/// members, and while only a person can change something.
 const SOON: Duration = Duration::from_millis(500);
-/// How often everything is looked at again while nothing is expected.
-const LATER: Duration = Duration::from_secs(10);
+const LATER: Duration = Duration::from_secs(2);
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// How long a phase may take before it is rolled back.
 fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
@@ -71,9 +72,13 @@ pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
     let mut machine = Machine {
         input,
         status: input.status.clone(),
+        beside: Vec::new(),
         recheck: Some(SOON),
     };
-    let effects = machine.pass();
+    let mut effects = machine.pass();
+    if machine.recheck != Some(Duration::ZERO) {
+        effects.append(&mut machine.beside);
+    }
     machine.status.observed_generation = input.generation;
     machine.note_plan(&effects);
     machine.note_conditions();
@@ -139,6 +144,8 @@ impl From<crate::profile::Error> for Stop {
 struct Machine<'a> {
     input: &'a Input<'a>,
     status: MigrationStatus,
+    /// What is to be sent as well, and isn't waited for.
+    beside: Vec<Effect>,
     recheck: Option<Duration>,
 }
 
@@ -210,8 +217,10 @@ impl Machine<'_> {
                 if let Some(wait) = &mut self.status.waiting_for {
                     (wait.until, wait.then) = (Some(until), Some(then.to_owned()));
                 }
-                let left = Duration::try_from(until.duration_since(self.input.now));
-                self.recheck = Some(left.unwrap_or(SOON).max(SOON));
+                let left = self.left(until);
+                // What is begun is looked after meanwhile.
+                let watched = self.recheck.filter(|_| self.status.journal.is_some());
+                self.recheck = Some(watched.map_or(left, |soon| soon.min(left)));
             }
             // Past the commit point there is no way back: what is wrong has to come right.
             Err(Stop::RollBack(reason)) if self.committed() => self.wait(reason),

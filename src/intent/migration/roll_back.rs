@@ -10,6 +10,9 @@ use crate::name::ClusterName;
 /// How long a target that never ran may take to be proved stopped before it is taken out instead.
 pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 
+/// After how long a person is asked about a target that ran and doesn't stop.
+const LONG: SignedDuration = SignedDuration::from_mins(5);
+
 impl Machine<'_> {
     pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
         let (source, target) = self.ends()?;
@@ -136,6 +139,11 @@ impl Machine<'_> {
                 }
                 match fight {
                     Some(fight) => Err(Stop::Wait(format!("{why}; {fight}"))),
+                    None if self.input.now.duration_since(since) >= LONG => Err(Stop::Wait(format!(
+                        "{why}: where its operator doesn't come to that, such as in the middle of an upgrade, a person must \
+                         remove the copy in {target}, and can then give up what it wrote since it took over (spec.assume: \
+                         NoState in {target})"
+                    ))),
                     None => Err(why.into()),
                 }
             }

@@ -1,9 +1,14 @@
 //! What a migration says while it doesn't go on: who or what it waits for, since when, until when, and what happens then.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
-use super::{Machine, OnFailure, Phase, limit};
+use super::{LATER, Machine, OnFailure, Phase, SELDOM, SOON, limit};
 use crate::api::{WaitCode, WaitingFor};
+
+/// A time that comes is waited for at least as long, because clocks are coarse.
+const BRIEF: Duration = Duration::from_millis(10);
 
 impl Machine<'_> {
     pub(super) fn wait(&mut self, reason: String) {
@@ -22,6 +27,10 @@ impl Machine<'_> {
             _ => now,
         };
         let (until, then) = self.end_of_wait().unzip();
+        if self.recheck == Some(SOON) {
+            let soon = self.patience(code, since);
+            self.recheck = Some(until.map_or(soon, |until| soon.min(self.left(until))));
+        }
         self.status.waiting_for = Some(WaitingFor {
             code,
             reason,
@@ -41,6 +50,23 @@ impl Machine<'_> {
         if let Some(wait) = &mut self.status.waiting_for {
             wait.approval = Some(phase);
         }
+    }
+
+    /// News wake a migration; this is for what nobody tells. The longer something takes, the longer it may go unnoticed.
+    fn patience(&self, code: WaitCode, since: Timestamp) -> Duration {
+        let age = Duration::try_from(self.input.now.duration_since(since)).unwrap_or_default();
+        let longest = if code.is_for_a_person() || self.status.journal.is_none() {
+            SELDOM
+        } else {
+            LATER
+        };
+        (age / 10).clamp(SOON, longest)
+    }
+
+    pub(super) fn left(&self, until: Timestamp) -> Duration {
+        Duration::try_from(until.duration_since(self.input.now))
+            .unwrap_or_default()
+            .max(BRIEF)
     }
 
     /// Returns when a wait ends whatever is observed, and what happens then.

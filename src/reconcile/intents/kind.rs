@@ -23,6 +23,7 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
         + HasSpec<Spec = Self::Spec>
         + HasStatus<Status = Self::Status>
         + DeserializeOwned
+        + Clone
         + Send
         + Sync;
     type Spec: Send + Sync;
@@ -42,6 +43,12 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
 
     /// Returns the objects whose changes the worker has to hear of, beside the intent itself.
     fn interest(intent: &Self::Intent, world: &Self::World) -> BTreeSet<ObjectKey>;
+
+    /// Returns whether what was observed for one journal is what would be observed for another: then the next step can be
+    /// decided without another look.
+    fn sees_the_same(_before: &Self::Status, _after: &Self::Status) -> bool {
+        false
+    }
 
     /// Decides, purely.
     fn step(input: &Input<'_, Self>) -> Step<Self::Status>;

@@ -136,6 +136,7 @@ pub fn watched() -> Vec<Watched> {
             Form::Version,
         ),
         kind("work.karmada.io/v1alpha1", "Work", slim, Form::Version),
+        kind("cluster.karmada.io/v1alpha1", "Cluster", slim, Form::Version),
         kind(
             "policy.karmada.io/v1alpha1",
             "OverridePolicy",

@@ -52,6 +52,10 @@ impl Kind for Moving {
         wake::of_migration(intent, world)
     }
 
+    fn sees_the_same(before: &MigrationStatus, after: &MigrationStatus) -> bool {
+        observe::Scope::of(before) == observe::Scope::of(after)
+    }
+
     fn step(input: &Input<'_, Self>) -> Step<MigrationStatus> {
         migration::step(input)
     }

@@ -1,6 +1,7 @@
 //! One pass's fresh reads. The control plane is read before any member: a release counts on that order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures::future::{join, join_all};
 use kube::api::ObjectMeta;
@@ -9,7 +10,8 @@ use serde_json::Value;
 
 use super::{Parts, metrics, rehearse, served};
 use crate::api::{
-    self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase, RollBackStage, WorkloadProfile,
+    self, BindingId, Claim, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase,
+    RollBackStage, WorkloadProfile,
 };
 use crate::cluster::{Answer, Applied, Cluster, Lookup, Mode, Read, Reader};
 use crate::intent::admission::{self, Outcome};
@@ -33,6 +35,54 @@ pub(super) struct Also {
     pub sent: bool,
 }
 
+/// What of an intent's journal decides what is read, and whether it has to be read again.
+#[derive(Debug, PartialEq)]
+pub(super) struct Scope<'a> {
+    phase: Option<Phase>,
+    record: bool,
+    canary: Option<(u32, u32)>,
+    ends: Option<(&'a ClusterName, &'a ClusterName)>,
+    writer: Option<&'a ClusterName>,
+    /// What came as a surprise is decided on afresh: reads that an event came between don't fit together.
+    seq: Option<u64>,
+    back: Option<RollBackStage>,
+    binding: Option<&'a BindingId>,
+    pods: Option<&'a str>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn of(status: &'a MigrationStatus) -> Self {
+        let journal = status.journal_in_force();
+        let asks = journal.is_some_and(|journal| {
+            let mut checks = journal.spec.verify.checks.iter();
+            checks.any(|check| check.prometheus.is_some())
+        });
+        let alike = match status.phase {
+            Phase::Hold
+            | Phase::Expand
+            | Phase::Capture
+            | Phase::Handoff
+            | Phase::Cleanup
+            | Phase::RollingBack => true,
+            Phase::Verify => !asks,
+            _ => false,
+        };
+        Self {
+            phase: (!alike).then_some(status.phase),
+            record: wants_record(status),
+            canary: journal.map(|journal| (status.attempt, journal.fence.canary)),
+            ends: journal.map(|journal| (&journal.source, &journal.target)),
+            writer: journal.and_then(|journal| journal.writer.as_ref()),
+            seq: journal.map(|journal| journal.seq),
+            back: journal
+                .and_then(|journal| journal.roll_back.as_ref())
+                .map(|back| back.stage),
+            binding: journal.map(|journal| &journal.binding),
+            pods: journal.and_then(|journal| journal.pods.as_deref()),
+        }
+    }
+}
+
 /// Reads what the machine may look at in the phase that the status is in.
 pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus, also: Also) -> World {
     let spec = intent.spec_in_force();
@@ -52,6 +102,9 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         status,
         workload,
     };
+    if status.phase == Phase::Pending {
+        return look.before_the_start().await;
+    }
     let mut world = Box::pin(look.control_plane()).await;
     if ended {
         return world;
@@ -141,6 +194,30 @@ fn pin_among(all: &Overrides, workload: &ObjectKey) -> Option<OverridePolicy> {
     Some(policy.clone().into())
 }
 
+/// Which pods are a workload's.
+enum Selector {
+    Of(String),
+    /// It has none of its own.
+    None,
+    Unknown(String),
+}
+
+/// A record is read only where a phase asks for it: it costs a conversation with the remote.
+fn wants_record(status: &MigrationStatus) -> bool {
+    let journal = status.journal.as_ref();
+    match status.phase {
+        Phase::Pending => status.attempt == 0,
+        Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
+        Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
+        Phase::RollingBack => journal.is_some_and(|journal| {
+            let stage = journal.roll_back.as_ref().map(|back| back.stage);
+            let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
+            journal.unpinning || (returning && journal.captured.is_some())
+        }),
+        _ => false,
+    }
+}
+
 struct Look<'a> {
     parts: &'a Parts,
     intent: &'a Migration,
@@ -150,10 +227,24 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
+    /// An intent that waits for its turn costs next to nothing.
+    async fn before_the_start(&self) -> World {
+        let (claim, record) = join(self.claim(), self.record()).await;
+        World {
+            claim,
+            record,
+            ..nothing(self.workload.clone(), "the intent has not begun")
+        }
+    }
+
+    async fn claim(&self) -> Seen<Option<Claim>> {
+        let name = api::claim_name(&self.workload);
+        self.get(Gvk::new(api::API_VERSION, "Claim"), None, &name).await
+    }
+
     /// All at once, but for what depends on an answer: each round costs every pass of every intent.
     async fn control_plane(&self) -> World {
         let workload = &self.workload;
-        let claim = api::claim_name(workload);
         let (
             (binding, works),
             (template, profiles, desired),
@@ -167,9 +258,9 @@ impl Look<'_> {
         ) = tokio::join!(
             self.binding_and_works(),
             self.template_and_desired(),
-            self.get(Gvk::new(api::API_VERSION, "Claim"), None, &claim),
+            self.claim(),
             self.overrides(),
-            self.list::<karmada::Cluster>("cluster.karmada.io/v1alpha1", "Cluster", None, None),
+            self.clusters(),
             self.canary(),
             self.leases(),
             self.record(),
@@ -179,14 +270,7 @@ impl Look<'_> {
             workload: workload.clone(),
             pin: map(&overrides, |all| pin_among(all, workload)),
             overrides,
-            clusters: map(&clusters, |all| {
-                let named = |cluster: &karmada::Cluster| {
-                    ClusterName::new(cluster.metadata.name.clone().unwrap_or_default())
-                };
-                all.iter()
-                    .map(|cluster| (named(cluster), cluster.clone()))
-                    .collect()
-            }),
+            clusters,
             template,
             binding,
             works,
@@ -203,17 +287,36 @@ impl Look<'_> {
         }
     }
 
+    async fn clusters(&self) -> Seen<Arc<BTreeMap<ClusterName, karmada::Cluster>>> {
+        let by_name = |clusters: Vec<karmada::Cluster>| {
+            let named = clusters.into_iter().map(|cluster| {
+                let name = cluster.metadata.name.clone().unwrap_or_default();
+                (ClusterName::new(name), cluster)
+            });
+            Answer::Found(named.collect::<BTreeMap<_, _>>())
+        };
+        let gvk = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
+        match served(&self.parts.cluster, &gvk).await {
+            Ok(served) => {
+                let reader = self.parts.cluster.reader();
+                let read = reader.list_together(&served, None, |read| read.typed().map(by_name));
+                all(read.await)
+            }
+            Err(error) => Seen::unknown(error.to_string()),
+        }
+    }
+
     /// To a workload of cluster scope Karmada applies no policy of a namespace.
     async fn overrides(&self) -> Seen<Overrides> {
         let of = "policy.karmada.io/v1alpha1";
         let namespace = self.workload.namespace.as_deref();
         let namespaced = async {
             match namespace {
-                Some(_) => self.list(of, "OverridePolicy", namespace, None).await,
-                None => Seen::known(Vec::new(), self.instant()),
+                Some(_) => self.list_together(of, "OverridePolicy", namespace).await,
+                None => Seen::known(Arc::default(), self.instant()),
             }
         };
-        let cluster_wide = self.list(of, "ClusterOverridePolicy", None, None);
+        let cluster_wide = self.list_together(of, "ClusterOverridePolicy", None);
         match join(cluster_wide, namespaced).await {
             (
                 Seen::Known {
@@ -332,60 +435,89 @@ impl Look<'_> {
         Profile::compile("in force", &spec).ok()
     }
 
-    /// The object before its pods: once it is seen stopped, no more of them come.
+    /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer.
     async fn member(
         &self,
         cluster: &ClusterName,
         profile: Option<&Profile>,
         template: Option<&Value>,
     ) -> Member {
-        let namespace = self.workload.namespace.as_deref();
-        let workload = &self.spec.workload;
         let reader = self.parts.cluster.member(cluster);
-        let object = match served(&self.parts.cluster, &workload.gvk()).await {
-            Ok(served) => optional(reader.get(&served, namespace, &workload.name).await),
-            Err(error) => Seen::unknown(error.to_string()),
+        let selector = self.pod_selector(profile, template);
+        let journal = self.status.journal_in_force();
+        let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
+        let (object, pods) = if writes && template.is_some() {
+            join(self.copy(&reader), self.pods(&reader, &selector)).await
+        } else {
+            let object = self.copy(&reader).await;
+            (object, self.pods(&reader, &selector).await)
         };
+        let nodes = match pods.get() {
+            Ok(pods) if pods.is_empty() => {
+                let seen = journal.and_then(|journal| journal.nodes.get(cluster));
+                self.nodes(&reader, seen.into_iter().flatten()).await
+            }
+            _ => Seen::unknown("not read while pods are there"),
+        };
+        Member { object, pods, nodes }
+    }
+
+    async fn copy(&self, reader: &Reader) -> Seen<Option<Value>> {
+        let workload = &self.spec.workload;
+        match served(&self.parts.cluster, &workload.gvk()).await {
+            Ok(served) => {
+                let namespace = self.workload.namespace.as_deref();
+                optional(reader.get(&served, namespace, &workload.name).await)
+            }
+            Err(error) => Seen::unknown(error.to_string()),
+        }
+    }
+
+    fn pod_selector(&self, profile: Option<&Profile>, template: Option<&Value>) -> Selector {
         let journaled = self
             .status
             .journal_in_force()
             .and_then(|journal| journal.pods.clone());
         let selector = match (journaled, profile, template) {
-            (Some(selector), ..) => Some(Ok(Some(selector))),
-            (None, Some(profile), Some(template)) => Some(profile.pod_selector(template)),
-            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Some(Ok(None)),
-            (None, ..) => None,
+            (Some(selector), ..) => return Selector::Of(selector),
+            (None, Some(profile), Some(template)) => profile.pod_selector(template),
+            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
+            (None, ..) => {
+                return Selector::Unknown("nothing says which pods are the workload's".to_owned());
+            }
         };
-        let pods = match selector {
-            None => Seen::unknown("nothing says which pods are the workload's"),
-            Some(Err(error)) => Seen::unknown(error.to_string()),
-            Some(Ok(None)) => Seen::known(Vec::new(), self.instant()),
-            Some(Ok(Some(selector))) => map(
-                &all(reader.pods(namespace, &selector).await),
-                |pods: &Vec<Value>| pods.iter().map(pod).collect(),
-            ),
-        };
-        let mut nodes: BTreeSet<String> = self
-            .status
-            .journal_in_force()
-            .and_then(|journal| journal.nodes.get(cluster).cloned())
-            .unwrap_or_default();
-        nodes.extend(
-            pods.get()
-                .into_iter()
-                .flatten()
-                .filter_map(|pod| pod.node.clone()),
-        );
-        let nodes = self.nodes(&reader, nodes).await;
-        Member { object, pods, nodes }
+        match selector {
+            Ok(Some(selector)) => Selector::Of(selector),
+            Ok(None) => Selector::None,
+            Err(error) => Selector::Unknown(error.to_string()),
+        }
     }
 
-    async fn nodes(&self, reader: &Reader, names: BTreeSet<String>) -> Seen<BTreeMap<String, bool>> {
+    async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
+        match selector {
+            Selector::Unknown(why) => Seen::unknown(why.clone()),
+            Selector::None => Seen::known(Vec::new(), self.instant()),
+            Selector::Of(selector) => {
+                let namespace = self.workload.namespace.as_deref();
+                map(
+                    &all(reader.pods(namespace, selector).await),
+                    |pods: &Vec<Value>| pods.iter().map(pod).collect(),
+                )
+            }
+        }
+    }
+
+    async fn nodes(
+        &self,
+        reader: &Reader,
+        names: impl Iterator<Item = &String>,
+    ) -> Seen<BTreeMap<String, bool>> {
+        let read = names.map(async |name| (name, reader.node(name).await.answer));
         let mut ready = BTreeMap::new();
-        for name in names {
-            match reader.node(&name).await.answer {
+        for (name, answer) in join_all(read).await {
+            match answer {
                 Answer::Found(node) => {
-                    ready.insert(name, is_ready(&node));
+                    ready.insert(name.clone(), is_ready(&node));
                 }
                 Answer::NotFound => {}
                 Answer::Unknown { why } => return Seen::unknown(why),
@@ -413,7 +545,13 @@ impl Look<'_> {
         let mut seen = BTreeMap::new();
         let read = CONTROLLERS.map(async |name| {
             let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
-            let lease: Seen<Option<Value>> = self.get(gvk, Some(KARMADA_NAMESPACE), name).await;
+            let lease = match served(&self.parts.cluster, &gvk).await {
+                Ok(served) => {
+                    let reader = self.parts.cluster.reader();
+                    optional(reader.get_together(&served, Some(KARMADA_NAMESPACE), name).await)
+                }
+                Err(error) => Seen::unknown(error.to_string()),
+            };
             (name, lease)
         });
         for (name, lease) in join_all(read).await {
@@ -513,21 +651,8 @@ impl Look<'_> {
         }
     }
 
-    /// Read only where a phase asks for it: it costs a conversation with the remote.
     async fn record(&self) -> Seen<Option<intent::record::Record>> {
-        let journal = self.status.journal.as_ref();
-        let wanted = match self.status.phase {
-            Phase::Pending => self.status.attempt == 0,
-            Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
-            Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
-            Phase::RollingBack => journal.is_some_and(|journal| {
-                let stage = journal.roll_back.as_ref().map(|back| back.stage);
-                let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
-                journal.unpinning || (returning && journal.captured.is_some())
-            }),
-            _ => false,
-        };
-        if !wanted {
+        if !wants_record(self.status) {
             return Seen::unknown("not read in this phase");
         }
         let key = ObjectKey {
@@ -549,6 +674,24 @@ impl Look<'_> {
         name: &str,
     ) -> Seen<Option<T>> {
         get(&self.parts.cluster, gvk, namespace, name).await
+    }
+
+    /// What every intent asks for is asked for once.
+    async fn list_together<T: DeserializeOwned + Send + Sync + 'static>(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Seen<Arc<Vec<T>>> {
+        match served(&self.parts.cluster, &Gvk::new(api_version, kind)).await {
+            Ok(served) => {
+                let reader = self.parts.cluster.reader();
+                all(reader
+                    .list_together(&served, namespace, Read::<Vec<Value>>::typed)
+                    .await)
+            }
+            Err(error) => Seen::unknown(error.to_string()),
+        }
     }
 
     async fn list<T: DeserializeOwned>(
@@ -598,7 +741,7 @@ fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
     }
 }
 
-fn all<T>(read: Read<Vec<T>>) -> Seen<Vec<T>> {
+fn all<T>(read: Read<T>) -> Seen<T> {
     let span = intent::Read {
         sent: read.sent,
         answered: read.answered,

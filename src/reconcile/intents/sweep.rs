@@ -188,8 +188,8 @@ impl Sweep {
         let (wide_ones, wide_read) = cluster_wide.read().ok()?;
         let (narrow_ones, narrow_read) = namespaced.read().ok()?;
         let all = Overrides {
-            cluster_wide: wide_ones.clone(),
-            namespaced: narrow_ones.clone(),
+            cluster_wide: wide_ones.clone().into(),
+            namespaced: narrow_ones.clone().into(),
         };
         let name = format!("{}{}", pin::PREFIX, candidate.claim);
         let named = |policy: &&OverridePolicy| policy.metadata.name.as_deref() == Some(&name);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use crate::api::{Migration, claim_name};
+use crate::api::{self, Migration, MigrationStatus, Phase};
 use crate::intent::{World, pin};
 use crate::karmada::meta;
 use crate::name::ObjectKey;
@@ -35,77 +35,107 @@ impl Workers {
     pub(super) fn wake(&self, changed: &ObjectKey) {
         for interest in lock(&self.0).values() {
             if lock(&interest.keys).contains(changed) {
-                interest.notify.notify_one();
+                interest.tell(changed);
             }
         }
     }
 
     pub(super) fn wake_all(&self) {
         for interest in lock(&self.0).values() {
-            interest.notify.notify_one();
+            interest.tell_all();
         }
     }
 }
 
-/// What one worker wants to hear of.
+/// What one worker wants to hear of, and what it has not looked at since it heard of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interest {
     keys: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    news: Arc<Mutex<BTreeSet<ObjectKey>>>,
     notify: Arc<Notify>,
 }
 
 impl Interest {
-    /// Ends at the next change; one that came since the last time counts.
+    /// Ends when there may be news.
     pub(super) fn heard(&self) -> Notified<'_> {
         self.notify.notified()
     }
 
-    /// Hears of the intent itself, and of what it depends on.
+    /// Returns what has changed since the last time; what is read from now on is newer.
+    pub(super) fn take(&self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut *lock(&self.news))
+    }
+
+    /// Hears of the intent itself, and of what it depends on. What it didn't hear of before may have changed meanwhile.
     pub(super) fn update(&self, own: &ObjectKey, mut keys: BTreeSet<ObjectKey>) {
         keys.insert(own.clone());
-        *lock(&self.keys) = keys;
+        let before = std::mem::replace(&mut *lock(&self.keys), keys.clone());
+        for unheard in keys.difference(&before) {
+            self.tell(unheard);
+        }
+    }
+
+    fn tell(&self, changed: &ObjectKey) {
+        lock(&self.news).insert(changed.clone());
+        self.notify.notify_one();
+    }
+
+    fn tell_all(&self) {
+        let keys = lock(&self.keys).clone();
+        *lock(&self.news) = keys;
+        self.notify.notify_one();
     }
 }
 
 /// Returns what a migration depends on; one that has ended hears only of itself.
 pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<ObjectKey> {
-    let mut keys = BTreeSet::new();
-    let ended = intent
-        .status
-        .as_ref()
-        .is_some_and(|status| status.phase.is_terminal());
-    if !ended {
-        let workload = &world.workload;
-        let namespace = &workload.namespace;
-        let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
-        let of = |group: &str, kind: &str, namespace: Option<String>, name: String| ObjectKey {
-            group: group.to_owned(),
-            kind: kind.to_owned(),
-            namespace,
-            name,
-        };
-        keys.insert(of("cutover.dev", "Claim", None, claim_name(workload)));
-        keys.insert(of(
+    let status = intent.status.as_ref();
+    let phase = status.map(|status| status.phase).unwrap_or_default();
+    if phase.is_terminal() {
+        return BTreeSet::new();
+    }
+    let workload = &world.workload;
+    let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    let mut keys = BTreeSet::from([of(api::GROUP, "Claim", None, &api::claim_name(workload))]);
+    if phase == Phase::Pending {
+        return keys;
+    }
+    let namespace = workload.namespace.as_deref();
+    let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
+    let journal = status.and_then(MigrationStatus::journal_in_force);
+    let binding = journal.map_or_else(
+        || meta::binding_name(&workload.name, &workload.kind),
+        |journal| journal.binding.name.clone(),
+    );
+    keys.extend([
+        workload.clone(),
+        of(
             "policy.karmada.io",
             &scoped("OverridePolicy"),
-            namespace.clone(),
-            pin::name(workload),
-        ));
-        let binding = meta::binding_name(&workload.name, &workload.kind);
-        keys.insert(of(
-            "work.karmada.io",
-            &scoped("ResourceBinding"),
-            namespace.clone(),
-            binding,
-        ));
-        for work in world.works.get().into_iter().flat_map(BTreeMap::values) {
-            let meta = &work.metadata;
-            let name = meta.name.clone().unwrap_or_default();
-            keys.insert(of("work.karmada.io", "Work", meta.namespace.clone(), name));
-        }
-        keys.insert(workload.clone());
-        if let Some(canary) = super::observe::canary_binding(intent) {
-            keys.insert(canary);
+            namespace,
+            &pin::name(workload),
+        ),
+        of("work.karmada.io", &scoped("ResourceBinding"), namespace, &binding),
+    ]);
+    keys.extend(super::observe::canary_binding(intent));
+    // One that could not be reached may be back.
+    let clusters = world.members.keys();
+    keys.extend(clusters.map(|cluster| of("cluster.karmada.io", "Cluster", None, cluster.as_str())));
+    // Karmada names the Works of a binding alike: one that is yet to come is known by those that are there.
+    let works = world.works.get().ok();
+    let names = works
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, work)| work.metadata.name.as_deref());
+    for name in names.collect::<BTreeSet<_>>() {
+        for cluster in world.members.keys() {
+            let namespace = meta::execution_namespace(cluster.as_str());
+            keys.insert(of("work.karmada.io", "Work", Some(&namespace), name));
         }
     }
     keys

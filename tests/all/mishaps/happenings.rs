@@ -11,8 +11,8 @@ use cutover::sandbox::karmada::Features;
 use cutover::sandbox::member::Timings;
 
 use super::Ending::{
-    Asks, Back, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndBack, HarmedAndMoved, HarmedAndRefused, Moved,
-    Refused,
+    Asks, Back, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndAsksOrBack, HarmedAndBack, HarmedAndMoved,
+    HarmedAndRefused, Moved, MovedOrBack, Refused,
 };
 use super::{Event, INTENT};
 use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job, policy};
@@ -174,8 +174,8 @@ pub const PIN_DELETED: Event = Event {
         Moved,
         Moved,
         HarmedAndBack,
-        HarmedAndAsks(FORKED),
-        HarmedAndAsks(FORKED),
+        HarmedAndAsksOrBack(FORKED),
+        HarmedAndAsksOrBack(FORKED),
         HarmedAndMoved,
         HarmedAndBack,
     ],
@@ -192,8 +192,8 @@ pub const PIN_EDITED: Event = Event {
         Moved,
         Moved,
         HarmedAndBack,
-        HarmedAndAsks(FORKED),
-        HarmedAndAsks(FORKED),
+        HarmedAndAsksOrBack(FORKED),
+        HarmedAndAsksOrBack(FORKED),
         HarmedAndMoved,
         HarmedAndBack,
     ],
@@ -517,7 +517,7 @@ pub const API_SERVER_RESTORED_TO_A_MOMENT_AGO: Event = Event {
     what: "the API server is restored from a snapshot of a second ago",
     strike: |fleet| fleet.save("karmada", "then"),
     then: Some((Duration::from_secs(1), |fleet| fleet.restore("karmada", "then"))),
-    endings: [Moved, Asks(RESTORED), Back, Asks(RESTORED), Moved, Moved, Back],
+    endings: [Moved, Asks(RESTORED), MovedOrBack, Back, Moved, Moved, Back],
     ..Event::NONE
 };
 
