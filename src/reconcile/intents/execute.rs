@@ -3,7 +3,7 @@
 use kube::Resource;
 use serde_json::{Value, json};
 
-use super::{Parts, observe, served};
+use super::{Parts, ask, served};
 use crate::api::{self, INTENT_FINALIZER, INTENT_MANAGER, Migration, SYNC_MANAGER};
 use crate::cluster::{Answer, Applied, Exactly, Mode, Served, Writer, Written};
 use crate::error::{Error, Kind};
@@ -291,7 +291,7 @@ impl Send<'_> {
         {
             Applied::Done(_) => Ok(Sent::Done),
             Applied::Precondition(why) => Ok(Sent::Stale(why)),
-            refused @ Applied::Conflicts(_) => Err(Error::new(Kind::Conflict, observe::reason(&refused))),
+            refused @ Applied::Conflicts(_) => Err(Error::new(Kind::Conflict, ask::reason(&refused))),
         }
     }
 }

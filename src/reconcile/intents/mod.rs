@@ -2,16 +2,20 @@
 //! [`crate::intent`], writes the journal, sends the effects. Caches only wake a worker; they are never what it decides on.
 
 mod admission;
+mod ask;
 mod events;
 mod execute;
 mod kind;
+mod members;
 mod metrics;
 mod moving;
 mod observe;
 mod rehearse;
+mod scope;
 mod suspending;
 mod sweep;
 mod wake;
+mod wanted;
 mod witness;
 mod worker;
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::{Parts, observe, wake};
+use super::{Parts, observe, scope, wake};
 use crate::api::{Migration, MigrationSpec, MigrationStatus};
 use crate::error::Error;
 use crate::intent::{Effect, Step, World, migration};
@@ -53,7 +53,7 @@ impl Kind for Moving {
     }
 
     fn sees_the_same(before: &MigrationStatus, after: &MigrationStatus) -> bool {
-        observe::Scope::of(before) == observe::Scope::of(after)
+        scope::Scope::of(before) == scope::Scope::of(after)
     }
 
     fn step(input: &Input<'_, Self>) -> Step<MigrationStatus> {

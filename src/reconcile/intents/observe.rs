@@ -8,15 +8,13 @@ use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::ask::{all, by_cluster, get, list, map, optional};
 use super::{Parts, metrics, rehearse, served};
-use crate::api::{
-    self, BindingId, Claim, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase,
-    RollBackStage, WorkloadProfile,
-};
-use crate::cluster::{Answer, Applied, Cluster, Lookup, Mode, Read, Reader};
+use crate::api::{self, Claim, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
+use crate::cluster::{Answer, Lookup, Read};
 use crate::intent::admission::{self, Outcome};
 use crate::intent::migration::canary_name;
-use crate::intent::world::{Desired, DesiredTemplate, Member, Overrides, Pod, Sampled};
+use crate::intent::world::{Overrides, Sampled};
 use crate::intent::{self, Seen, World, pin};
 use crate::karmada::{self, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
@@ -33,54 +31,6 @@ pub(super) struct Also {
     pub trial: bool,
     /// Something was sent since the last time: what came late, after the end, has to be seen.
     pub sent: bool,
-}
-
-/// What of an intent's journal decides what is read, and whether it has to be read again.
-#[derive(Debug, PartialEq)]
-pub(super) struct Scope<'a> {
-    phase: Option<Phase>,
-    record: bool,
-    canary: Option<(u32, u32)>,
-    ends: Option<(&'a ClusterName, &'a ClusterName)>,
-    writer: Option<&'a ClusterName>,
-    /// What came as a surprise is decided on afresh: reads that an event came between don't fit together.
-    seq: Option<u64>,
-    back: Option<RollBackStage>,
-    binding: Option<&'a BindingId>,
-    pods: Option<&'a str>,
-}
-
-impl<'a> Scope<'a> {
-    pub(super) fn of(status: &'a MigrationStatus) -> Self {
-        let journal = status.journal_in_force();
-        let asks = journal.is_some_and(|journal| {
-            let mut checks = journal.spec.verify.checks.iter();
-            checks.any(|check| check.prometheus.is_some())
-        });
-        let alike = match status.phase {
-            Phase::Hold
-            | Phase::Expand
-            | Phase::Capture
-            | Phase::Handoff
-            | Phase::Cleanup
-            | Phase::RollingBack => true,
-            Phase::Verify => !asks,
-            _ => false,
-        };
-        Self {
-            phase: (!alike).then_some(status.phase),
-            record: wants_record(status),
-            canary: journal.map(|journal| (status.attempt, journal.fence.canary)),
-            ends: journal.map(|journal| (&journal.source, &journal.target)),
-            writer: journal.and_then(|journal| journal.writer.as_ref()),
-            seq: journal.map(|journal| journal.seq),
-            back: journal
-                .and_then(|journal| journal.roll_back.as_ref())
-                .map(|back| back.stage),
-            binding: journal.map(|journal| &journal.binding),
-            pods: journal.and_then(|journal| journal.pods.as_deref()),
-        }
-    }
 }
 
 /// Reads what the machine may look at in the phase that the status is in.
@@ -194,36 +144,13 @@ fn pin_among(all: &Overrides, workload: &ObjectKey) -> Option<OverridePolicy> {
     Some(policy.clone().into())
 }
 
-/// Which pods are a workload's.
-enum Selector {
-    Of(String),
-    /// It has none of its own.
-    None,
-    Unknown(String),
-}
-
-/// A record is read only where a phase asks for it: it costs a conversation with the remote.
-fn wants_record(status: &MigrationStatus) -> bool {
-    let journal = status.journal.as_ref();
-    match status.phase {
-        Phase::Pending => status.attempt == 0,
-        Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
-        Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
-        Phase::RollingBack => journal.is_some_and(|journal| {
-            let stage = journal.roll_back.as_ref().map(|back| back.stage);
-            let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
-            journal.unpinning || (returning && journal.captured.is_some())
-        }),
-        _ => false,
-    }
-}
-
-struct Look<'a> {
-    parts: &'a Parts,
-    intent: &'a Migration,
-    spec: &'a MigrationSpec,
-    status: &'a MigrationStatus,
-    workload: ObjectKey,
+/// One pass's look, for one intent.
+pub(super) struct Look<'a> {
+    pub parts: &'a Parts,
+    pub intent: &'a Migration,
+    pub spec: &'a MigrationSpec,
+    pub status: &'a MigrationStatus,
+    pub workload: ObjectKey,
 }
 
 impl Look<'_> {
@@ -435,97 +362,6 @@ impl Look<'_> {
         Profile::compile("in force", &spec).ok()
     }
 
-    /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer.
-    async fn member(
-        &self,
-        cluster: &ClusterName,
-        profile: Option<&Profile>,
-        template: Option<&Value>,
-    ) -> Member {
-        let reader = self.parts.cluster.member(cluster);
-        let selector = self.pod_selector(profile, template);
-        let journal = self.status.journal_in_force();
-        let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
-        let (object, pods) = if writes && template.is_some() {
-            join(self.copy(&reader), self.pods(&reader, &selector)).await
-        } else {
-            let object = self.copy(&reader).await;
-            (object, self.pods(&reader, &selector).await)
-        };
-        let nodes = match pods.get() {
-            Ok(pods) if pods.is_empty() => {
-                let seen = journal.and_then(|journal| journal.nodes.get(cluster));
-                self.nodes(&reader, seen.into_iter().flatten()).await
-            }
-            _ => Seen::unknown("not read while pods are there"),
-        };
-        Member { object, pods, nodes }
-    }
-
-    async fn copy(&self, reader: &Reader) -> Seen<Option<Value>> {
-        let workload = &self.spec.workload;
-        match served(&self.parts.cluster, &workload.gvk()).await {
-            Ok(served) => {
-                let namespace = self.workload.namespace.as_deref();
-                optional(reader.get(&served, namespace, &workload.name).await)
-            }
-            Err(error) => Seen::unknown(error.to_string()),
-        }
-    }
-
-    fn pod_selector(&self, profile: Option<&Profile>, template: Option<&Value>) -> Selector {
-        let journaled = self
-            .status
-            .journal_in_force()
-            .and_then(|journal| journal.pods.clone());
-        let selector = match (journaled, profile, template) {
-            (Some(selector), ..) => return Selector::Of(selector),
-            (None, Some(profile), Some(template)) => profile.pod_selector(template),
-            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
-            (None, ..) => {
-                return Selector::Unknown("nothing says which pods are the workload's".to_owned());
-            }
-        };
-        match selector {
-            Ok(Some(selector)) => Selector::Of(selector),
-            Ok(None) => Selector::None,
-            Err(error) => Selector::Unknown(error.to_string()),
-        }
-    }
-
-    async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
-        match selector {
-            Selector::Unknown(why) => Seen::unknown(why.clone()),
-            Selector::None => Seen::known(Vec::new(), self.instant()),
-            Selector::Of(selector) => {
-                let namespace = self.workload.namespace.as_deref();
-                map(
-                    &all(reader.pods(namespace, selector).await),
-                    |pods: &Vec<Value>| pods.iter().map(pod).collect(),
-                )
-            }
-        }
-    }
-
-    async fn nodes(
-        &self,
-        reader: &Reader,
-        names: impl Iterator<Item = &String>,
-    ) -> Seen<BTreeMap<String, bool>> {
-        let read = names.map(async |name| (name, reader.node(name).await.answer));
-        let mut ready = BTreeMap::new();
-        for (name, answer) in join_all(read).await {
-            match answer {
-                Answer::Found(node) => {
-                    ready.insert(name.clone(), is_ready(&node));
-                }
-                Answer::NotFound => {}
-                Answer::Unknown { why } => return Seen::unknown(why),
-            }
-        }
-        Seen::known(ready, self.instant())
-    }
-
     async fn canary(&self) -> Seen<Option<ResourceBinding>> {
         match canary_binding(self.intent) {
             Some(key) => {
@@ -586,61 +422,6 @@ impl Look<'_> {
         Some(super::admission::try_out(&self.parts.cluster, probes).await)
     }
 
-    /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
-    async fn template_and_desired(&self) -> (Seen<Option<Value>>, Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
-        let workload = &self.workload;
-        let gvk = self.spec.workload.gvk();
-        let template = self.get(gvk, workload.namespace.as_deref(), &workload.name).await;
-        if self.status.phase != Phase::Preflight {
-            let unread = "not read in this phase";
-            return (template, Seen::unknown(unread), Seen::unknown(unread));
-        }
-        let (profiles, desired) = join(
-            self.list(api::API_VERSION, "WorkloadProfile", None, None),
-            self.desired(&template),
-        )
-        .await;
-        (template, profiles, desired)
-    }
-
-    /// What the live template would become if sync applied what Git wants.
-    async fn desired(&self, template: &Seen<Option<Value>>) -> Seen<Desired> {
-        let Ok(Some(live)) = template.get() else {
-            return Seen::unknown("the template was not read");
-        };
-        let wanted = match self.parts.templates.template(&self.workload) {
-            Ok(Some(wanted)) => wanted,
-            Ok(None) => return Seen::known(Desired::default(), self.instant()),
-            Err(error) => return Seen::unknown(error.to_string()),
-        };
-        let rehearsed = async {
-            let served = served(&self.parts.cluster, &self.spec.workload.gvk()).await?;
-            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
-            Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
-        };
-        match rehearsed.await {
-            Ok(Applied::Done(applied)) => {
-                let same = applied.get("spec") == live.get("spec");
-                let change = (!same).then(|| DesiredTemplate {
-                    hash: wanted.hash.clone(),
-                    revision: wanted.revision.clone(),
-                    manifest: wanted.manifest.clone(),
-                    applied,
-                });
-                let desired = Desired {
-                    is_in_git: true,
-                    change,
-                };
-                Seen::known(desired, self.instant())
-            }
-            Ok(refused) => Seen::unknown(format!(
-                "the template in Git cannot be applied: {}",
-                reason(&refused)
-            )),
-            Err(error) => Seen::unknown(format!("the template in Git cannot be applied: {error}")),
-        }
-    }
-
     /// Before anything is begun, to know that they can be answered; and while the target soaks.
     async fn metrics(&self) -> BTreeMap<String, Seen<Sampled>> {
         match self.status.phase {
@@ -651,23 +432,7 @@ impl Look<'_> {
         }
     }
 
-    async fn record(&self) -> Seen<Option<intent::record::Record>> {
-        if !wants_record(self.status) {
-            return Seen::unknown("not read in this phase");
-        }
-        let key = ObjectKey {
-            group: api::GROUP.to_owned(),
-            kind: "Migration".to_owned(),
-            namespace: self.intent.metadata.namespace.clone(),
-            name: self.intent.metadata.name.clone().unwrap_or_default(),
-        };
-        match self.parts.records.read(&key).await {
-            Ok(record) => Seen::known(record, self.instant()),
-            Err(error) => Seen::unknown(format!("the record in Git cannot be read: {error}")),
-        }
-    }
-
-    async fn get<T: DeserializeOwned>(
+    pub(super) async fn get<T: DeserializeOwned>(
         &self,
         gvk: Gvk,
         namespace: Option<&str>,
@@ -694,7 +459,7 @@ impl Look<'_> {
         }
     }
 
-    async fn list<T: DeserializeOwned>(
+    pub(super) async fn list<T: DeserializeOwned>(
         &self,
         api_version: &str,
         kind: &str,
@@ -705,110 +470,11 @@ impl Look<'_> {
     }
 
     /// A read that took no time: what was put together here, after what it was put together from.
-    fn instant(&self) -> intent::Read {
+    pub(super) fn instant(&self) -> intent::Read {
         let tick = self.parts.cluster.tick();
         intent::Read {
             sent: tick,
             answered: tick,
         }
     }
-}
-
-/// Says why an apply was refused.
-pub(super) fn reason(refused: &Applied) -> String {
-    match refused {
-        Applied::Done(_) => "it was not refused".to_owned(),
-        Applied::Precondition(why) => why.clone(),
-        Applied::Conflicts(conflicts) => {
-            let fields: Vec<_> = conflicts
-                .iter()
-                .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
-                .collect();
-            format!("others own {}", fields.join(", "))
-        }
-    }
-}
-
-fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
-    let span = intent::Read {
-        sent: read.sent,
-        answered: read.answered,
-    };
-    match read.answer {
-        Answer::Found(value) => Seen::known(Some(value), span),
-        Answer::NotFound => Seen::known(None, span),
-        Answer::Unknown { why } => Seen::unknown(why),
-    }
-}
-
-fn all<T>(read: Read<T>) -> Seen<T> {
-    let span = intent::Read {
-        sent: read.sent,
-        answered: read.answered,
-    };
-    match read.answer {
-        Answer::Found(value) => Seen::known(value, span),
-        Answer::NotFound => Seen::unknown("a list was answered with 404"),
-        Answer::Unknown { why } => Seen::unknown(why),
-    }
-}
-
-/// Reads one object afresh.
-pub(super) async fn get<T: DeserializeOwned>(
-    cluster: &Cluster,
-    gvk: Gvk,
-    namespace: Option<&str>,
-    name: &str,
-) -> Seen<Option<T>> {
-    match served(cluster, &gvk).await {
-        Ok(served) => optional(cluster.reader().get(&served, namespace, name).await.typed()),
-        Err(error) => Seen::unknown(error.to_string()),
-    }
-}
-
-/// Reads all objects of a kind afresh.
-pub(super) async fn list<T: DeserializeOwned>(
-    cluster: &Cluster,
-    api_version: &str,
-    kind: &str,
-    namespace: Option<&str>,
-    selector: Option<&str>,
-) -> Seen<Vec<T>> {
-    match served(cluster, &Gvk::new(api_version, kind)).await {
-        Ok(served) => all(cluster.reader().list(&served, namespace, selector).await.typed()),
-        Err(error) => Seen::unknown(error.to_string()),
-    }
-}
-
-/// Returns Works by the cluster that they are for.
-pub(super) fn by_cluster(works: &Seen<Vec<Work>>) -> Seen<BTreeMap<ClusterName, Work>> {
-    map(works, |works| {
-        let of = |work: &Work| {
-            let namespace = work.metadata.namespace.as_deref()?;
-            Some((ClusterName::new(meta::cluster_of(namespace)?), work.clone()))
-        };
-        works.iter().filter_map(of).collect()
-    })
-}
-
-pub(super) fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
-    match seen {
-        Seen::Known { value, read } => Seen::known(f(value), *read),
-        Seen::Unknown { why } => Seen::unknown(why.clone()),
-    }
-}
-
-fn pod(object: &Value) -> Pod {
-    Pod {
-        name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        node: object["spec"]["nodeName"].as_str().map(str::to_owned),
-    }
-}
-
-fn is_ready(node: &Value) -> bool {
-    let conditions = node["status"]["conditions"].as_array();
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
 }

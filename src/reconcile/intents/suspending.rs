@@ -7,9 +7,9 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::observe::{get, list, map};
 use super::{Parts, served};
 use crate::api::{
     self, Claim, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus,

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
+use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
-use super::observe::{self, by_cluster};
 use super::{Parts, served};
 use crate::api::{self, Claim, Migration, WorkloadProfile};
 use crate::cluster::Answer;
@@ -171,7 +171,7 @@ impl Sweep {
         let cluster = &self.parts.cluster;
         let wide = candidate.namespace.is_none();
         let namespace = candidate.namespace.as_deref();
-        let claim: Seen<Option<Claim>> = observe::get(
+        let claim: Seen<Option<Claim>> = ask::get(
             cluster,
             Gvk::new(api::API_VERSION, "Claim"),
             None,
@@ -179,10 +179,10 @@ impl Sweep {
         )
         .await;
         let policies =
-            observe::list::<ClusterOverridePolicy>(cluster, OVERRIDES, "ClusterOverridePolicy", None, None);
+            ask::list::<ClusterOverridePolicy>(cluster, OVERRIDES, "ClusterOverridePolicy", None, None);
         let cluster_wide = policies.await;
         let namespaced: Seen<Vec<OverridePolicy>> = match namespace {
-            Some(_) => observe::list(cluster, OVERRIDES, "OverridePolicy", namespace, None).await,
+            Some(_) => ask::list(cluster, OVERRIDES, "OverridePolicy", namespace, None).await,
             None => Seen::known(Vec::new(), cluster_wide.read().ok()?.1),
         };
         let (wide_ones, wide_read) = cluster_wide.read().ok()?;
@@ -217,17 +217,17 @@ impl Sweep {
         let (template, ignored) = match selector {
             Some(selector) => {
                 let gvk = Gvk::new(&selector.api_version, &selector.kind);
-                let template = observe::get(cluster, gvk.clone(), namespace, &selector.name).await;
+                let template = ask::get(cluster, gvk.clone(), namespace, &selector.name).await;
                 (template, self.ignored(&gvk).await)
             }
             None => (Seen::known(None, claim_read), Vec::new()),
         };
         let clusters: Seen<Vec<Cluster>> =
-            observe::list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None, None).await;
+            ask::list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None, None).await;
         let left = Left {
             pin: Seen::known(pin, if wide { wide_read } else { narrow_read }),
             overrides: Seen::known(all, narrow_read),
-            clusters: observe::map(&clusters, |all| {
+            clusters: ask::map(&clusters, |all| {
                 let named =
                     |cluster: &Cluster| ClusterName::new(cluster.metadata.name.clone().unwrap_or_default());
                 all.iter()
@@ -252,7 +252,7 @@ impl Sweep {
             .chain(uid_of_pin)
             .collect();
         let intents: Seen<Vec<Migration>> =
-            observe::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
+            ask::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
         let at_work = intents.get().ok()?.iter().any(|intent| {
             let is_owner = intent.metadata.uid.as_ref().is_some_and(|uid| uids.contains(uid));
             is_owner && !has_ended(intent)
@@ -282,7 +282,7 @@ impl Sweep {
             return Some(None);
         };
         let kind = meta::scoped_kind("ResourceBinding", wide);
-        let binding: Seen<Option<ResourceBinding>> = observe::get(
+        let binding: Seen<Option<ResourceBinding>> = ask::get(
             &self.parts.cluster,
             Gvk::new("work.karmada.io/v1alpha2", &kind),
             pin.metadata.namespace.as_deref(),
@@ -305,17 +305,17 @@ impl Sweep {
         let selector = format!("{}={id}", meta::binding_id_label(wide));
         let kind = meta::scoped_kind("ResourceBinding", wide);
         let bindings: Seen<Vec<ResourceBinding>> =
-            observe::list(cluster, "work.karmada.io/v1alpha2", &kind, None, Some(&selector)).await;
+            ask::list(cluster, "work.karmada.io/v1alpha2", &kind, None, Some(&selector)).await;
         let works: Seen<Vec<Work>> =
-            observe::list(cluster, "work.karmada.io/v1alpha1", "Work", None, Some(&selector)).await;
+            ask::list(cluster, "work.karmada.io/v1alpha1", "Work", None, Some(&selector)).await;
         (
-            observe::map(&bindings, |all| all.first().cloned()),
+            ask::map(&bindings, |all| all.first().cloned()),
             by_cluster(&works),
         )
     }
 
     async fn ignored(&self, gvk: &Gvk) -> Vec<String> {
-        let given: Seen<Vec<WorkloadProfile>> = observe::list(
+        let given: Seen<Vec<WorkloadProfile>> = ask::list(
             &self.parts.cluster,
             api::API_VERSION,
             "WorkloadProfile",
@@ -366,7 +366,7 @@ impl Sweep {
             return Ok(());
         }
         let intents: Seen<Vec<Migration>> =
-            observe::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
+            ask::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
         let Ok(intents) = intents.get() else {
             return Ok(());
         };

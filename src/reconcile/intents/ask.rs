@@ -1,0 +1,95 @@
+//! Fresh reads, typed, as a machine sees them.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+
+use super::served;
+use crate::cluster::{Answer, Applied, Cluster, Read};
+use crate::intent::{self, Seen};
+use crate::karmada::{Work, meta};
+use crate::name::{ClusterName, Gvk};
+
+/// Says why an apply was refused.
+pub(super) fn reason(refused: &Applied) -> String {
+    match refused {
+        Applied::Done(_) => "it was not refused".to_owned(),
+        Applied::Precondition(why) => why.clone(),
+        Applied::Conflicts(conflicts) => {
+            let fields: Vec<_> = conflicts
+                .iter()
+                .map(|conflict| format!("{} ({})", conflict.field, conflict.manager))
+                .collect();
+            format!("others own {}", fields.join(", "))
+        }
+    }
+}
+
+pub(super) fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
+    let span = intent::Read {
+        sent: read.sent,
+        answered: read.answered,
+    };
+    match read.answer {
+        Answer::Found(value) => Seen::known(Some(value), span),
+        Answer::NotFound => Seen::known(None, span),
+        Answer::Unknown { why } => Seen::unknown(why),
+    }
+}
+
+pub(super) fn all<T>(read: Read<T>) -> Seen<T> {
+    let span = intent::Read {
+        sent: read.sent,
+        answered: read.answered,
+    };
+    match read.answer {
+        Answer::Found(value) => Seen::known(value, span),
+        Answer::NotFound => Seen::unknown("a list was answered with 404"),
+        Answer::Unknown { why } => Seen::unknown(why),
+    }
+}
+
+/// Reads one object afresh.
+pub(super) async fn get<T: DeserializeOwned>(
+    cluster: &Cluster,
+    gvk: Gvk,
+    namespace: Option<&str>,
+    name: &str,
+) -> Seen<Option<T>> {
+    match served(cluster, &gvk).await {
+        Ok(served) => optional(cluster.reader().get(&served, namespace, name).await.typed()),
+        Err(error) => Seen::unknown(error.to_string()),
+    }
+}
+
+/// Reads all objects of a kind afresh.
+pub(super) async fn list<T: DeserializeOwned>(
+    cluster: &Cluster,
+    api_version: &str,
+    kind: &str,
+    namespace: Option<&str>,
+    selector: Option<&str>,
+) -> Seen<Vec<T>> {
+    match served(cluster, &Gvk::new(api_version, kind)).await {
+        Ok(served) => all(cluster.reader().list(&served, namespace, selector).await.typed()),
+        Err(error) => Seen::unknown(error.to_string()),
+    }
+}
+
+/// Returns Works by the cluster that they are for.
+pub(super) fn by_cluster(works: &Seen<Vec<Work>>) -> Seen<BTreeMap<ClusterName, Work>> {
+    map(works, |works| {
+        let of = |work: &Work| {
+            let namespace = work.metadata.namespace.as_deref()?;
+            Some((ClusterName::new(meta::cluster_of(namespace)?), work.clone()))
+        };
+        works.iter().filter_map(of).collect()
+    })
+}
+
+pub(super) fn map<T, U>(seen: &Seen<T>, f: impl FnOnce(&T) -> U) -> Seen<U> {
+    match seen {
+        Seen::Known { value, read } => Seen::known(f(value), *read),
+        Seen::Unknown { why } => Seen::unknown(why.clone()),
+    }
+}

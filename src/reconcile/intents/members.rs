@@ -1,0 +1,131 @@
+//! What is read of the workload in one member: its copy, its pods, and their nodes.
+
+use std::collections::BTreeMap;
+
+use futures::future::{join, join_all};
+use serde_json::Value;
+
+use super::ask::{all, map, optional};
+use super::observe::Look;
+use super::served;
+use crate::cluster::{Answer, Reader};
+use crate::intent::Seen;
+use crate::intent::world::{Member, Pod};
+use crate::name::ClusterName;
+use crate::profile::Profile;
+
+/// Which pods are a workload's.
+enum Selector {
+    Of(String),
+    /// It has none of its own.
+    None,
+    Unknown(String),
+}
+
+impl Look<'_> {
+    /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer.
+    pub(super) async fn member(
+        &self,
+        cluster: &ClusterName,
+        profile: Option<&Profile>,
+        template: Option<&Value>,
+    ) -> Member {
+        let reader = self.parts.cluster.member(cluster);
+        let selector = self.pod_selector(profile, template);
+        let journal = self.status.journal_in_force();
+        let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
+        let (object, pods) = if writes && template.is_some() {
+            join(self.copy(&reader), self.pods(&reader, &selector)).await
+        } else {
+            let object = self.copy(&reader).await;
+            (object, self.pods(&reader, &selector).await)
+        };
+        let nodes = match pods.get() {
+            Ok(pods) if pods.is_empty() => {
+                let seen = journal.and_then(|journal| journal.nodes.get(cluster));
+                self.nodes(&reader, seen.into_iter().flatten()).await
+            }
+            _ => Seen::unknown("not read while pods are there"),
+        };
+        Member { object, pods, nodes }
+    }
+
+    async fn copy(&self, reader: &Reader) -> Seen<Option<Value>> {
+        let workload = &self.spec.workload;
+        match served(&self.parts.cluster, &workload.gvk()).await {
+            Ok(served) => {
+                let namespace = self.workload.namespace.as_deref();
+                optional(reader.get(&served, namespace, &workload.name).await)
+            }
+            Err(error) => Seen::unknown(error.to_string()),
+        }
+    }
+
+    fn pod_selector(&self, profile: Option<&Profile>, template: Option<&Value>) -> Selector {
+        let journaled = self
+            .status
+            .journal_in_force()
+            .and_then(|journal| journal.pods.clone());
+        let selector = match (journaled, profile, template) {
+            (Some(selector), ..) => return Selector::Of(selector),
+            (None, Some(profile), Some(template)) => profile.pod_selector(template),
+            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
+            (None, ..) => {
+                return Selector::Unknown("nothing says which pods are the workload's".to_owned());
+            }
+        };
+        match selector {
+            Ok(Some(selector)) => Selector::Of(selector),
+            Ok(None) => Selector::None,
+            Err(error) => Selector::Unknown(error.to_string()),
+        }
+    }
+
+    async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
+        match selector {
+            Selector::Unknown(why) => Seen::unknown(why.clone()),
+            Selector::None => Seen::known(Vec::new(), self.instant()),
+            Selector::Of(selector) => {
+                let namespace = self.workload.namespace.as_deref();
+                map(
+                    &all(reader.pods(namespace, selector).await),
+                    |pods: &Vec<Value>| pods.iter().map(pod).collect(),
+                )
+            }
+        }
+    }
+
+    async fn nodes(
+        &self,
+        reader: &Reader,
+        names: impl Iterator<Item = &String>,
+    ) -> Seen<BTreeMap<String, bool>> {
+        let read = names.map(async |name| (name, reader.node(name).await.answer));
+        let mut ready = BTreeMap::new();
+        for (name, answer) in join_all(read).await {
+            match answer {
+                Answer::Found(node) => {
+                    ready.insert(name.clone(), is_ready(&node));
+                }
+                Answer::NotFound => {}
+                Answer::Unknown { why } => return Seen::unknown(why),
+            }
+        }
+        Seen::known(ready, self.instant())
+    }
+}
+
+fn pod(object: &Value) -> Pod {
+    Pod {
+        name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        node: object["spec"]["nodeName"].as_str().map(str::to_owned),
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}

@@ -1,0 +1,105 @@
+//! What Git has: the template as it is wanted, and the record of an intent.
+
+use futures::future::join;
+use serde_json::Value;
+
+use super::ask::reason;
+use super::observe::Look;
+use super::served;
+use crate::api::{self, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
+use crate::cluster::{Applied, Mode};
+use crate::intent::Seen;
+use crate::intent::record::Record;
+use crate::intent::world::{Desired, DesiredTemplate};
+use crate::name::ObjectKey;
+
+/// A record is read only where a phase asks for it: it costs a conversation with the remote.
+pub(super) fn wants_record(status: &MigrationStatus) -> bool {
+    let journal = status.journal.as_ref();
+    match status.phase {
+        Phase::Pending => status.attempt == 0,
+        Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
+        Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
+        Phase::RollingBack => journal.is_some_and(|journal| {
+            let stage = journal.roll_back.as_ref().map(|back| back.stage);
+            let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
+            journal.unpinning || (returning && journal.captured.is_some())
+        }),
+        _ => false,
+    }
+}
+
+impl Look<'_> {
+    /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
+    pub(super) async fn template_and_desired(
+        &self,
+    ) -> (Seen<Option<Value>>, Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
+        let workload = &self.workload;
+        let gvk = self.spec.workload.gvk();
+        let template = self.get(gvk, workload.namespace.as_deref(), &workload.name).await;
+        if self.status.phase != Phase::Preflight {
+            let unread = "not read in this phase";
+            return (template, Seen::unknown(unread), Seen::unknown(unread));
+        }
+        let (profiles, desired) = join(
+            self.list(api::API_VERSION, "WorkloadProfile", None, None),
+            self.desired(&template),
+        )
+        .await;
+        (template, profiles, desired)
+    }
+
+    /// What the live template would become if sync applied what Git wants.
+    async fn desired(&self, template: &Seen<Option<Value>>) -> Seen<Desired> {
+        let Ok(Some(live)) = template.get() else {
+            return Seen::unknown("the template was not read");
+        };
+        let wanted = match self.parts.templates.template(&self.workload) {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return Seen::known(Desired::default(), self.instant()),
+            Err(error) => return Seen::unknown(error.to_string()),
+        };
+        let rehearsed = async {
+            let served = served(&self.parts.cluster, &self.spec.workload.gvk()).await?;
+            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
+            Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
+        };
+        match rehearsed.await {
+            Ok(Applied::Done(applied)) => {
+                let same = applied.get("spec") == live.get("spec");
+                let change = (!same).then(|| DesiredTemplate {
+                    hash: wanted.hash.clone(),
+                    revision: wanted.revision.clone(),
+                    manifest: wanted.manifest.clone(),
+                    applied,
+                });
+                let desired = Desired {
+                    is_in_git: true,
+                    change,
+                };
+                Seen::known(desired, self.instant())
+            }
+            Ok(refused) => Seen::unknown(format!(
+                "the template in Git cannot be applied: {}",
+                reason(&refused)
+            )),
+            Err(error) => Seen::unknown(format!("the template in Git cannot be applied: {error}")),
+        }
+    }
+
+    pub(super) async fn record(&self) -> Seen<Option<Record>> {
+        if !wants_record(self.status) {
+            return Seen::unknown("not read in this phase");
+        }
+        let key = ObjectKey {
+            group: api::GROUP.to_owned(),
+            kind: "Migration".to_owned(),
+            namespace: self.intent.metadata.namespace.clone(),
+            name: self.intent.metadata.name.clone().unwrap_or_default(),
+        };
+        match self.parts.records.read(&key).await {
+            Ok(record) => Seen::known(record, self.instant()),
+            Err(error) => Seen::unknown(format!("the record in Git cannot be read: {error}")),
+        }
+    }
+}
