@@ -40,6 +40,8 @@ pub enum Ending {
     Moved,
     /// The source runs it as before, from its newest state, and nothing of the tool's is left.
     Back,
+    /// The source was not touched and is as unhealthy as it was; nothing of the tool's is left.
+    BackAsItWas,
     /// As `Moved`, `Back` or `Asks`; but the event itself let both copies write, or one begin from nothing, until the tool
     /// saw it.
     HarmedAndMoved,
@@ -65,6 +67,7 @@ impl fmt::Display for Ending {
         match self {
             Self::Moved => f.write_str("moved"),
             Self::Back => f.write_str("back"),
+            Self::BackAsItWas => f.write_str("back, untouched"),
             Self::Dissolved => f.write_str("dissolved"),
             Self::HarmedAndMoved => f.write_str("harm, moved"),
             Self::HarmedAndBack => f.write_str("harm, back"),
@@ -248,6 +251,11 @@ async fn ends(fleet: &Fleet, ending: Ending) {
     match ending {
         Ending::Moved | Ending::HarmedAndMoved => moved(fleet).await,
         Ending::Back | Ending::HarmedAndBack => back(fleet, "east").await,
+        Ending::BackAsItWas => {
+            fleet.phase(INTENT, Phase::RolledBack).await;
+            fleet.assert_nothing_is_left();
+            assert!(fleet.copy("east").is_some() && fleet.copy("west").is_none());
+        }
         Ending::Elsewhere(cluster) => let_go(fleet, cluster).await,
         Ending::Dissolved => dissolved(fleet).await,
         Ending::Asks(what) | Ending::HarmedAndAsks(what) => asks(fleet, what).await,
@@ -270,6 +278,7 @@ async fn ends(fleet: &Fleet, ending: Ending) {
     match ending {
         Ending::Moved
         | Ending::Back
+        | Ending::BackAsItWas
         | Ending::MovedOrBack
         | Ending::Dissolved
         | Ending::Asks(_)

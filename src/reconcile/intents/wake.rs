@@ -144,3 +144,50 @@ pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<Object
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey {
+            group: "work.karmada.io".to_owned(),
+            kind: "Work".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_hears_of_what_it_depends_on_once_and_of_nothing_else() {
+        let workers = Workers::default();
+        let own = key("own");
+        let interest = workers.begin(&own).unwrap();
+        assert!(workers.begin(&own).is_none());
+        interest.update(&own, BTreeSet::from([key("needed")]));
+        interest.take();
+
+        workers.wake(&key("else"));
+        assert!(interest.take().is_empty());
+        workers.wake(&key("needed"));
+        workers.wake(&key("needed"));
+        interest.heard().await;
+        assert_eq!(interest.take(), BTreeSet::from([key("needed")]));
+        assert!(interest.take().is_empty());
+    }
+
+    #[test]
+    fn what_a_worker_did_not_hear_of_before_counts_as_changed() {
+        let workers = Workers::default();
+        let own = key("own");
+        let interest = workers.begin(&own).unwrap();
+        let needed = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+        interest.update(&own, needed(&["a"]));
+        assert_eq!(interest.take(), needed(&["a"]));
+        workers.wake(&key("b"));
+        interest.update(&own, needed(&["a", "b"]));
+        assert_eq!(interest.take(), needed(&["b"]));
+        workers.wake_all();
+        assert_eq!(interest.take(), needed(&["a", "b", "own"]));
+    }
+}

@@ -11,8 +11,8 @@ use cutover::sandbox::karmada::Features;
 use cutover::sandbox::member::Timings;
 
 use super::Ending::{
-    Asks, Back, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndAsksOrBack, HarmedAndBack, HarmedAndMoved,
-    HarmedAndRefused, Moved, MovedOrBack, Refused,
+    Asks, Back, BackAsItWas, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndAsksOrBack, HarmedAndBack,
+    HarmedAndMoved, HarmedAndRefused, Moved, MovedOrBack, Refused,
 };
 use super::{Event, INTENT};
 use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job, policy};
@@ -560,7 +560,7 @@ pub const SAVEPOINT_FALLS_BACK: Event = Event {
         fleet.apply(&JOBS, job);
     },
     strike: |fleet| job_answers(fleet, false),
-    endings: [Back, Back, Back, Moved, Moved, Moved, Back],
+    endings: [BackAsItWas, Back, Back, Moved, Moved, Moved, Back],
     ..Event::NONE
 };
 
