@@ -17,7 +17,6 @@ mod object;
 mod observe;
 mod prometheus;
 mod read;
-mod rehearse;
 mod together;
 mod write;
 

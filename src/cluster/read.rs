@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use super::connect::Cluster;
 use super::discover::Served;
-use super::object::{collection, escape, item, with_type};
-use super::rehearse::in_member;
+use super::object::{collection, escape, item, segment, with_type};
 use super::{Error, Result};
 use crate::name::{ClusterName, Gvk};
 
@@ -203,8 +202,11 @@ impl Reader {
         let path = path?;
         let (path, call) = match &self.member {
             Some(member) => {
-                let call = format!("cannot read {path} in cluster {member}");
-                (in_member(member, &path)?, call)
+                let proxy = format!(
+                    "/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy{path}",
+                    segment(member.as_str())?
+                );
+                (proxy, format!("cannot read {path} in cluster {member}"))
             }
             None => {
                 let call = format!("cannot read {path}");

@@ -109,18 +109,6 @@ fn undone(
     None
 }
 
-/// Returns what a template becomes in a cluster once a pin is written.
-pub fn copy_under(
-    pin: &Pin,
-    template: &Value,
-    cluster: &Cluster,
-    all: &Overrides,
-) -> Result<Value, OverrideError> {
-    with(pin, all, |cluster_wide, namespaced| {
-        overrides::effective(template, cluster, cluster_wide, namespaced)
-    })
-}
-
 /// Looks at all policies as they are once the pin is written.
 fn with<T>(
     pin: &Pin,

@@ -40,21 +40,8 @@ pub struct World {
     pub desired: Seen<Desired>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, Outcome)>>,
-    /// What the target says to the copy that it is to get first; asked in Preflight.
-    pub rehearsal: Seen<Rehearsal>,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
-}
-
-/// What a member says to a copy that it is asked to try, without keeping it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rehearsal {
-    /// There is no copy to ask about.
-    NotAsked,
-    Accepted,
-    /// It may not be tried, or can't be.
-    NotPossible(String),
-    Refused(String),
 }
 
 /// The value of every sample of a query's answer, or why there can't be an answer, however often it is asked.

@@ -12,7 +12,6 @@ mod override_policy;
 pub mod overrides;
 mod placement;
 mod policy;
-mod prune;
 mod schema;
 mod selector;
 mod work;
@@ -38,7 +37,6 @@ pub use policy::{
     DecisionConditions, DispatchSuspension, Failover, PropagationPolicy, PropagationSpec, PurgeMode,
     StatePreservation, StateRule, SuspendedClusters,
 };
-pub use prune::prune;
 pub use schema::crds;
 pub use selector::{LabelRequirement, LabelSelector, ResourceSelector, Specificity};
 pub use work::{Identifier, ManifestStatus, Work, WorkSpec, WorkStatus, Workload};

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::api::{self, Migration, WorkloadProfile};
 use crate::cluster::{Answer, Cluster, Lookup, Reader};
-use crate::intent::world::{Desired, Member, Overrides, Rehearsal, World};
+use crate::intent::world::{Desired, Member, Overrides, World};
 use crate::intent::{Read, Seen, pin};
 use crate::karmada::{
     self, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding, OverridePolicy,
@@ -327,7 +327,6 @@ impl Look {
                 change: None,
             }),
             admission: None,
-            rehearsal: self.known(Rehearsal::NotAsked),
             record: self.known(None),
         }
     }

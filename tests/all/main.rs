@@ -42,7 +42,6 @@ mod publish;
 mod published;
 mod races;
 mod real_server;
-mod rehearsal;
 mod repo;
 #[cfg(feature = "sandbox")]
 mod review;

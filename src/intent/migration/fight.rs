@@ -4,10 +4,10 @@
 use serde_json::Value;
 
 use super::{Machine, Phase, Stop};
-use crate::api::{Finding, MigrationSpec, Strategy, WorkloadProfileSpec};
+use crate::api::{Finding, Strategy, WorkloadProfileSpec};
 use crate::intent::fight::{Fight, How, fights};
 use crate::intent::pin::{self, Pin, Tenure};
-use crate::name::{ClusterName, ObjectKey};
+use crate::name::ClusterName;
 
 const HINT: &str =
     "let it sort before zzzz-cutover-, or take its selector's name away, for the time of the move";
@@ -23,23 +23,31 @@ impl Machine<'_> {
         let spec = self.input.spec;
         let target = &spec.to;
         let shared = spec.strategy == Strategy::StartFirst;
-        let first = pin_of_source(
-            self.input.uid,
-            self.status.attempt,
-            self.workload(),
-            spec,
-            profile,
-            source,
-        );
-        let at_rest = if shared {
-            first
-        } else {
-            Pin {
-                tenure: Tenure::Nobody,
-                suspended: vec![source.clone(), target.clone()],
-                carry: spec.changes.patches.clone(),
-                ..first
-            }
+        let workload = self.workload();
+        let at_rest = Pin {
+            namespace: workload.namespace.clone(),
+            name: pin::name(workload),
+            owner_uid: self.input.uid.to_owned(),
+            owner: String::new(),
+            api_version: spec.workload.api_version.clone(),
+            kind: workload.kind.clone(),
+            workload: workload.name.clone(),
+            marker: pin::marker(self.input.uid, self.status.attempt, 1),
+            tenure: if shared {
+                Tenure::Shared {
+                    carrier: target.clone(),
+                }
+            } else {
+                Tenure::Nobody
+            },
+            hold: profile.hold.clone(),
+            suspended: if shared {
+                Vec::new()
+            } else {
+                vec![source.clone(), target.clone()]
+            },
+            suspend: profile.suspend.clone(),
+            carry: spec.changes.patches.clone(),
         };
         // Variables are still to be filled in: whether they arrive doesn't depend on it.
         let handed_over = Pin {
@@ -104,42 +112,5 @@ impl Machine<'_> {
     fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Stop> {
         let clusters = self.world().clusters.get()?;
         Ok(fights(pin, template, clusters, self.world().overrides.get()?))
-    }
-}
-
-/// Returns the pin that a migration begins with: the source goes on, everybody else is held.
-pub(super) fn pin_of_source(
-    uid: &str,
-    attempt: u32,
-    workload: &ObjectKey,
-    spec: &MigrationSpec,
-    profile: &WorkloadProfileSpec,
-    source: &ClusterName,
-) -> Pin {
-    let shared = spec.strategy == Strategy::StartFirst;
-    Pin {
-        namespace: workload.namespace.clone(),
-        name: pin::name(workload),
-        owner_uid: uid.to_owned(),
-        owner: String::new(),
-        api_version: spec.workload.api_version.clone(),
-        kind: workload.kind.clone(),
-        workload: workload.name.clone(),
-        marker: pin::marker(uid, attempt, 1),
-        tenure: if shared {
-            Tenure::Shared {
-                carrier: spec.to.clone(),
-            }
-        } else {
-            Tenure::Only(source.clone())
-        },
-        hold: profile.hold.clone(),
-        suspended: Vec::new(),
-        suspend: profile.suspend.clone(),
-        carry: if shared {
-            spec.changes.patches.clone()
-        } else {
-            Vec::new()
-        },
     }
 }

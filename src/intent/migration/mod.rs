@@ -21,8 +21,6 @@ mod roll_back;
 mod token;
 mod wait;
 
-pub use preflight::first_copy;
-
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};

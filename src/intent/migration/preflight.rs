@@ -2,7 +2,6 @@
 
 mod findings;
 mod placement;
-mod rehearsal;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,6 @@ use findings::{
     template_findings,
 };
 pub(super) use placement::{keeps_target, tainted};
-pub use rehearsal::first_copy;
 
 use super::fence::affinity_in_use;
 use super::token::held_by;
@@ -135,15 +133,13 @@ impl Machine<'_> {
         self.target_is_free(&spec.to)?;
         let handle_before = self.source_is_healthy(&source, &compiled)?;
         let template_change = self.template_change(template)?;
-        let tried = self.target_would_take_it(&spec.to)?;
-        let mut evidence = vec![
+        let evidence = vec![
             format!("runs in {source} alone, healthy; no copy in {}", spec.to),
             template_change.as_ref().map_or_else(
                 || "no template change to take along".to_owned(),
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
-        evidence.extend(tried);
         let binding = BindingId {
             target_affinity: target_affinity.filter(|name| *name != observed),
             ..binding_id(binding)?

@@ -10,7 +10,6 @@ mod members;
 mod metrics;
 mod moving;
 mod observe;
-mod rehearse;
 mod scope;
 mod suspending;
 mod sweep;

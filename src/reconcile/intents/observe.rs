@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::ask::{all, by_cluster, get, list, map, optional};
-use super::{Parts, metrics, rehearse, served};
+use super::{Parts, metrics, served};
 use crate::api::{self, Claim, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
 use crate::cluster::{Answer, Lookup, Read};
 use crate::intent::admission::{self, Outcome};
@@ -73,9 +73,6 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     let (members, admission) = join(join_all(members), look.admission(&world, also.trial)).await;
     world.members = members.into_iter().collect();
     world.admission = admission;
-    if status.phase == Phase::Preflight {
-        world.rehearsal = rehearse::in_target(parts, intent, status, &world).await;
-    }
     world
 }
 
@@ -126,7 +123,6 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         members: BTreeMap::new(),
         desired: unread(why),
         admission: None,
-        rehearsal: unread(why),
         record: unread(why),
         metrics: BTreeMap::new(),
     }
@@ -207,7 +203,6 @@ impl Look<'_> {
             profiles,
             desired,
             admission: None,
-            rehearsal: Seen::unknown("not tried in this phase"),
             record,
             metrics,
             members: BTreeMap::new(),

@@ -204,12 +204,6 @@ fn refusal(code: u16) -> Status {
             "the server is currently unable to handle the request",
         ),
         504 => Status::new(504, Reason::Timeout, "the server did not answer in time"),
-        // As RBAC says it.
-        403 => Status::new(
-            403,
-            Reason::Forbidden,
-            "it is forbidden: User \"somebody\" cannot do that: the sandbox was told to refuse",
-        ),
         500 => Status::internal("the sandbox was told to fail"),
         code => Status::new(code, Reason::Unknown, "the sandbox was told to refuse"),
     }

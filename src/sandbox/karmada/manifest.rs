@@ -3,14 +3,27 @@
 //! A manifest is without what an API server fills in, is marked as Karmada's, and lists its own labels and annotations;
 //! whatever else a member has on its object stays.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::objects::{self, annotation, label};
 use crate::karmada::meta::{
     BINDING_ID, BINDING_NAME, BINDING_NAMESPACE, CLUSTER_BINDING_ID, CLUSTER_BINDING_NAME,
     CONFLICT_RESOLUTION, MANAGED, MANAGED_ANNOTATIONS, MANAGED_LABELS, WORK_ID, WORK_NAME, WORK_NAMESPACE,
 };
-pub use crate::karmada::prune;
+
+/// What API servers fill into the metadata of an object, and what doesn't leave the control plane.
+const FILLED_IN: &[&str] = &[
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+    "ownerReferences",
+    "finalizers",
+];
 
 /// Makes an object the manifest of a Work. Doing it again changes nothing.
 pub fn stamp(manifest: &mut Value, work: &Value) {
@@ -44,6 +57,51 @@ fn record(manifest: &mut Value) {
     objects::set_annotation(manifest, MANAGED_ANNOTATIONS, &annotations.join(","));
     let labels: Vec<String> = objects::entries(manifest, "labels").into_keys().collect();
     objects::set_annotation(manifest, MANAGED_LABELS, &labels.join(","));
+}
+
+/// Removes from an object what doesn't go to members.
+pub fn prune(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata") {
+        objects::fields(metadata).retain(|field, _| !FILLED_IN.contains(&field.as_str()));
+    }
+    objects::fields(object).shift_remove("status");
+    match objects::text(object, "/kind") {
+        "Deployment" => {
+            const REVISIONS: &[&str] = &[
+                "deployment.kubernetes.io/revision",
+                "deployment.kubernetes.io/revision-history",
+            ];
+            objects::remove_entries(object, "annotations", REVISIONS);
+        }
+        "Service" if !matches!(objects::text(object, "/spec/clusterIP"), "" | "None") => {
+            remove(object, "/spec", &["clusterIP", "clusterIPs"]);
+        }
+        "Job" => prune_job(object),
+        "PersistentVolumeClaim" => {
+            objects::remove_entries(object, "annotations", &["volume.kubernetes.io/selected-node"]);
+        }
+        _ => {}
+    }
+}
+
+fn prune_job(job: &mut Value) {
+    const GENERATED: &[&str] = &[
+        "controller-uid",
+        "job-name",
+        "batch.kubernetes.io/controller-uid",
+        "batch.kubernetes.io/job-name",
+    ];
+    remove(job, "/spec", &["ttlSecondsAfterFinished"]);
+    if job.pointer("/spec/manualSelector") != Some(&json!(true)) {
+        remove(job, "/spec/selector/matchLabels", GENERATED);
+        remove(job, "/spec/template/metadata/labels", GENERATED);
+    }
+}
+
+fn remove(object: &mut Value, pointer: &str, names: &[&str]) {
+    if let Some(fields) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+        fields.retain(|name, _| !names.contains(&name.as_str()));
+    }
 }
 
 /// Tells whether an object in a member is Karmada's.

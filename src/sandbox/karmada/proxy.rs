@@ -54,6 +54,10 @@ impl Aggregated for ClusterProxy {
         let (Some(member), Some(pace)) = (self.members.get(&name), self.paces.get(&name)) else {
             return refuse(Status::not_found(&CLUSTERS, &name));
         };
+        // Connecting to something is all or nothing for an aggregated API server.
+        if request.uri().query().is_some_and(asks_for_a_dry_run) {
+            return refuse(Status::bad_request("dryRun is not supported".to_owned()));
+        }
         let Some(request) = redirect(request, &path) else {
             return refuse(Status::bad_request(format!("{path:?} is no path")));
         };
@@ -74,6 +78,12 @@ impl Aggregated for ClusterProxy {
         }
         .boxed()
     }
+}
+
+fn asks_for_a_dry_run(query: &str) -> bool {
+    query
+        .split('&')
+        .any(|field| field.split('=').next() == Some("dryRun"))
 }
 
 /// Returns the member that a path names, and the path within it.

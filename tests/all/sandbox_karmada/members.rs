@@ -624,6 +624,30 @@ async fn the_proxy_tells_an_unknown_cluster_from_a_missing_object() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_can_be_tried_in_a_member_through_the_proxy() {
+    let world = world(WorldOptions::fast()).await;
+    propagated(&world, json!({})).await;
+    let uri =
+        "/apis/cluster.karmada.io/v1alpha1/clusters/east/proxy/api/v1/namespaces/shop/configmaps?dryRun=All";
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tried", "namespace": "shop"}});
+    let request = http::Request::post(uri).header("content-type", "application/json");
+    let tried = world
+        .client()
+        .request::<Value>(request.body(object.to_string().into_bytes()).unwrap())
+        .await;
+    let Err(kube::Error::Api(status)) = tried else {
+        panic!("{tried:?}")
+    };
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (400, "dryRun is not supported")
+    );
+    let east = &world.member("east").api;
+    assert!(east.get(&CONFIG_MAPS, Some("shop"), "tried").is_err());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rebalancer_calls_it_a_success_on_a_suspended_binding() {
     let world = world(WorldOptions::fast()).await;
     propagated(&world, json!({})).await;
