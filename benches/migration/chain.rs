@@ -15,6 +15,9 @@ use super::controller::{Entry, What};
 /// A worker that does nothing for longer than this rests.
 const REST: Duration = Duration::from_millis(5);
 
+/// The same event is written down here and wakes the worker in either order.
+const SAME: Duration = Duration::from_millis(1);
+
 /// What one migration cost.
 #[derive(Debug, Serialize)]
 pub struct Cost {
@@ -129,10 +132,11 @@ struct Look {
     rested: bool,
 }
 
-/// Every look begins with reading the intent.
+/// Every look reads the intent, beside other things: it begins with the first request after a rest, or after another look.
 fn looks(trace: &[&Entry], name: &str) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
     let mut last: Option<Instant> = None;
+    let mut roused: Option<Instant> = None;
     for entry in trace {
         match &entry.what {
             What::Asked {
@@ -140,10 +144,14 @@ fn looks(trace: &[&Entry], name: &str) -> Vec<Look> {
                 path,
                 answered,
             } => {
+                if last.is_none_or(|last| entry.at.saturating_duration_since(last) > REST) {
+                    roused = Some(entry.at);
+                }
                 if method == "GET" && path.ends_with(&format!("/migrations/{name}")) {
+                    let begun = roused.take();
                     looks.push(Look {
-                        began: entry.at,
-                        rested: last.is_none_or(|last| entry.at.saturating_duration_since(last) > REST),
+                        began: begun.unwrap_or(entry.at),
+                        rested: begun.is_some(),
                     });
                 }
                 last = last.max(*answered);
@@ -169,7 +177,7 @@ fn news(trace: &[&Entry], looks: &[Look], answered: Option<Instant>, sent: Insta
     let heard = trace.iter().find(|entry| {
         // The intent itself is news once; after that its events are echoes of the journal.
         let is_news = matches!(&entry.what, What::Heard(key) if key.kind != "Migration" || in_vain.is_none());
-        is_news && in_vain.is_none_or(|in_vain| entry.at > in_vain) && entry.at <= began
+        is_news && in_vain.is_none_or(|in_vain| entry.at > in_vain + SAME) && entry.at <= began + SAME
     });
     // The answer to the last effect is newer than an event from before it.
     match (heard.map(|entry| entry.at), answered) {
