@@ -51,27 +51,38 @@ pub fn fights(
     clusters: &BTreeMap<ClusterName, Cluster>,
     all: &Overrides,
 ) -> Vec<Fight> {
-    with(pin, all, |cluster_wide, namespaced| {
-        let mut found = Vec::new();
-        for (name, cluster) in clusters {
-            let matches = overrides::matching(template, cluster, cluster_wide, namespaced);
-            let is_pin =
-                |rule: &Match<'_>| rule.policy.name == pin.name && rule.policy.namespace == pin.namespace;
-            if matches.iter().all(is_pin) {
-                continue;
-            }
-            // What comes before is the pin's to overwrite; it says something for every cluster.
-            let until = matches.iter().rposition(is_pin).map_or(0, |last| last + 1);
-            if let Some((policy, how)) = undone(template, cluster, &matches, until, &pin.says_in(name)) {
-                found.push(Fight {
-                    policy,
-                    cluster: name.clone(),
-                    how,
-                });
-            }
+    let (mut cluster_wide, mut namespaced) = others(all, pin.namespace.as_deref(), &pin.name);
+    let narrow = pin.policy();
+    let wide = ClusterOverridePolicy {
+        metadata: narrow.metadata.clone(),
+        spec: ClusterOverridePolicySpec {
+            spec: narrow.spec.clone(),
+        },
+    };
+    if pin.namespace.is_some() {
+        namespaced.push(&narrow);
+    } else {
+        cluster_wide.push(&wide);
+    }
+    let mut found = Vec::new();
+    for (name, cluster) in clusters {
+        let matches = overrides::matching(template, cluster, &cluster_wide, &namespaced);
+        let is_pin =
+            |rule: &Match<'_>| rule.policy.name == pin.name && rule.policy.namespace == pin.namespace;
+        if matches.iter().all(is_pin) {
+            continue;
         }
-        found
-    })
+        // What comes before is the pin's to overwrite; it says something for every cluster.
+        let until = matches.iter().rposition(is_pin).map_or(0, |last| last + 1);
+        if let Some((policy, how)) = undone(template, cluster, &matches, until, &pin.says_in(name)) {
+            found.push(Fight {
+                policy,
+                cluster: name.clone(),
+                how,
+            });
+        }
+    }
+    found
 }
 
 /// Applies rule after rule, and returns the first that spoils what the pin has set.
@@ -107,28 +118,6 @@ fn undone(
         }
     }
     None
-}
-
-/// Looks at all policies as they are once the pin is written.
-fn with<T>(
-    pin: &Pin,
-    all: &Overrides,
-    look: impl FnOnce(&[&ClusterOverridePolicy], &[&OverridePolicy]) -> T,
-) -> T {
-    let (mut cluster_wide, mut namespaced) = others(all, pin.namespace.as_deref(), &pin.name);
-    let narrow = pin.policy();
-    let wide = ClusterOverridePolicy {
-        metadata: narrow.metadata.clone(),
-        spec: ClusterOverridePolicySpec {
-            spec: narrow.spec.clone(),
-        },
-    };
-    if pin.namespace.is_some() {
-        namespaced.push(&narrow);
-    } else {
-        cluster_wide.push(&wide);
-    }
-    look(&cluster_wide, &namespaced)
 }
 
 /// Returns all policies but one.

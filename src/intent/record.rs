@@ -39,15 +39,7 @@ pub fn rank(status: &MigrationStatus) -> (u32, bool, u64, bool, usize) {
 
 /// Returns whether a recorded document is of the same intent and newer than a status: it must not be overwritten.
 pub fn is_newer(recorded: &serde_json::Value, uid: &str, status: &MigrationStatus) -> bool {
-    let same = recorded
-        .pointer("/metadata/uid")
-        .and_then(serde_json::Value::as_str)
-        == Some(uid);
-    let recorded = recorded
-        .get("status")
-        .cloned()
-        .and_then(|value| serde_json::from_value(value).ok());
-    same && recorded.is_some_and(|recorded: MigrationStatus| rank(&recorded) > rank(status))
+    status_of(recorded, uid).is_some_and(|recorded: MigrationStatus| rank(&recorded) > rank(status))
 }
 
 /// The same for a suspension.
@@ -56,15 +48,15 @@ pub fn is_newer_suspension(recorded: &serde_json::Value, uid: &str, status: &Sus
         let common = &status.common;
         (common.attempt, status.phase.is_terminal(), common.steps.len())
     };
-    let same = recorded
-        .pointer("/metadata/uid")
-        .and_then(serde_json::Value::as_str)
-        == Some(uid);
-    let recorded = recorded
-        .get("status")
-        .cloned()
-        .and_then(|value| serde_json::from_value(value).ok());
-    same && recorded.is_some_and(|recorded| rank(&recorded) > rank(status))
+    status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
+/// Returns the status in a recorded document, if it is of that intent and can be read.
+fn status_of<S: serde::de::DeserializeOwned>(recorded: &serde_json::Value, uid: &str) -> Option<S> {
+    if recorded.pointer("/metadata/uid")?.as_str()? != uid {
+        return None;
+    }
+    serde_json::from_value(recorded.get("status")?.clone()).ok()
 }
 
 /// Returns the path on the status branch of the record of an intent.

@@ -316,7 +316,7 @@ impl Look {
             works: self.known(BTreeMap::new()),
             claim,
             overrides,
-            clusters: map(&self.clusters_by_name(), |all| Arc::new(all.clone())),
+            clusters: self.clusters_by_name(),
             canary: Seen::unknown("not read"),
             leases: Seen::unknown("not read"),
             profiles: self.profiles.clone(),
@@ -354,14 +354,13 @@ impl Look {
         })
     }
 
-    fn clusters_by_name(&self) -> Seen<BTreeMap<ClusterName, karmada::Cluster>> {
+    fn clusters_by_name(&self) -> Seen<Arc<BTreeMap<ClusterName, karmada::Cluster>>> {
         map(&self.clusters, |all| {
             let named = |cluster: &karmada::Cluster| {
                 ClusterName::new(cluster.metadata.name.clone().unwrap_or_default())
             };
-            all.iter()
-                .map(|cluster| (named(cluster), cluster.clone()))
-                .collect()
+            let by_name = all.iter().map(|cluster| (named(cluster), cluster.clone()));
+            Arc::new(by_name.collect())
         })
     }
 
