@@ -156,7 +156,7 @@ impl<K: Kind> Worker<K> {
         self.tell_of_wait(&intent, &step.status);
         if step.status != before {
             let written = self.journal(&served, raw, &step.status).await?;
-            intent.meta_mut().resource_version = written;
+            intent.meta_mut().resource_version = Some(written);
             self.tell(told, &intent);
         }
         self.known = Some(intent.clone());
@@ -323,12 +323,7 @@ impl<K: Kind> Worker<K> {
     }
 
     /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing. Returns its version.
-    async fn journal(
-        &self,
-        served: &Served,
-        mut raw: Value,
-        status: &K::Status,
-    ) -> Result<Option<String>, Error> {
+    async fn journal(&self, served: &Served, mut raw: Value, status: &K::Status) -> Result<String, Error> {
         let what = format!("{}: journal", status.phase_name());
         raw["status"] = serde_json::to_value(status)
             .map_err(|error| Error::internal(format!("the journal cannot be written down: {error}")))?;
@@ -343,7 +338,9 @@ impl<K: Kind> Worker<K> {
         };
         self.parts.witness.reached(&Point::after(&self.key, &what)).await;
         let version = &written["metadata"]["resourceVersion"];
-        Ok(version.as_str().map(str::to_owned))
+        // Without it the next write would have no precondition.
+        let version = version.as_str().map(str::to_owned);
+        version.ok_or_else(|| Error::internal("a journal was written, and no version was answered"))
     }
 }
 
