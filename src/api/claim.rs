@@ -40,7 +40,7 @@ pub struct ClaimSpec {
     /// The workload has no state: every cluster may run it, and `writer` says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// The clusters that the binding may list.
+    /// The clusters that the binding may list; none: whichever Karmada chooses.
     pub clusters: Vec<ClusterName>,
 }
 

@@ -172,7 +172,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::intent::pin::Tenure;
+    use crate::intent::pin::{Says, Tenure, Token};
     use crate::karmada::{ClusterSpec, OverridePolicy};
 
     fn pin(tenure: Tenure) -> Pin {
@@ -185,11 +185,13 @@ mod tests {
             kind: "FlinkDeployment".into(),
             workload: "orders".into(),
             marker: "uid.1.1".into(),
-            tenure,
-            hold: vec![PatchOp::add("/spec/job/state", "suspended")],
-            suspended: vec!["east".into()],
-            suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
-            carry: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://a")],
+            says: Says::Token(Token {
+                tenure,
+                hold: vec![PatchOp::add("/spec/job/state", "suspended")],
+                suspended: vec!["east".into()],
+                suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
+                carry: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://a")],
+            }),
         }
     }
 

@@ -14,6 +14,7 @@ pub mod proof;
 pub mod record;
 pub mod seen;
 pub mod suspension;
+pub mod token;
 pub mod world;
 
 pub use effect::Effect;

@@ -1,8 +1,10 @@
-//! The pin: one OverridePolicy that says which cluster may run a workload, and holds it everywhere else. That of a workload
-//! of cluster scope is a `ClusterOverridePolicy`: Karmada applies no other to it.
+//! The pin: one OverridePolicy that says for each cluster what is different there from the template; above all, which cluster
+//! may run the workload, and that it is held everywhere else. That of a workload of cluster scope is a
+//! `ClusterOverridePolicy`: Karmada applies no other to it.
 //!
 //! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -69,6 +71,129 @@ impl fmt::Display for Tenure {
     }
 }
 
+/// Which clusters something is said in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Also clusters that join or are listed later: they get it from the start.
+    AllBut(Vec<ClusterName>),
+    Only(Vec<ClusterName>),
+}
+
+impl Place {
+    fn contains(&self, cluster: &ClusterName) -> bool {
+        match self {
+            Self::AllBut(others) => !others.contains(cluster),
+            Self::Only(these) => these.contains(cluster),
+        }
+    }
+
+    fn target(&self) -> Option<ClusterAffinity> {
+        match self {
+            Self::AllBut(none) if none.is_empty() => None,
+            Self::AllBut(others) => Some(ClusterAffinity::all_but(others.iter().cloned())),
+            Self::Only(these) => Some(ClusterAffinity::only(these.iter().cloned())),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (but, clusters) = match self {
+            Self::AllBut(none) if none.is_empty() => return f.write_str("everywhere"),
+            Self::AllBut(others) => ("everywhere but in ", others),
+            Self::Only(these) => ("in ", these),
+        };
+        let names: Vec<&str> = clusters.iter().map(ClusterName::as_str).collect();
+        write!(f, "{but}{}", names.join(", "))
+    }
+}
+
+/// One thing that a pin says, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub place: Place,
+    pub patches: Vec<PatchOp>,
+}
+
+/// What a pin says of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Says {
+    /// Who may run it.
+    Token(Token),
+    /// What is different in some clusters, whoever runs it: a version, a number of replicas. It holds nobody, and is never
+    /// written over what somebody else says.
+    Differences(Vec<Rule>),
+}
+
+impl Says {
+    fn rules(&self) -> Cow<'_, [Rule]> {
+        match self {
+            Self::Token(token) => Cow::Owned(token.rules()),
+            Self::Differences(rules) => Cow::Borrowed(rules),
+        }
+    }
+}
+
+impl fmt::Display for Says {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(token) => write!(f, "{}", token.tenure),
+            Self::Differences(rules) if rules.is_empty() => f.write_str("the same everywhere"),
+            Self::Differences(rules) => {
+                let places: Vec<String> = rules.iter().map(|rule| rule.place.to_string()).collect();
+                write!(f, "differs {}", places.join("; "))
+            }
+        }
+    }
+}
+
+/// Who may run a workload, and with what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    pub tenure: Tenure,
+    pub hold: Vec<PatchOp>,
+    /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
+    pub suspended: Vec<ClusterName>,
+    pub suspend: Vec<PatchOp>,
+    /// What the writer carries beyond the template: the state handle, a new image.
+    pub carry: Vec<PatchOp>,
+}
+
+impl Token {
+    /// Returns the rules: everybody else held, the suspended ones suspended, the writer's own.
+    fn rules(&self) -> Vec<Rule> {
+        let writer = self.tenure.writer();
+        let mut rules = Vec::new();
+        if !matches!(self.tenure, Tenure::Shared { .. }) {
+            rules.push(Rule {
+                place: Place::AllBut(writer.into_iter().cloned().collect()),
+                patches: self.hold.clone(),
+            });
+        }
+        let suspended: Vec<_> = self
+            .suspended
+            .iter()
+            .filter(|cluster| writer != Some(cluster))
+            .cloned()
+            .collect();
+        if !suspended.is_empty() {
+            rules.push(Rule {
+                place: Place::Only(suspended),
+                patches: self.suspend.clone(),
+            });
+        }
+        if let Some(carrier) = self.tenure.carrier()
+            && !self.carry.is_empty()
+        {
+            rules.push(Rule {
+                place: Place::Only(vec![carrier.clone()]),
+                patches: self.carry.clone(),
+            });
+        }
+        rules
+    }
+}
+
 /// What a pin shall say. A value anybody may make, compare and show; writing one that names a writer takes a proof.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pin {
@@ -82,13 +207,7 @@ pub struct Pin {
     pub kind: String,
     pub workload: String,
     pub marker: String,
-    pub tenure: Tenure,
-    pub hold: Vec<PatchOp>,
-    /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
-    pub suspended: Vec<ClusterName>,
-    pub suspend: Vec<PatchOp>,
-    /// What the writer carries beyond the template: the state handle, a new image.
-    pub carry: Vec<PatchOp>,
+    pub says: Says,
 }
 
 /// Returns the name of the pin of a workload: it sorts after the names that people choose, and the last name wins.
@@ -113,39 +232,23 @@ pub fn sequence(marker: &str, owner_uid: &str) -> Option<(u32, u64)> {
 }
 
 impl Pin {
-    /// Compiles the rules: everybody else held, the suspended ones suspended, the writer's own, the marker everywhere.
+    /// Returns the one cluster that may write, if it says so.
+    pub fn writer(&self) -> Option<&ClusterName> {
+        match &self.says {
+            Says::Token(token) => token.tenure.writer(),
+            Says::Differences(_) => None,
+        }
+    }
+
+    /// Compiles the rules: what it says, and the marker everywhere.
     pub fn spec(&self) -> OverrideSpec {
-        let writer = self.tenure.writer();
-        let mut rules = Vec::new();
-        if !matches!(self.tenure, Tenure::Shared { .. }) {
-            rules.push(OverrideRule {
-                target_cluster: writer.cloned().map(|writer| ClusterAffinity::all_but([writer])),
-                overriders: plaintext(&self.hold),
-                ..OverrideRule::default()
-            });
-        }
-        let suspended: Vec<_> = self
-            .suspended
-            .iter()
-            .filter(|cluster| writer != Some(cluster))
-            .cloned()
-            .collect();
-        if !suspended.is_empty() {
-            rules.push(OverrideRule {
-                target_cluster: Some(ClusterAffinity::only(suspended)),
-                overriders: plaintext(&self.suspend),
-                ..OverrideRule::default()
-            });
-        }
-        if let Some(carrier) = self.tenure.carrier()
-            && !self.carry.is_empty()
-        {
-            rules.push(OverrideRule {
-                target_cluster: Some(ClusterAffinity::only([carrier.clone()])),
-                overriders: plaintext(&self.carry),
-                ..OverrideRule::default()
-            });
-        }
+        let said = self.says.rules();
+        let rule = |rule: &Rule| OverrideRule {
+            target_cluster: rule.place.target(),
+            overriders: plaintext(&rule.patches),
+            ..OverrideRule::default()
+        };
+        let mut rules: Vec<OverrideRule> = said.iter().map(rule).collect();
         let marker = BTreeMap::from([(MARKER_ANNOTATION.to_owned(), self.marker.clone())]);
         rules.push(OverrideRule {
             target_cluster: None,
@@ -197,16 +300,9 @@ impl Pin {
 
     /// Returns what a cluster gets, in the order in which it is set.
     pub(super) fn says_in(&self, cluster: &ClusterName) -> Vec<PatchOp> {
-        let (writer, carrier) = (self.tenure.writer(), self.tenure.carrier());
-        let is_held = writer != Some(cluster) && !matches!(self.tenure, Tenure::Shared { .. });
-        let is_suspended = writer != Some(cluster) && self.suspended.contains(cluster);
-        let parts = [
-            (is_held, &self.hold),
-            (is_suspended, &self.suspend),
-            (carrier == Some(cluster), &self.carry),
-        ];
-        let said = parts.into_iter().filter(|(says, _)| *says);
-        said.flat_map(|(_, patches)| patches.iter().cloned()).collect()
+        let rules = self.says.rules();
+        let here = rules.iter().filter(|rule| rule.place.contains(cluster));
+        here.flat_map(|rule| rule.patches.iter().cloned()).collect()
     }
 
     pub(super) fn policy(&self) -> OverridePolicy {
@@ -235,6 +331,11 @@ pub fn marker_of(policy: &OverridePolicy) -> Option<&str> {
         .flat_map(|rule| &rule.overriders.annotations_overrider)
         .find_map(|overrider| overrider.value.get(MARKER_ANNOTATION))
         .map(String::as_str)
+}
+
+/// Returns the uid of the intent that a pin is labelled with.
+pub fn owner_of(policy: &OverridePolicy) -> Option<&String> {
+    policy.metadata.labels.as_ref()?.get(OWNER_LABEL)
 }
 
 fn plaintext(patches: &[PatchOp]) -> Overriders {
@@ -273,13 +374,27 @@ pub enum Authority<'a> {
 #[derive(Clone, Debug)]
 pub struct PinWrite {
     policy: OverridePolicy,
-    tenure: Tenure,
+    says: String,
     creates: bool,
 }
 
+/// Why a pin may not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a pin with {0} needs a proof about every other cluster")]
-pub struct Unauthorized(pub String);
+pub enum Unauthorized {
+    #[error("a pin with {0} needs a proof about every other cluster")]
+    Unproved(String),
+    #[error("the pin that is there is somebody else's: a person must look")]
+    Foreign,
+}
+
+impl Unauthorized {
+    fn of(says: &Says) -> Self {
+        match says {
+            Says::Token(token) => Self::Unproved(token.tenure.to_string()),
+            Says::Differences(_) => Self::Foreign,
+        }
+    }
+}
 
 impl PinWrite {
     /// `live`: the policy as it was read; its resource version is the precondition. `None`: it must not exist.
@@ -297,16 +412,18 @@ impl PinWrite {
             }
             .is_written_as(live)
         });
-        let allowed = match (authority, &pin.tenure) {
-            (_, Tenure::Nobody) => true,
-            (_, _) if renewed => true,
-            (Authority::Sole(sole), Tenure::Only(writer)) => sole.cluster() == writer,
-            (Authority::Release(release), Tenure::Only(writer)) => release.to() == writer,
-            (Authority::Stateless(_), Tenure::Shared { .. }) => true,
-            (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
-        };
+        let allowed = renewed
+            || match &pin.says {
+                Says::Token(token) => match (authority, &token.tenure) {
+                    (_, Tenure::Nobody) | (Authority::Stateless(_), Tenure::Shared { .. }) => true,
+                    (Authority::Sole(sole), Tenure::Only(writer)) => sole.cluster() == writer,
+                    (Authority::Release(release), Tenure::Only(writer)) => release.to() == writer,
+                    (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
+                },
+                Says::Differences(_) => live.is_none_or(|live| owner_of(live) == Some(&pin.owner_uid)),
+            };
         if !allowed {
-            return Err(Unauthorized(pin.tenure.to_string()));
+            return Err(Unauthorized::of(&pin.says));
         }
         let mut policy = pin.policy();
         if let Some(live) = live {
@@ -318,7 +435,7 @@ impl PinWrite {
         }
         Ok(Self {
             policy,
-            tenure: pin.tenure.clone(),
+            says: pin.says.to_string(),
             creates: live.is_none(),
         })
     }
@@ -344,7 +461,7 @@ impl PinWrite {
         policy.metadata.managed_fields = None;
         Self {
             policy,
-            tenure: Tenure::Nobody,
+            says: String::new(),
             creates: false,
         }
     }
@@ -382,7 +499,7 @@ impl fmt::Display for PinWrite {
         }
         let marker = marker_of(&self.policy).unwrap_or_default();
         let seq = marker.rsplit('.').next().unwrap_or_default();
-        write!(f, "pin: sequence {seq}, {}", self.tenure)
+        write!(f, "pin: sequence {seq}, {}", self.says)
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Machine, Phase, Stop};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
 use crate::intent::fight::{Fight, How, fights};
-use crate::intent::pin::{self, Pin, Tenure};
+use crate::intent::pin::{self, Pin, Says, Tenure, Token};
 use crate::name::ClusterName;
 
 const HINT: &str =
@@ -24,15 +24,7 @@ impl Machine<'_> {
         let target = &spec.to;
         let shared = spec.strategy == Strategy::StartFirst;
         let workload = self.workload();
-        let at_rest = Pin {
-            namespace: workload.namespace.clone(),
-            name: pin::name(workload),
-            owner_uid: self.input.uid.to_owned(),
-            owner: String::new(),
-            api_version: spec.workload.api_version.clone(),
-            kind: workload.kind.clone(),
-            workload: workload.name.clone(),
-            marker: pin::marker(self.input.uid, self.status.attempt, 1),
+        let token = Token {
             tenure: if shared {
                 Tenure::Shared {
                     carrier: target.clone(),
@@ -49,10 +41,24 @@ impl Machine<'_> {
             suspend: profile.suspend.clone(),
             carry: spec.changes.patches.clone(),
         };
+        let at_rest = Pin {
+            namespace: workload.namespace.clone(),
+            name: pin::name(workload),
+            owner_uid: self.input.uid.to_owned(),
+            owner: String::new(),
+            api_version: spec.workload.api_version.clone(),
+            kind: workload.kind.clone(),
+            workload: workload.name.clone(),
+            marker: pin::marker(self.input.uid, self.status.attempt, 1),
+            says: Says::Token(token.clone()),
+        };
         // Variables are still to be filled in: whether they arrive doesn't depend on it.
         let handed_over = Pin {
-            tenure: Tenure::Only(target.clone()),
-            carry: [profile.start.clone(), spec.changes.patches.clone()].concat(),
+            says: Says::Token(Token {
+                tenure: Tenure::Only(target.clone()),
+                carry: [profile.start.clone(), spec.changes.patches.clone()].concat(),
+                ..token
+            }),
             ..at_rest.clone()
         };
         let mut found = self.fights(&at_rest, template)?;

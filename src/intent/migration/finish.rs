@@ -8,9 +8,10 @@ use super::{Machine, Next, Stop};
 use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fight::removal_changes;
-use crate::intent::pin::{OWNER_LABEL, PinWrite};
+use crate::intent::pin;
 use crate::intent::proof::Healthy;
 use crate::intent::record::digest;
+use crate::intent::token;
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
 
@@ -227,17 +228,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn remove_pin(&mut self) -> Result<(), Stop> {
-        let Some(live) = self.world().pin.get()? else {
-            return Ok(());
-        };
-        let effect = if PinWrite::is_protected(live) {
-            Effect::WritePin(Box::new(PinWrite::unprotected(live)))
-        } else {
-            Effect::DeletePin {
-                pin: PinWrite::exactly(live),
-            }
-        };
-        Err(Stop::Act(vec![effect]))
+        Ok(token::unpin(self.world().pin.get()?.as_ref())?)
     }
 
     /// Without the pin the copy is still the same run.
@@ -276,30 +267,20 @@ impl Machine<'_> {
     }
 
     pub(super) fn remove_claim(&self) -> Result<(), Stop> {
-        match self.world().claim.get()? {
-            Some(claim) if claim.spec.owner.uid == self.input.uid => {
-                let claim = Exactly {
-                    namespace: None,
-                    name: claim.metadata.name.clone().unwrap_or_default(),
-                    uid: claim.metadata.uid.clone().unwrap_or_default(),
-                    resource_version: claim.metadata.resource_version.clone(),
-                };
-                Err(Stop::Act(vec![Effect::DeleteClaim { claim }]))
-            }
-            _ => Ok(()),
-        }
+        Ok(token::give_up(
+            self.world().claim.get()?.as_ref(),
+            self.input.uid,
+        )?)
     }
 
     /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again. It is
     /// looked for by the one that sent it.
     pub(super) fn sweep(&mut self) -> Result<(), Stop> {
-        let labels = self
-            .world()
-            .pin
-            .get()?
-            .as_ref()
-            .and_then(|pin| pin.metadata.labels.as_ref());
-        if labels.is_some_and(|labels| labels.get(OWNER_LABEL).is_some_and(|uid| uid == self.input.uid)) {
+        let pin = self.world().pin.get()?.as_ref();
+        if pin
+            .and_then(pin::owner_of)
+            .is_some_and(|uid| uid == self.input.uid)
+        {
             self.remove_pin()?;
         }
         self.remove_claim()?;

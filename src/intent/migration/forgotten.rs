@@ -138,8 +138,11 @@ impl Machine<'_> {
             .iter()
             .any(|cluster| cluster.name == *drop);
         // A pin that others touched is repaired where only one cluster can be let go by that.
-        let is_safe = !is_listed
-            || in_force.is_some_and(|live| pin.is_written_as(live) || self.is_ours_from_before(live));
+        let is_safe = match in_force {
+            _ if !is_listed => true,
+            Some(live) => pin.is_written_as(live) || self.is_ours_from_before(live)?,
+            None => false,
+        };
         let has_time = self.input.now.duration_since(since) < FETCH;
         if !is_safe || !has_time || self.carries_the_hold(drop)? {
             let journal = self.journal_mut()?;

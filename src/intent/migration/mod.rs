@@ -29,6 +29,7 @@ use super::effect::Effect;
 use super::proof::NotProved;
 use super::record;
 use super::seen::NotKnown;
+use super::token::Due;
 use super::world::World;
 use super::{Step, Trouble};
 use admission::FENCE_CONDITION;
@@ -120,6 +121,15 @@ enum Stop {
 impl From<NotKnown> for Stop {
     fn from(unknown: NotKnown) -> Self {
         Self::Wait(unknown.0)
+    }
+}
+
+impl From<Due> for Stop {
+    fn from(due: Due) -> Self {
+        match due {
+            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Wait(reason) => Self::Wait(reason),
+        }
     }
 }
 

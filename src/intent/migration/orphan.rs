@@ -9,10 +9,11 @@ use super::fence::{affinity_in_use, resume};
 use super::finish::is_scheduled;
 use super::preflight::keeps_target;
 use crate::api::{Claim, ClaimSpec};
-use crate::intent::effect::{Effect, Exactly};
+use crate::intent::effect::Effect;
 use crate::intent::fight::removal_changes;
 use crate::intent::pin::PinWrite;
 use crate::intent::seen::{NotKnown, Seen};
+use crate::intent::token::exactly;
 use crate::intent::world::Overrides;
 use crate::karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
 use crate::name::ClusterName;
@@ -177,14 +178,5 @@ fn only(binding: &ResourceBinding) -> Result<&ClusterName, Verdict> {
                     .to_owned(),
             })
         }
-    }
-}
-
-fn exactly(claim: &Claim) -> Exactly {
-    Exactly {
-        namespace: None,
-        name: claim.metadata.name.clone().unwrap_or_default(),
-        uid: claim.metadata.uid.clone().unwrap_or_default(),
-        resource_version: claim.metadata.resource_version.clone(),
     }
 }

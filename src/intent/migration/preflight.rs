@@ -14,11 +14,11 @@ use findings::{
 pub(super) use placement::{keeps_target, tainted};
 
 use super::fence::affinity_in_use;
-use super::token::held_by;
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{BindingId, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile};
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::record::digest;
+use crate::intent::token;
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
 use crate::profile::{self, Profile};
@@ -53,7 +53,7 @@ impl Machine<'_> {
         if let Some(claim) = self.world().claim.get()?
             && claim.spec.owner.uid != self.input.uid
         {
-            return Err(held_by(&claim.spec.owner));
+            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
         }
         self.in_window()?;
         if !self.input.has_finalizer {

@@ -1,21 +1,14 @@
-//! The claim, the pin that projects it, and the markers that show the pin to be in force.
+//! The writer token of a migration: its claim, the pin that projects it, and what lets the pin name a writer.
 
 use super::{Machine, Stop};
-use crate::api::{Assumption, ClaimOwner, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy, claim_name};
-use crate::intent::effect::{Effect, Exactly};
-use crate::intent::pin::{self, Authority, Pin, PinWrite, Tenure};
+use crate::api::{Assumption, ClaimOwner, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy};
+use crate::intent::effect::Effect;
+use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
 use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole, Stateless};
+use crate::intent::token::{self, Known, Standing, Unmarked};
 use crate::karmada::OverridePolicy;
 use crate::name::ClusterName;
 use crate::profile::{Action, Variables};
-
-/// The wait for the intent that has the claim.
-pub(super) fn held_by(owner: &ClaimOwner) -> Stop {
-    Stop::Wait(format!(
-        "{} {}/{} holds the workload",
-        owner.kind, owner.namespace, owner.name
-    ))
-}
 
 impl Machine<'_> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
@@ -27,31 +20,19 @@ impl Machine<'_> {
 
     /// The claim says what the journal says: written by compare-and-swap, before what it allows.
     pub(super) fn claim(&self) -> Result<(), Stop> {
-        let spec = self.claim_spec()?;
-        match self.world().claim.get()? {
-            None => Err(Stop::Act(vec![Effect::CreateClaim {
-                name: claim_name(self.workload()),
-                spec,
-            }])),
-            Some(claim) if claim.spec.owner.uid != self.input.uid => Err(held_by(&claim.spec.owner)),
-            Some(claim) if claim.spec != spec => {
-                let claim = Exactly {
-                    namespace: None,
-                    name: claim.metadata.name.clone().unwrap_or_default(),
-                    uid: claim.metadata.uid.clone().unwrap_or_default(),
-                    resource_version: claim.metadata.resource_version.clone(),
-                };
-                Err(Stop::Act(vec![Effect::ReplaceClaim { claim, spec }]))
-            }
-            Some(_) => Ok(()),
-        }
+        let wanted = self.claim_spec()?;
+        Ok(token::claim(
+            self.world().claim.get()?.as_ref(),
+            self.workload(),
+            wanted,
+        )?)
     }
 
     fn claim_spec(&self) -> Result<ClaimSpec, Stop> {
         let journal = self.journal()?;
         let workload = self.workload();
         Ok(ClaimSpec {
-            workload: format!("{}.{} {}", workload.kind, workload.group, workload.place()),
+            workload: token::claimed(workload),
             binding_id: journal.binding.id.clone(),
             owner: ClaimOwner {
                 kind: "Migration".to_owned(),
@@ -96,20 +77,14 @@ impl Machine<'_> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
         let live = self.world().pin.get()?.as_ref();
-        let repairing = self.journal()?.repairing;
-        if live.is_some_and(|live| pin.is_written_as(live)) {
-            if repairing {
+        match token::standing(&pin, live, self.known()?) {
+            Standing::InForce if self.journal()?.repairing => {
                 self.journal_mut()?.repairing = false;
                 return Err(Stop::Again);
             }
-            return Ok(());
-        }
-        let changed_by_others = match live {
-            Some(live) => !self.is_ours_from_before(live),
-            None => self.journal()?.pinned,
-        };
-        if changed_by_others && !repairing {
-            return Err(self.repair(&pin)?);
+            Standing::InForce => return Ok(()),
+            Standing::Tampered => return Err(self.repair(&pin)?),
+            Standing::Due => {}
         }
         let authority = self.authority(&pin)?;
         let authority = match &authority {
@@ -127,10 +102,8 @@ impl Machine<'_> {
     /// Plans a new sequence where that is safe; else both copies may have been let go, and only the way back is open.
     fn repair(&mut self, pin: &Pin) -> Result<Stop, Stop> {
         let involved = self.involved()?;
-        let safe = pin
-            .tenure
-            .writer()
-            .is_none_or(|writer| Sole::new(writer, &involved).is_ok());
+        let writer = pin.writer();
+        let safe = writer.is_none_or(|writer| Sole::new(writer, &involved).is_ok());
         if !safe {
             return Ok(Stop::RollBack(
                 "SingleWriterLapse: the pin was edited or removed by somebody else".to_owned(),
@@ -143,16 +116,26 @@ impl Machine<'_> {
     }
 
     /// A pin that this attempt wrote under an earlier sequence, unchanged since.
-    pub(super) fn is_ours_from_before(&self, live: &OverridePolicy) -> bool {
-        let written = pin::marker_of(live).and_then(|marker| pin::sequence(marker, self.input.uid));
-        let journal = self.status.journal.as_ref();
-        written.is_some_and(|(attempt, seq)| {
-            attempt == self.status.attempt && Some(seq) < journal.map(|journal| journal.seq)
+    pub(super) fn is_ours_from_before(&self, live: &OverridePolicy) -> Result<bool, Stop> {
+        Ok(token::is_from_before(live, self.known()?))
+    }
+
+    fn known(&self) -> Result<Known<'_>, Stop> {
+        let journal = self.journal()?;
+        Ok(Known {
+            owner_uid: self.input.uid,
+            attempt: self.status.attempt,
+            seq: journal.seq,
+            pinned: journal.pinned,
+            repairing: journal.repairing,
         })
     }
 
     fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {
-        let writer = match &pin.tenure {
+        let Says::Token(token) = &pin.says else {
+            return Ok(Granted::Nobody);
+        };
+        let writer = match &token.tenure {
             Tenure::Nobody => return Ok(Granted::Nobody),
             Tenure::Shared { .. } => return Ok(Granted::Stateless(Stateless::new(&self.profile()?)?)),
             Tenure::Only(writer) => writer,
@@ -176,8 +159,11 @@ impl Machine<'_> {
         }
         self.same_controllers()?;
         let nobody = Pin {
-            tenure: Tenure::Nobody,
-            carry: Vec::new(),
+            says: Says::Token(Token {
+                tenure: Tenure::Nobody,
+                carry: Vec::new(),
+                ..token.clone()
+            }),
             marker: marker.to_owned(),
             ..pin.clone()
         };
@@ -229,23 +215,12 @@ impl Machine<'_> {
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Stop> {
         let marker = self.marker()?;
-        let works = self.world().works.get()?;
-        for cluster in self.binding()?.spec.synced_clusters() {
-            let name = &cluster.name;
-            match works
-                .get(name)
-                .map(|work| work.manifest_annotation(crate::api::MARKER_ANNOTATION))
-            {
-                Some(Some(found)) if found == marker => {}
-                Some(_) => {
-                    return Err(Stop::Wait(format!(
-                        "{name}: the Work has not the current marker yet"
-                    )));
-                }
-                None => return self.no_work(name),
-            }
+        let synced = token::synced(self.binding()?);
+        match token::markers(&synced, self.world().works.get()?, &marker) {
+            Ok(()) => Ok(()),
+            Err(Unmarked::NoWork(cluster)) => self.no_work(cluster),
+            Err(late @ Unmarked::Late(_)) => Err(Stop::Wait(late.wait())),
         }
-        Ok(())
     }
 
     /// Compiles the pin of the journal: pure, so that it can be compared without any right to write it.
@@ -267,11 +242,13 @@ impl Machine<'_> {
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: self.marker()?,
-            tenure: self.tenure()?,
-            hold: profile.patches(Action::Hold, &variables)?,
-            suspended: journal.suspended.clone(),
-            suspend: profile.patches(Action::Suspend, &variables)?,
-            carry: self.carry(&variables)?,
+            says: Says::Token(Token {
+                tenure: self.tenure()?,
+                hold: profile.patches(Action::Hold, &variables)?,
+                suspended: journal.suspended.clone(),
+                suspend: profile.patches(Action::Suspend, &variables)?,
+                carry: self.carry(&variables)?,
+            }),
         })
     }
 

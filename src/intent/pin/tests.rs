@@ -15,6 +15,12 @@ fn pin(writer: Option<&str>) -> Pin {
         kind: "FlinkDeployment".into(),
         workload: "orders".into(),
         marker: marker("uid", 1, 2),
+        says: Says::Token(token(writer)),
+    }
+}
+
+fn token(writer: Option<&str>) -> Token {
+    Token {
         tenure: writer.map_or(Tenure::Nobody, |writer| Tenure::Only(writer.into())),
         hold: vec![PatchOp::add("/spec/job/state", "suspended")],
         suspended: vec!["east".into()],
@@ -56,9 +62,7 @@ fn a_pin_that_names_nobody_holds_every_cluster_and_suspends_the_one_with_state()
         Value::Null,
         json!("uid.1.2"),
     );
-    let mut nobody = pin(None);
-    nobody.carry.clear();
-    assert_eq!(copies(&nobody), [suspended, held.clone(), held]);
+    assert_eq!(copies(&pin(None)), [suspended, held.clone(), held]);
 }
 
 #[test]
@@ -111,10 +115,13 @@ fn a_pin_is_recognised_only_with_its_protection() {
 #[test]
 fn a_shared_pin_holds_nobody_and_needs_a_profile_without_state() {
     let shared = Pin {
-        tenure: Tenure::Shared {
-            carrier: "west".into(),
-        },
-        suspended: Vec::new(),
+        says: Says::Token(Token {
+            tenure: Tenure::Shared {
+                carrier: "west".into(),
+            },
+            suspended: Vec::new(),
+            ..token(None)
+        }),
         ..pin(None)
     };
     let states: Vec<_> = copies(&shared).into_iter().map(|copy| (copy.0, copy.2)).collect();
@@ -147,4 +154,42 @@ fn a_marker_with_numbers_that_no_migration_comes_to_is_nobodys() {
     ] {
         assert_eq!(sequence(&forged, "uid"), None, "{forged}");
     }
+}
+
+#[test]
+fn differences_hold_nobody_and_are_never_written_over_what_somebody_else_says() {
+    let differs = Pin {
+        says: Says::Differences(vec![
+            Rule {
+                place: Place::AllBut(vec!["west".into()]),
+                patches: vec![PatchOp::add("/spec/job/upgradeMode", "stateless")],
+            },
+            Rule {
+                place: Place::Only(vec!["north".into()]),
+                patches: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://b")],
+            },
+        ]),
+        ..pin(None)
+    };
+    let (runs, marker) = (json!("running"), json!("uid.1.2"));
+    let (mode, path) = (json!("stateless"), json!("s3://b"));
+    assert_eq!(
+        copies(&differs),
+        [
+            (runs.clone(), mode.clone(), Value::Null, marker.clone()),
+            (runs.clone(), Value::Null, Value::Null, marker.clone()),
+            (runs, mode, path, marker),
+        ]
+    );
+    assert!(PinWrite::new(&differs, None, Authority::Nobody).is_ok());
+    let own = pin(None).policy();
+    assert!(PinWrite::new(&differs, Some(&own), Authority::Nobody).is_ok());
+    let foreign = Pin {
+        owner_uid: "other".into(),
+        ..pin(None)
+    };
+    assert_eq!(
+        PinWrite::new(&differs, Some(&foreign.policy()), Authority::Nobody).err(),
+        Some(Unauthorized::Foreign)
+    );
 }

@@ -1,9 +1,11 @@
-//! Finds what migrations have left that went without ending in order, such as by a finalizer that somebody took off: claims,
+//! Finds what intents have left that went without ending in order, such as by a finalizer that somebody took off: claims,
 //! pins, canaries. Caches say where to look; fresh reads decide, and what isn't known is left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use kube::core::object::HasStatus;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
@@ -12,8 +14,8 @@ use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
 use super::{Parts, served};
-use crate::api::{self, Claim, Migration, WorkloadProfile};
-use crate::cluster::Answer;
+use crate::api::{self, Claim, Migration, Progress, WorkloadProfile};
+use crate::cluster::{Answer, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
 use crate::intent::migration::orphan::{Left, Verdict, judge};
@@ -23,6 +25,11 @@ use crate::karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBin
 use crate::name::{ClusterName, Gvk};
 use crate::profile;
 use crate::report::Told;
+
+/// The kinds of intents that claim workloads, and how it is told that one has ended.
+const CLAIMING: [(&str, HasEnded); 1] = [("Migration", ended::<Migration>)];
+
+type HasEnded = fn(&Value) -> bool;
 
 const OVERRIDES: &str = "policy.karmada.io/v1alpha1";
 
@@ -68,7 +75,8 @@ impl Sweep {
                 loop {
                     match changes.recv().await {
                         Ok(change) => {
-                            let intent = change.key.kind == "Migration" && change.key.group == api::GROUP;
+                            let claims = CLAIMING.iter().any(|(kind, _)| *kind == change.key.kind);
+                            let intent = claims && change.key.group == api::GROUP;
                             if intent && !self.parts.observer.contains(&change.key) {
                                 return;
                             }
@@ -95,13 +103,12 @@ impl Sweep {
     /// Returns what the caches know of no running intent's.
     fn candidates(&self) -> Vec<Candidate> {
         let observer = &self.parts.observer;
-        let running: BTreeSet<String> = observer
-            .list(api::GROUP, "Migration")
-            .iter()
-            .filter_map(|object| serde_json::from_value::<Migration>((**object).clone()).ok())
-            .filter(|intent| !has_ended(intent))
-            .filter_map(|intent| intent.metadata.uid)
-            .collect();
+        let mut running = BTreeSet::new();
+        for (kind, has_ended) in CLAIMING {
+            let intents = observer.list(api::GROUP, kind);
+            let at_work = intents.iter().filter(|intent| !has_ended(intent));
+            running.extend(at_work.filter_map(|intent| uid_of(intent)));
+        }
         let mut found = BTreeMap::new();
         let mut kept = BTreeSet::new();
         for object in observer.list(api::GROUP, "Claim") {
@@ -251,12 +258,7 @@ impl Sweep {
             .into_iter()
             .chain(uid_of_pin)
             .collect();
-        let intents: Seen<Vec<Migration>> =
-            ask::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
-        let at_work = intents.get().ok()?.iter().any(|intent| {
-            let is_owner = intent.metadata.uid.as_ref().is_some_and(|uid| uids.contains(uid));
-            is_owner && !has_ended(intent)
-        });
+        let at_work = self.is_at_work(&uids).await?;
         if uids.is_empty() || at_work {
             return None;
         }
@@ -274,6 +276,29 @@ impl Sweep {
             }
             None => named.unwrap_or_else(|| "an intent".to_owned()),
         })
+    }
+
+    /// Returns whether an intent with one of these uids has not ended; `None` when that isn't known.
+    async fn is_at_work(&self, uids: &[String]) -> Option<bool> {
+        for (kind, has_ended) in CLAIMING {
+            let gvk = Gvk::new(api::API_VERSION, kind);
+            if let Lookup::NotServed = self.parts.cluster.lookup(&gvk).await.ok()? {
+                continue;
+            }
+            let intents: Seen<Vec<Value>> =
+                ask::list(&self.parts.cluster, api::API_VERSION, kind, None, None).await;
+            let is_meant = |intent: &&Value| uid_of(intent).is_some_and(|uid| uids.contains(&uid));
+            if intents
+                .get()
+                .ok()?
+                .iter()
+                .filter(is_meant)
+                .any(|intent| !has_ended(intent))
+            {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
 
     /// Returns the id of the binding of what a pin is about, if it has one; `None` when that isn't known.
@@ -386,6 +411,16 @@ fn canary_of(intent: &Migration) -> Option<String> {
     let number = status.journal_in_force()?.fence.canary;
     let uid = intent.metadata.uid.as_deref()?;
     (!has_ended(intent)).then(|| canary_name(uid, status.attempt, number))
+}
+
+fn uid_of(intent: &Value) -> Option<String> {
+    intent["metadata"]["uid"].as_str().map(str::to_owned)
+}
+
+/// One that can't be read has not ended.
+fn ended<I: HasStatus<Status: Progress> + DeserializeOwned>(intent: &Value) -> bool {
+    let intent = serde_json::from_value::<I>(intent.clone());
+    intent.is_ok_and(|intent| intent.status().is_some_and(Progress::has_ended))
 }
 
 fn has_ended(intent: &Migration) -> bool {

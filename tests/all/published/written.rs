@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutover::api::{PatchOp, Phase};
-use cutover::intent::pin::{Authority, Pin, PinWrite, Tenure};
+use cutover::intent::pin::{Authority, Pin, PinWrite, Says, Tenure, Token};
 use cutover::karmada::{OverridePolicy, meta};
 use cutover::name::ClusterName;
 use cutover::reconcile::intents::Nobody;
@@ -62,18 +62,19 @@ prop_compose! {
             namespace: Some("shop".into()), name: "zzzz-cutover-orders".into(), owner_uid: "uid".into(),
             owner: "Migration shop/a".into(),
             api_version: "flink.apache.org/v1beta1".into(), kind: "FlinkDeployment".into(),
-            workload: "orders".into(), marker, tenure, hold, suspended, suspend, carry,
+            workload: "orders".into(), marker,
+            says: Says::Token(Token { tenure, hold, suspended, suspend, carry }),
         }
     }
 }
 
-/// Returns a pin as it is sent. What is around the rules is the same for all, and takes no proof when nobody may run.
+/// Returns a pin as it is sent. What is around the rules is the same for all, and takes no proof where it says nothing.
 fn sent(pin: &Pin) -> OverridePolicy {
-    let nobody = Pin {
-        tenure: Tenure::Nobody,
+    let silent = Pin {
+        says: Says::Differences(Vec::new()),
         ..pin.clone()
     };
-    let written = PinWrite::new(&nobody, None, Authority::Nobody).unwrap();
+    let written = PinWrite::new(&silent, None, Authority::Nobody).unwrap();
     let mut policy = written.policy().clone();
     policy.spec = pin.spec();
     policy
