@@ -28,7 +28,7 @@ pub use discover::{Discovery, Lookup, Served};
 pub use error::Error;
 pub use install::{Installed, install, install_crds};
 pub use limits::{Limits, USER_AGENT};
-pub use observe::{Change, Form, Keep, KeepManagedFields, KindState, Observer, Watched};
+pub use observe::{Change, Form, Keep, KeepManagedFields, KindState, News, Observer, Watched};
 pub use prometheus::{Prometheus, PrometheusOptions, Queried};
 pub use read::{Answer, Read, Reader};
 pub use write::{Applied, Exactly, FieldConflict, Mode, Writer, Written};

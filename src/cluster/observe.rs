@@ -3,11 +3,13 @@
 //! Good for deciding what to look at and when; never the evidence of a proof (see [`super::Reader`]).
 
 mod cache;
+mod news;
 mod quiet;
 mod raw;
 mod watch;
 
 pub use cache::{Change, KindState, Watched};
+pub use news::News;
 pub use raw::{Form, Keep, KeepManagedFields};
 
 use std::collections::BTreeMap;
@@ -117,6 +119,11 @@ impl Observer {
     /// Returns the changes from now on. A receiver that lags behind must look at everything.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.cache.subscribe()
+    }
+
+    /// Returns word of the changes from now on, for those who look at everything anyway.
+    pub fn news(&self) -> News {
+        News::new(self.changes())
     }
 
     /// Waits until every kind that is watched is known, or is known not to be served; returns the others after `limit`.

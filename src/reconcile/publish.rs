@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::records::parse;
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
 use crate::api::{self, MigrationStatus, SuspensionStatus};
-use crate::cluster::{Change, Observer};
+use crate::cluster::Observer;
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::ObjectKey;
@@ -94,7 +93,7 @@ impl Publisher {
     }
 
     async fn follow(&mut self, cancel: &CancellationToken) {
-        let mut changes = self.observer.changes();
+        let mut news = self.observer.news();
         let mut again = AGAIN;
         loop {
             let mut wait = self.rest();
@@ -110,7 +109,7 @@ impl Publisher {
             }
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = heard(&mut changes) => {}
+                () = news.heard(|change| change.key.group == api::GROUP) => {}
                 () = self.reported() => {}
                 () = tokio::time::sleep(wait) => continue,
             }
@@ -118,6 +117,7 @@ impl Publisher {
                 () = cancel.cancelled() => return,
                 () = tokio::time::sleep(GATHER) => {}
             }
+            news.forget();
         }
     }
 
@@ -226,18 +226,6 @@ fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<
             std::future::pending::<()>().await;
         }
     })
-}
-
-/// Returns when an object of cutover's own has changed.
-async fn heard(changes: &mut broadcast::Receiver<Change>) {
-    loop {
-        match changes.recv().await {
-            Ok(change) if change.key.group == api::GROUP => return,
-            Err(RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(RecvError::Closed) => std::future::pending().await,
-        }
-    }
 }
 
 fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {

@@ -173,6 +173,8 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
             Some(ended) = crew.tasks.join_next(), if !crew.tasks.is_empty() => {
                 if let Ok(key) = ended {
                     crew.workers.forget(&key);
+                    // One that came back under its name while its worker was ending was not heard of.
+                    crew.hire(Some(&key));
                 }
             }
             change = changes.recv() => match change {
@@ -213,24 +215,20 @@ impl Crew {
         }
     }
 
-    /// Gives a worker to every intent that has none; `changed`: looks only if that is an intent.
+    /// Gives a worker to every intent that has none; `changed`: to that one, if it is an intent.
     fn hire(&mut self, changed: Option<&ObjectKey>) {
         self.hire_for::<Moving>(changed);
         self.hire_for::<Suspending>(changed);
     }
 
     fn hire_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {
-        let name = kind::name::<K>();
-        if changed.is_some_and(|key| key.kind != name || key.group != api::GROUP) {
-            return;
-        }
-        for object in self.parts.observer.list(api::GROUP, &name) {
-            let key = ObjectKey {
-                group: api::GROUP.to_owned(),
-                kind: name.clone().into_owned(),
-                namespace: object["metadata"]["namespace"].as_str().map(str::to_owned),
-                name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            };
+        let (name, observer) = (kind::name::<K>(), &self.parts.observer);
+        let keys = match changed {
+            Some(key) if key.kind != name || key.group != api::GROUP || !observer.contains(key) => return,
+            Some(key) => vec![key.clone()],
+            None => observer.keys(api::GROUP, &name),
+        };
+        for key in keys {
             if let Some(interest) = self.workers.begin(&key) {
                 let (parts, events, stop) = (self.parts.clone(), self.events.clone(), self.stop.clone());
                 let mut worker = Worker::<K>::new(parts, events, key.clone(), stop);

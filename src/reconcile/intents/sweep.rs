@@ -7,7 +7,6 @@ use std::time::Duration;
 use kube::core::object::HasStatus;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, by_cluster};
@@ -15,7 +14,7 @@ use super::events::Events;
 use super::execute::{self, Sent};
 use super::{Parts, served};
 use crate::api::{self, Claim, Migration, Progress, WorkloadProfile};
-use crate::cluster::{Answer, Lookup};
+use crate::cluster::{Answer, Change, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
 use crate::intent::migration::orphan::{Left, Verdict, judge};
@@ -65,31 +64,22 @@ struct Candidate {
 
 impl Sweep {
     async fn run(&self) {
-        let mut changes = self.parts.observer.changes();
-        self.parts.observer.heard(FILLED).await;
+        let observer = &self.parts.observer;
+        let mut news = observer.news();
+        observer.heard(FILLED).await;
+        let is_gone = |change: &Change| {
+            let claims = CLAIMING.iter().any(|(kind, _)| *kind == change.key.kind);
+            claims && change.key.group == api::GROUP && !observer.contains(&change.key)
+        };
         loop {
             if let Err(error) = self.once().await {
                 tracing::debug!(%error, "what intents have left is not known");
             }
-            let gone = async {
-                loop {
-                    match changes.recv().await {
-                        Ok(change) => {
-                            let claims = CLAIMING.iter().any(|(kind, _)| *kind == change.key.kind);
-                            let intent = claims && change.key.group == api::GROUP;
-                            if intent && !self.parts.observer.contains(&change.key) {
-                                return;
-                            }
-                        }
-                        Err(RecvError::Lagged(_)) => return,
-                        Err(RecvError::Closed) => std::future::pending().await,
-                    }
-                }
-            };
             tokio::select! {
-                () = gone => tokio::time::sleep(SOON).await,
+                () = news.heard(is_gone) => tokio::time::sleep(SOON).await,
                 () = tokio::time::sleep(EVERY) => {}
             }
+            news.forget();
         }
     }
 

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::followed::Followed;
 use super::{AGAIN, Desired, DesiredFeed, LISTED_WITHIN};
-use crate::cluster::{self, Change, Cluster, Observer, Parent, Unusable};
+use crate::cluster::{self, Cluster, Observer, Parent, Unusable};
 use crate::config::Config;
 use crate::name::{GroupKind, Gvk, ObjectKey};
 use crate::plan;
@@ -119,7 +118,7 @@ impl Abandoned {
     }
 
     async fn follow(&mut self, source: &str) {
-        let mut changes = self.observer.changes();
+        let mut news = self.observer.news();
         let mut delay = AGAIN.0;
         while let Err(error) = self.find(|record| record.source == source).await {
             tracing::debug!(%error, "it is not known what has been left behind");
@@ -132,10 +131,11 @@ impl Abandoned {
             self.look().await;
             let kinds = self.kinds();
             tokio::select! {
-                () = heard(&mut changes, &kinds) => {}
+                () = news.heard(|change| kinds.contains(&GroupKind::from(&change.key))) => {}
                 () = fed(&mut feeds) => {}
             }
             tokio::time::sleep(GATHER).await;
+            news.forget();
         }
         std::future::pending::<()>().await;
     }
@@ -254,18 +254,6 @@ fn hint(record: &Record) -> String {
         plan::applyset::PART_OF_LABEL,
         record.id()
     )
-}
-
-/// Returns when an object of one of these kinds has changed.
-async fn heard(changes: &mut broadcast::Receiver<Change>, kinds: &BTreeSet<GroupKind>) {
-    loop {
-        match changes.recv().await {
-            Ok(change) if kinds.contains(&GroupKind::from(&change.key)) => return,
-            Err(RecvError::Lagged(_)) => return,
-            Ok(_) => {}
-            Err(RecvError::Closed) => std::future::pending().await,
-        }
-    }
 }
 
 type Feed = watch::Receiver<Option<Arc<Desired>>>;
