@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod control;
 pub mod effect;
+mod fence;
 pub mod fight;
 pub mod hold_back;
 pub mod migration;

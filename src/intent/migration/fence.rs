@@ -4,8 +4,12 @@ use serde_json::{Value, json};
 
 use super::{Machine, Stop, canary_name};
 use crate::api::{Barrier, Finding, Guard};
-use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::karmada::{EvictionTask, ResourceBinding, meta};
+use crate::intent::effect::{Effect, add, remove, test};
+use crate::intent::fence::{
+    affinity_in_use, exactly, failover_off, observed, patch_binding, raise, record, restored, resume,
+    target_cluster,
+};
+use crate::karmada::EvictionTask;
 use crate::name::ClusterName;
 
 impl Machine<'_> {
@@ -97,19 +101,11 @@ impl Machine<'_> {
             return Ok(());
         }
         let binding = self.binding()?;
-        let failover = binding
-            .spec
-            .failover
-            .as_ref()
-            .and_then(|failover| serde_json::to_value(failover).ok());
-        let applied_placement = applied_placement(binding).map(str::to_owned);
         let generation = binding.metadata.generation;
         let fence = &mut self.journal_mut()?.fence;
-        fence.failover = failover;
-        fence.applied_placement = applied_placement;
+        record(binding, fence);
         fence.suspending = generation;
         fence.canary += 1;
-        fence.recorded = true;
         Err(Stop::Again)
     }
 
@@ -239,29 +235,9 @@ impl Machine<'_> {
             self.journal_mut()?.fence.lowered = true;
             return Err(Stop::Again);
         }
-        let binding = self.binding()?;
-        if let (Some(failover), None) = (&fence.failover, &binding.spec.failover) {
-            let patch = vec![
-                test("/metadata/uid", json!(binding.metadata.uid)),
-                test("/metadata/generation", json!(binding.metadata.generation)),
-                add("/spec/failover", failover.clone()),
-            ];
-            return Err(Stop::Act(vec![patch_binding("restore failover", binding, patch)]));
-        }
-        match (applied_placement(binding), &fence.applied_placement) {
-            (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
-                let patch = vec![
-                    test("/metadata/uid", json!(binding.metadata.uid)),
-                    test(&annotation_path(), json!(now)),
-                    add(&annotation_path(), json!(before)),
-                ];
-                Err(Stop::Act(vec![patch_binding(
-                    "restore the applied placement",
-                    binding,
-                    patch,
-                )]))
-            }
-            _ => Ok(()),
+        match restored(self.binding()?, fence) {
+            Some(effect) => Err(Stop::Act(vec![effect])),
+            None => Ok(()),
         }
     }
 
@@ -300,14 +276,6 @@ impl Machine<'_> {
     }
 }
 
-/// Without its replicas a cluster would get none.
-fn target_cluster(name: &ClusterName, replicas: Option<i64>) -> Value {
-    match replicas {
-        Some(replicas) => json!({"name": name, "replicas": replicas}),
-        None => json!({"name": name}),
-    }
-}
-
 fn evicted(task: &EvictionTask) -> Finding {
     let EvictionTask {
         from_cluster,
@@ -334,130 +302,4 @@ fn evicted(task: &EvictionTask) -> Finding {
         ),
         "look why: the health of the workload there, or the taints of the cluster",
     )
-}
-
-pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
-    Exactly {
-        namespace: binding.metadata.namespace.clone(),
-        name: binding.metadata.name.clone().unwrap_or_default(),
-        uid: binding.metadata.uid.clone().unwrap_or_default(),
-        resource_version: None,
-    }
-}
-
-/// Returns the name of the group of affinities in use; empty where there are no groups.
-pub(super) fn affinity_in_use(binding: &ResourceBinding) -> &str {
-    let status = binding.status.as_ref();
-    status.map_or("", |status| status.scheduler_observed_affinity_name.as_str())
-}
-
-fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
-    Effect::PatchBinding {
-        why,
-        binding: exactly(binding),
-        patch,
-        rehearse: false,
-    }
-}
-
-/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload.
-fn raise(binding: &ResourceBinding) -> Effect {
-    let mut patch = vec![
-        test("/metadata/uid", json!(binding.metadata.uid)),
-        test("/metadata/generation", json!(binding.metadata.generation)),
-    ];
-    patch.push(match binding.spec.suspension {
-        Some(_) => add("/spec/suspension/scheduling", json!(true)),
-        None => add("/spec/suspension", json!({"scheduling": true})),
-    });
-    patch.extend(without_failover(binding).into_iter().flatten());
-    patch.extend(with_toleration(binding).into_iter().flatten());
-    patch_binding("suspend scheduling, keep failover off", binding, patch)
-}
-
-/// The generation stands for the clusters as well: the list itself may be spelled otherwise.
-pub(super) fn resume(binding: &ResourceBinding) -> Effect {
-    let patch = vec![
-        test("/metadata/uid", json!(binding.metadata.uid)),
-        test("/metadata/generation", json!(binding.metadata.generation)),
-        remove("/spec/suspension/scheduling"),
-    ];
-    patch_binding("resume scheduling", binding, patch)
-}
-
-/// Takes failover off again where somebody brought it back while scheduling was suspended.
-fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
-    let operations = without_failover(binding);
-    let why = match operations {
-        Some(_) => "take failover off",
-        None => "keep cluster failover off",
-    };
-    let mut patch = vec![
-        test("/metadata/uid", json!(binding.metadata.uid)),
-        test("/spec/suspension/scheduling", json!(true)),
-    ];
-    patch.extend(operations.or_else(|| with_toleration(binding))?);
-    Some(patch_binding(why, binding, patch))
-}
-
-/// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.
-fn without_failover(binding: &ResourceBinding) -> Option<Vec<Value>> {
-    let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
-    Some(vec![test("/spec/failover", failover), remove("/spec/failover")])
-}
-
-/// The taint manager reads only the annotation, so a toleration there keeps it away.
-fn with_toleration(binding: &ResourceBinding) -> Option<Vec<Value>> {
-    let now = applied_placement(binding)?;
-    let mut placement = parsed(now)?;
-    let tolerations = placement
-        .as_object_mut()?
-        .entry("clusterTolerations")
-        .or_insert_with(|| json!([]));
-    let all = json!({"operator": "Exists"});
-    let tolerations = tolerations.as_array_mut()?;
-    if tolerations.contains(&all) {
-        return None;
-    }
-    tolerations.push(all);
-    Some(vec![
-        test(&annotation_path(), json!(now)),
-        add(&annotation_path(), json!(placement.to_string())),
-    ])
-}
-
-fn without_toleration(text: &str) -> Option<Value> {
-    let mut placement = parsed(text)?;
-    let fields = placement.as_object_mut()?;
-    let tolerations = fields.get_mut("clusterTolerations")?.as_array_mut()?;
-    tolerations.retain(|toleration| *toleration != json!({"operator": "Exists"}));
-    if tolerations.is_empty() {
-        fields.remove("clusterTolerations");
-    }
-    Some(placement)
-}
-
-fn parsed(text: &str) -> Option<Value> {
-    serde_json::from_str(text).ok()
-}
-
-fn annotation_path() -> String {
-    format!("/metadata/annotations/{}", segment(meta::APPLIED_PLACEMENT))
-}
-
-fn applied_placement(binding: &ResourceBinding) -> Option<&str> {
-    binding
-        .metadata
-        .annotations
-        .as_ref()?
-        .get(meta::APPLIED_PLACEMENT)
-        .map(String::as_str)
-}
-
-/// Returns whether the scheduler has handled a binding at all.
-fn observed(binding: &ResourceBinding) -> bool {
-    binding
-        .status
-        .as_ref()
-        .is_some_and(|status| status.scheduler_observed_generation > 0)
 }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::fence::affinity_in_use;
 use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
 use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
+use crate::intent::fence::affinity_in_use;
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
 use crate::intent::proof::Healthy;

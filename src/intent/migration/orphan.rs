@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::fence::{affinity_in_use, resume};
 use super::finish::is_scheduled;
 use super::preflight::keeps_target;
 use crate::api::{Claim, ClaimSpec};
 use crate::intent::effect::Effect;
+use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin::PinWrite;
 use crate::intent::seen::{NotKnown, Seen};

@@ -13,10 +13,10 @@ use findings::{
 };
 pub(super) use placement::{keeps_target, tainted};
 
-use super::fence::affinity_in_use;
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{BindingId, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile};
 use crate::intent::effect::{Effect, overlay};
+use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::record::digest;
 use crate::intent::token;
 use crate::karmada::{ResourceBinding, meta};
@@ -308,21 +308,6 @@ fn text(value: &Value, pointer: &str) -> String {
 }
 
 fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
-    let labels = binding.metadata.labels.as_ref();
-    let cluster_scoped = binding.metadata.namespace.is_none();
-    let label = meta::binding_id_label(cluster_scoped);
-    let id = labels.and_then(|labels| labels.get(label)).cloned();
-    Ok(BindingId {
-        name: binding.metadata.name.clone().unwrap_or_default(),
-        uid: binding.metadata.uid.clone().unwrap_or_default(),
-        id: id.ok_or_else(|| Stop::Wait(format!("the binding has no label {label} yet")))?,
-        cluster_scoped,
-        replicas: binding
-            .spec
-            .clusters
-            .first()
-            .map(|cluster| i64::from(cluster.replicas))
-            .filter(|n| *n > 0),
-        target_affinity: None,
-    })
+    let label = meta::binding_id_label(binding.metadata.namespace.is_none());
+    identify(binding).ok_or_else(|| Stop::Wait(format!("the binding has no label {label} yet")))
 }

@@ -1,0 +1,194 @@
+//! The fence around a binding: what keeps the scheduler and the built-in failover from moving a workload, and gives it back to
+//! them. Whoever uses it has recorded before what is taken off; each write says what it was decided on.
+
+use serde_json::{Value, json};
+
+use super::effect::{Effect, Exactly, add, remove, segment, test};
+use crate::api::{BindingId, Fence};
+use crate::karmada::{ResourceBinding, meta};
+use crate::name::ClusterName;
+
+/// Notes what is about to be taken off a binding, to be put back exactly.
+pub(super) fn record(binding: &ResourceBinding, fence: &mut Fence) {
+    let failover = binding.spec.failover.as_ref();
+    fence.failover = failover.and_then(|failover| serde_json::to_value(failover).ok());
+    fence.applied_placement = applied_placement(binding).map(str::to_owned);
+    fence.recorded = true;
+}
+
+/// Returns what puts back what was taken off, where it is still as it was left; `None`: nothing is to be put back.
+pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effect> {
+    if let (Some(failover), None) = (&fence.failover, &binding.spec.failover) {
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            add("/spec/failover", failover.clone()),
+        ];
+        return Some(patch_binding("restore failover", binding, patch));
+    }
+    match (applied_placement(binding), &fence.applied_placement) {
+        (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
+            let patch = vec![
+                test("/metadata/uid", json!(binding.metadata.uid)),
+                test(&annotation_path(), json!(now)),
+                add(&annotation_path(), json!(before)),
+            ];
+            Some(patch_binding("restore the applied placement", binding, patch))
+        }
+        _ => None,
+    }
+}
+
+/// Returns which binding it is, and what it is before the first effect; `None`: it has no id yet.
+pub(super) fn identify(binding: &ResourceBinding) -> Option<BindingId> {
+    let labels = binding.metadata.labels.as_ref();
+    let cluster_scoped = binding.metadata.namespace.is_none();
+    let id = labels.and_then(|labels| labels.get(meta::binding_id_label(cluster_scoped)));
+    let replicas = binding
+        .spec
+        .clusters
+        .first()
+        .map(|cluster| i64::from(cluster.replicas));
+    Some(BindingId {
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        id: id?.clone(),
+        cluster_scoped,
+        replicas: replicas.filter(|replicas| *replicas > 0),
+        target_affinity: None,
+    })
+}
+
+/// Without its replicas a cluster would get none.
+pub(super) fn target_cluster(name: &ClusterName, replicas: Option<i64>) -> Value {
+    match replicas {
+        Some(replicas) => json!({"name": name, "replicas": replicas}),
+        None => json!({"name": name}),
+    }
+}
+
+pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
+    Exactly {
+        namespace: binding.metadata.namespace.clone(),
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        resource_version: None,
+    }
+}
+
+/// Returns the name of the group of affinities in use; empty where there are no groups.
+pub(super) fn affinity_in_use(binding: &ResourceBinding) -> &str {
+    let status = binding.status.as_ref();
+    status.map_or("", |status| status.scheduler_observed_affinity_name.as_str())
+}
+
+pub(super) fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
+    Effect::PatchBinding {
+        why,
+        binding: exactly(binding),
+        patch,
+        rehearse: false,
+    }
+}
+
+/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload.
+pub(super) fn raise(binding: &ResourceBinding) -> Effect {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.push(match binding.spec.suspension {
+        Some(_) => add("/spec/suspension/scheduling", json!(true)),
+        None => add("/spec/suspension", json!({"scheduling": true})),
+    });
+    patch.extend(without_failover(binding).into_iter().flatten());
+    patch.extend(with_toleration(binding).into_iter().flatten());
+    patch_binding("suspend scheduling, keep failover off", binding, patch)
+}
+
+/// The generation stands for the clusters as well: the list itself may be spelled otherwise.
+pub(super) fn resume(binding: &ResourceBinding) -> Effect {
+    let patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+        remove("/spec/suspension/scheduling"),
+    ];
+    patch_binding("resume scheduling", binding, patch)
+}
+
+/// Takes failover off again where somebody brought it back while scheduling was suspended.
+pub(super) fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
+    let operations = without_failover(binding);
+    let why = match operations {
+        Some(_) => "take failover off",
+        None => "keep cluster failover off",
+    };
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/spec/suspension/scheduling", json!(true)),
+    ];
+    patch.extend(operations.or_else(|| with_toleration(binding))?);
+    Some(patch_binding(why, binding, patch))
+}
+
+/// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.
+fn without_failover(binding: &ResourceBinding) -> Option<Vec<Value>> {
+    let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
+    Some(vec![test("/spec/failover", failover), remove("/spec/failover")])
+}
+
+/// The taint manager reads only the annotation, so a toleration there keeps it away.
+fn with_toleration(binding: &ResourceBinding) -> Option<Vec<Value>> {
+    let now = applied_placement(binding)?;
+    let mut placement = parsed(now)?;
+    let tolerations = placement
+        .as_object_mut()?
+        .entry("clusterTolerations")
+        .or_insert_with(|| json!([]));
+    let all = json!({"operator": "Exists"});
+    let tolerations = tolerations.as_array_mut()?;
+    if tolerations.contains(&all) {
+        return None;
+    }
+    tolerations.push(all);
+    Some(vec![
+        test(&annotation_path(), json!(now)),
+        add(&annotation_path(), json!(placement.to_string())),
+    ])
+}
+
+fn without_toleration(text: &str) -> Option<Value> {
+    let mut placement = parsed(text)?;
+    let fields = placement.as_object_mut()?;
+    let tolerations = fields.get_mut("clusterTolerations")?.as_array_mut()?;
+    tolerations.retain(|toleration| *toleration != json!({"operator": "Exists"}));
+    if tolerations.is_empty() {
+        fields.remove("clusterTolerations");
+    }
+    Some(placement)
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+fn annotation_path() -> String {
+    format!("/metadata/annotations/{}", segment(meta::APPLIED_PLACEMENT))
+}
+
+pub(super) fn applied_placement(binding: &ResourceBinding) -> Option<&str> {
+    binding
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(meta::APPLIED_PLACEMENT)
+        .map(String::as_str)
+}
+
+/// Returns whether the scheduler has handled a binding at all.
+pub(super) fn observed(binding: &ResourceBinding) -> bool {
+    binding
+        .status
+        .as_ref()
+        .is_some_and(|status| status.scheduler_observed_generation > 0)
+}
