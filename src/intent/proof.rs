@@ -75,9 +75,16 @@ impl Facts<'_> {
         Ok((object, read))
     }
 
-    /// Pods count as gone only where the nodes that ran them can be trusted to say so.
-    fn no_pods(&self) -> Result<(), NotProved> {
-        let pods = self.member.pods.get()?;
+    /// Pods count as gone only where the nodes that ran them can be trusted to say so, and when they were looked for after
+    /// the copy: while it ran, more of them could come.
+    fn no_pods(&self, copy: Read) -> Result<(), NotProved> {
+        let (pods, read) = self.member.pods.read()?;
+        if read.sent < copy.answered {
+            return Err(NotProved::Unknown(format!(
+                "{}: its pods were read before the copy was",
+                self.cluster
+            )));
+        }
         if let Some(pod) = pods.first() {
             return Err(NotProved::No(format!(
                 "{}: pod {} is still there",
@@ -131,7 +138,7 @@ impl Held {
         if facts.profile.ran(object)? {
             return Err(NotProved::No(format!("{cluster}: the copy has run before")));
         }
-        facts.no_pods()?;
+        facts.no_pods(read)?;
         let evidence = format!(
             "{cluster}: uid {} holds under {}, never ran",
             uid(object),
@@ -175,7 +182,7 @@ impl Stopped {
         if !facts.profile.suspended(object)? {
             return Err(NotProved::No(format!("{cluster}: not suspended yet")));
         }
-        facts.no_pods()?;
+        facts.no_pods(read)?;
         let generation = object
             .pointer("/metadata/generation")
             .map(Value::to_string)
@@ -254,7 +261,7 @@ impl Gone {
             };
             return Err(NotProved::No(format!("{cluster}: the copy {what}")));
         }
-        facts.no_pods()?;
+        facts.no_pods(read)?;
         Ok(Self {
             cluster: cluster.clone(),
             read,

@@ -1,5 +1,6 @@
 //! Migrations from the first effect to the last, on the sandbox.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use cutover::sandbox::karmada::kinds::CLUSTERS;
 use cutover::sandbox::ledger::Origin;
 use serde_json::json;
 
+use crate::support::counted::counted;
 use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, job};
 
 #[tokio::test(start_paused = true)]
@@ -39,6 +41,30 @@ async fn a_job_moves_with_its_state_and_nothing_is_left_behind() {
         "the job was restarted: {}",
         fleet.world.ledger()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_migration_asks_no_more_than_it_needs() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let (cluster, asked) = counted(fleet.world.client());
+    let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
+    fleet.migrate("orders-to-west", "west");
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    let mut by_kind: BTreeMap<String, usize> = BTreeMap::new();
+    for line in &asked {
+        let kind = line
+            .split('/')
+            .filter(|part| !part.contains("orders"))
+            .collect::<Vec<_>>();
+        *by_kind.entry(kind.join("/")).or_default() += 1;
+    }
+    // Of each look at a migration: what is there now, and a few to spare.
+    assert!(asked.len() <= 900, "{}: {by_kind:#?}", asked.len());
+    let own = asked
+        .iter()
+        .filter(|line| line.starts_with("GET") && line.contains("/migrations/"));
+    assert!(own.count() <= 60, "{by_kind:#?}");
 }
 
 #[tokio::test(start_paused = true)]

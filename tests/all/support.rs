@@ -1,5 +1,6 @@
 //! What several test files share.
 
+pub mod counted;
 pub mod git;
 pub mod github;
 

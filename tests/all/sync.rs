@@ -1,7 +1,7 @@
 //! Sync: from a revision in Git to objects in the API server.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cutover::cluster::{Cluster, Limits, Observer, Outcome, Watched};
@@ -18,6 +18,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::support::counted::{Asked, counted};
 use crate::support::git::{Mirrored, Origin};
 use crate::support::server::{On, Server, on_both_servers};
 
@@ -53,8 +54,7 @@ struct Fleet {
     server: Server,
     cluster: Cluster,
     sync: Sync,
-    /// Method and path of every request but watches.
-    asked: Arc<Mutex<Vec<String>>>,
+    asked: Asked,
 }
 
 impl Fleet {
@@ -62,22 +62,7 @@ impl Fleet {
         let origin = Origin::with(files);
         let mirror = Mirrored::of(origin.url()).await;
         let server = on.server();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (client, log) = (server.client(), Arc::clone(&asked));
-        let counting = tower::service_fn(move |request: Request<Body>| {
-            if !request
-                .uri()
-                .query()
-                .is_some_and(|query| query.contains("watch=true"))
-            {
-                log.lock()
-                    .unwrap()
-                    .push(format!("{} {}", request.method(), request.uri().path()));
-            }
-            let client = client.clone();
-            async move { client.send(request).await }
-        });
-        let cluster = Cluster::from_client(kube::Client::new(counting, "default"), Limits::default());
+        let (cluster, asked) = counted(server.client());
         let observer = Observer::new(cluster.clone());
         let sync = Sync::new(mirror.clone(), cluster.clone(), observer, Selection::default());
         Self {

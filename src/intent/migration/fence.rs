@@ -105,7 +105,6 @@ impl Machine<'_> {
         let fence = &mut self.journal_mut()?.fence;
         record(binding, fence);
         fence.suspending = generation;
-        fence.canary += 1;
         Err(Stop::Again)
     }
 
@@ -114,7 +113,7 @@ impl Machine<'_> {
     fn barrier(&mut self) -> Result<(), Stop> {
         let journal = self.journal()?;
         let name = self.canary()?;
-        let canary = self.world().canary.get()?;
+        let canary = &self.world().canary;
         let refused = self.is_refused(Guard::Bindings);
         if let Some(barrier) = &journal.fence.barrier {
             if barrier.canary.is_empty() && !refused {
@@ -122,12 +121,12 @@ impl Machine<'_> {
                 return Err(Stop::Again);
             }
             self.same_controllers()?;
-            if canary.is_some() {
+            if matches!(canary.get(), Ok(Some(_))) {
                 self.beside.push(Effect::DeleteCanary { name });
             }
             return Ok(());
         }
-        match canary {
+        match canary.get()? {
             None if self.does_without_canary() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary()?])),
             Some(canary) if observed(canary) => self.pass_barrier(name),

@@ -22,13 +22,16 @@ impl Machine<'_> {
             self.begin_roll_back(WHY.to_owned(), Phase::Failed);
             return Ok(Next::Again);
         }
-        self.remove_canary()?;
         let (source, target) = self.ends()?;
         let works = self.world().works.get()?;
         for cluster in works.keys().chain([&source, &target]) {
             self.prove(cluster, Gone::prove)??;
         }
-        self.journal_mut()?.unpinning = true;
+        if !self.journal()?.unpinning {
+            self.journal_mut()?.unpinning = true;
+            return Ok(Next::Again);
+        }
+        self.remove_canary()?;
         self.remove_pin()?;
         self.remove_claim()?;
         let asked = self.journal()?.roll_back.as_ref();

@@ -108,6 +108,15 @@ fn a_copy_is_stopped_only_when_its_operator_has_observed_the_hold_and_its_pods_a
 }
 
 #[test]
+fn pods_that_were_looked_for_before_the_copy_prove_nothing() {
+    let mut early = member(Some(stopped("s3://a")));
+    early.pods = Seen::known(Vec::new(), read(5));
+    assert!(is_unknown(with(&early, Stopped::prove)));
+    early.object = Seen::known(None, read(5));
+    assert!(is_unknown(with(&early, Gone::prove)));
+}
+
+#[test]
 fn pods_gone_from_a_node_that_is_not_ready_prove_nothing() {
     let mut lost = member(Some(stopped("s3://a")));
     lost.nodes = Seen::known(BTreeMap::from([("node-1".to_owned(), false)]), read(7));

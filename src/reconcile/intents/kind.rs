@@ -44,9 +44,9 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
     /// Returns the objects whose changes the worker has to hear of, beside the intent itself.
     fn interest(intent: &Self::Intent, world: &Self::World) -> BTreeSet<ObjectKey>;
 
-    /// Returns whether what was observed for one journal is what would be observed for another: then the next step can be
-    /// decided without another look.
-    fn sees_the_same(_before: &Self::Status, _after: &Self::Status) -> bool {
+    /// Returns whether what was observed for one journal is all that would be observed for another: then the next step can
+    /// be decided without another look.
+    fn has_seen_enough(_before: &Self::Status, _after: &Self::Status) -> bool {
         false
     }
 

@@ -52,8 +52,8 @@ impl Kind for Moving {
         wake::of_migration(intent, world)
     }
 
-    fn sees_the_same(before: &MigrationStatus, after: &MigrationStatus) -> bool {
-        scope::Scope::of(before) == scope::Scope::of(after)
+    fn has_seen_enough(before: &MigrationStatus, after: &MigrationStatus) -> bool {
+        scope::covers(before, after)
     }
 
     fn step(input: &Input<'_, Self>) -> Step<MigrationStatus> {

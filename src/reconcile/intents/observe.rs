@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::ask::{all, by_cluster, get, list, map, optional};
-use super::{Parts, metrics, served};
+use super::{Parts, metrics, served, wanted};
 use crate::api::{self, Claim, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
 use crate::cluster::{Answer, Lookup, Read};
 use crate::intent::admission::{self, Outcome};
@@ -317,6 +317,12 @@ impl Look<'_> {
     }
 
     fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
+        // The other one is proved gone, and stays so until the workload itself is gone: see `Machine::is_lost`.
+        if let Some(journal) = self.status.journal_in_force().filter(|journal| journal.unpinning)
+            && matches!(world.template.get(), Ok(Some(_)))
+        {
+            return journal.clusters.iter().cloned().collect();
+        }
         let mut involved = BTreeSet::from([self.spec.to.clone()]);
         if let Some(journal) = self.status.journal_in_force() {
             involved.extend([journal.source.clone(), journal.target.clone()]);
@@ -358,6 +364,9 @@ impl Look<'_> {
     }
 
     async fn canary(&self) -> Seen<Option<ResourceBinding>> {
+        if !wanted::wants_canary(self.status) {
+            return Seen::unknown("not read behind the barrier");
+        }
         match canary_binding(self.intent) {
             Some(key) => {
                 self.get(

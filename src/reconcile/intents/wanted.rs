@@ -29,6 +29,13 @@ pub(super) fn wants_record(status: &MigrationStatus) -> bool {
     }
 }
 
+/// Behind the barrier only what is left of the canary matters: where it is taken down, and at the end.
+pub(super) fn wants_canary(status: &MigrationStatus) -> bool {
+    let journal = status.journal_in_force();
+    let is_behind = journal.is_some_and(|journal| journal.fence.barrier.is_some() && !journal.unpinning);
+    !is_behind || status.phase == Phase::Hold || status.phase.is_terminal()
+}
+
 impl Look<'_> {
     /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
     pub(super) async fn template_and_desired(

@@ -215,7 +215,7 @@ impl<K: Kind> Worker<K> {
             let goes_on = moves
                 && step.effects.is_empty()
                 && step.recheck == Some(Duration::ZERO)
-                && K::sees_the_same(&status, &step.status)
+                && K::has_seen_enough(&status, &step.status)
                 && steps < STEPS;
             if moves {
                 told.extend(K::told(intent, &step.status));

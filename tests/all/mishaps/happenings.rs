@@ -177,7 +177,7 @@ pub const PIN_DELETED: Event = Event {
         HarmedAndAsksOrBack(FORKED),
         HarmedAndAsksOrBack(FORKED),
         HarmedAndMoved,
-        HarmedAndBack,
+        HarmedAndAsksOrBack(FORKED),
     ],
     ..Event::NONE
 };
@@ -517,7 +517,15 @@ pub const API_SERVER_RESTORED_TO_A_MOMENT_AGO: Event = Event {
     what: "the API server is restored from a snapshot of a second ago",
     strike: |fleet| fleet.save("karmada", "then"),
     then: Some((Duration::from_secs(1), |fleet| fleet.restore("karmada", "then"))),
-    endings: [Moved, Asks(RESTORED), MovedOrBack, Back, Moved, Moved, Back],
+    endings: [
+        Asks(RESTORED),
+        Asks(RESTORED),
+        MovedOrBack,
+        Back,
+        Moved,
+        Moved,
+        Back,
+    ],
     ..Event::NONE
 };
 

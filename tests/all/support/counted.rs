@@ -1,0 +1,27 @@
+//! A client that writes down what is asked.
+
+use std::sync::{Arc, Mutex};
+
+use cutover::cluster::{Cluster, Limits};
+use http::Request;
+use kube::client::Body;
+
+/// Method and path of every request but watches.
+pub type Asked = Arc<Mutex<Vec<String>>>;
+
+/// Returns a cluster that is reached by a client, and what is asked of it.
+pub fn counted(client: kube::Client) -> (Cluster, Asked) {
+    let asked = Asked::default();
+    let log = Arc::clone(&asked);
+    let counting = tower::service_fn(move |request: Request<Body>| {
+        let uri = request.uri();
+        if !uri.query().is_some_and(|query| query.contains("watch=true")) {
+            let line = format!("{} {}", request.method(), uri.path());
+            log.lock().unwrap().push(line);
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    let client = kube::Client::new(counting, "default");
+    (Cluster::from_client(client, Limits::default()), asked)
+}
