@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::cluster::{Cluster, Limits};
+use cutover::reconcile::intents::{Nobody, install_fence};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{ApiServer, ListOptions, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
@@ -257,4 +258,25 @@ async fn it_comes_back_when_it_fails_there() {
     let phase = stage.migrate(json!({"changes": {"patches": broken}})).await;
     assert_eq!(phase, Phase::RolledBack);
     stage.assert_only_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_admission_fence_is_tried_and_stands_around_it() {
+    let stage = Stage::start().await;
+    let cluster = Cluster::from_client(stage.fleet.world.client(), Limits::default());
+    let name = cluster.whoami().await.unwrap();
+    install_fence(&cluster, &[name]).await.unwrap().unwrap();
+    let phase = stage.migrate(json!({})).await;
+    let status = stage.fleet.status("clicks-to-west");
+    assert_eq!(phase, Phase::Completed, "{status:#}");
+    let mut conditions = status["conditions"].as_array().unwrap().iter();
+    let fence = conditions
+        .find(|condition| condition["type"] == "AdmissionFence")
+        .unwrap();
+    assert_eq!(
+        (&fence["status"], &fence["reason"]),
+        (&json!("True"), &json!("Stands")),
+        "{fence}"
+    );
+    stage.assert_only_in("west");
 }

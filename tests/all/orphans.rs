@@ -10,9 +10,12 @@ use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
 use futures::future::BoxFuture;
+use http::Request;
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::support::counted::counted;
 use crate::support::fleet::{CLAIMS, Controller, Fleet, MIGRATIONS, PINS, POLICIES, job};
 
 const MOVE: &str = "orders-to-west";
@@ -240,4 +243,72 @@ impl Witness for Trap {
         self.sprung.notify_one();
         Box::pin(std::future::pending())
     }
+}
+
+/// Returns a client by which a cache never gets to know an intent; who asks afresh is told as ever.
+fn blind_to_intents(client: kube::Client) -> kube::Client {
+    let blind = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+            if !path.ends_with("/migrations") || query.is_empty() {
+                return client.send(request).await;
+            }
+            if query.contains("watch=true") {
+                return std::future::pending().await;
+            }
+            let empty = json!({
+                "apiVersion": "cutover.dev/v1alpha1", "kind": "MigrationList",
+                "metadata": {"resourceVersion": "1"}, "items": [],
+            });
+            let body = Body::from(empty.to_string().into_bytes());
+            Ok(http::Response::builder().body(body).unwrap())
+        }
+    });
+    kube::Client::new(blind, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cache_knows_no_owner_of_is_left_alone_while_its_owner_is_at_work() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": "1s", "timeout": "60s"}, "approval": {"before": ["Capture"]}}),
+    );
+    fleet
+        .until("it waits under its pin", |fleet| {
+            fleet.status(MOVE)["waitingFor"]["code"] == "Approval" && fleet.count(&PINS) == 1
+        })
+        .await;
+    let before = fleet
+        .world
+        .control_plane()
+        .get(&MIGRATIONS, Some("shop"), MOVE)
+        .unwrap();
+    let client = blind_to_intents(fleet.world.client());
+    let (cluster, asked) = counted(client);
+    let sweeper = fleet.controller_on(cluster, Arc::new(Nobody));
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    sweeper.kill().await;
+    let asked = std::mem::take(&mut *asked.lock().unwrap());
+    let owners = asked
+        .iter()
+        .filter(|line| *line == "GET /apis/cutover.dev/v1alpha1/migrations");
+    assert!(owners.count() > 1, "nobody asked who the owner is: {asked:?}");
+    let writes: Vec<_> = asked.iter().filter(|line| !line.starts_with("GET")).collect();
+    assert_eq!(writes, [""; 0]);
+    assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1));
+    let after = fleet
+        .world
+        .control_plane()
+        .get(&MIGRATIONS, Some("shop"), MOVE)
+        .unwrap();
+    assert_eq!(after["status"]["phase"], before["status"]["phase"]);
+    fleet.patch(
+        &MIGRATIONS,
+        MOVE,
+        json!({"spec": {"approvals": [{"phase": "Capture", "attempt": 1, "by": "on call"}]}}),
+    );
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
 }
