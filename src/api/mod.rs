@@ -4,6 +4,7 @@ mod claim;
 mod common;
 mod migration;
 mod profile;
+mod rollout;
 pub mod schema;
 mod suspension;
 mod window;
@@ -19,6 +20,11 @@ pub use migration::{
     TemplateChange, UnknownGuard, Verify,
 };
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+pub use rollout::{
+    OnRolloutFailure, PinnedRule, ROLLOUT_WAVE_ANNOTATION, Released, Rollout, RolloutCluster,
+    RolloutClusterState, RolloutJournal, RolloutPhase, RolloutProgress, RolloutRevision, RolloutSpec,
+    RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
+};
 pub use suspension::{
     Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionJournal,
     SuspensionPhase, SuspensionSpec, SuspensionStatus, SuspensionTarget,
@@ -56,6 +62,7 @@ pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         Migration::crd(),
+        Rollout::crd(),
         Suspension::crd(),
         Claim::crd(),
         WorkloadProfile::crd(),

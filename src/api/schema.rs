@@ -126,6 +126,7 @@ mod tests {
                 "config",
                 "migration",
                 "plan",
+                "rollout",
                 "status",
                 "suspension",
                 "workloadprofile"

@@ -25,18 +25,17 @@ impl Recorded {
         let (intents, others): (Vec<_>, Vec<_>) = files
             .into_iter()
             .partition(|(path, _)| path.starts_with("intents/"));
-        let (suspensions, migrations): (Vec<_>, Vec<_>) =
-            intents.into_iter().partition(|(path, _)| is_suspension(path));
+        let (suspensions, intents): (Vec<_>, Vec<_>) = intents
+            .into_iter()
+            .partition(|(path, _)| is_of(path, "suspension-"));
+        let (rollouts, migrations): (Vec<_>, Vec<_>) =
+            intents.into_iter().partition(|(path, _)| is_of(path, "rollout-"));
         let migrations: Result<_> = migrations
             .iter()
             .map(|(path, bytes)| migration(path, bytes))
             .collect();
-        let suspensions: Result<_> = suspensions
-            .iter()
-            .map(|(path, bytes)| serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error)))
-            .collect();
         let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
-        View::recorded(snapshot, migrations?, suspensions?).map(Some)
+        View::recorded(snapshot, migrations?, all(&rollouts)?, all(&suspensions)?).map(Some)
     }
 
     /// Returns the record of one intent; `None` if there certainly is none.
@@ -74,10 +73,17 @@ impl Recorded {
 }
 
 /// The kind stands in the name of the file: see [`record::path`].
-fn is_suspension(path: &str) -> bool {
+fn is_of(path: &str, prefix: &str) -> bool {
     path.rsplit('/')
         .next()
-        .is_some_and(|file| file.starts_with("suspension-"))
+        .is_some_and(|file| file.starts_with(prefix))
+}
+
+fn all<I: serde::de::DeserializeOwned>(files: &[(String, Vec<u8>)]) -> Result<Vec<I>> {
+    let read = files
+        .iter()
+        .map(|(path, bytes)| serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error)));
+    read.collect()
 }
 
 fn migration(path: &str, bytes: &[u8]) -> Result<Migration> {

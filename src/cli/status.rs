@@ -95,8 +95,10 @@ impl Status {
                 .hint("install the CRDs: cutover init --cluster"));
         };
         let mut all = vec![served];
-        if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, "Suspension")).await? {
-            all.push(served);
+        for kind in ["Rollout", "Suspension"] {
+            if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
+                all.push(served);
+            }
         }
         let served = all;
         let mut screen = Screen::default();
@@ -215,6 +217,7 @@ impl BranchArgs {
 async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
     Ok(View::of(&Overview {
         migrations: intents(cluster, served).await?,
+        rollouts: intents(cluster, served).await?,
         suspensions: intents(cluster, served).await?,
         ..Overview::default()
     }))

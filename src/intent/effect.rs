@@ -149,21 +149,32 @@ pub(super) fn segment(name: &str) -> String {
 ///
 /// What an object lost can't be said by `add`, so the object itself is added anew. O(size of both).
 pub fn overlay(from: &Value, to: &Value) -> Vec<PatchOp> {
+    overlay_from_any(&[from], to)
+}
+
+/// Returns the operations that turn any of several objects into `to`: every parent is in all of them. O(size of all).
+pub fn overlay_from_any(from: &[&Value], to: &Value) -> Vec<PatchOp> {
     let mut patches = Vec::new();
     walk(from, to, String::new(), &mut patches);
     patches
 }
 
-fn walk(from: &Value, to: &Value, path: String, patches: &mut Vec<PatchOp>) {
-    if from == to {
+fn walk(from: &[&Value], to: &Value, path: String, patches: &mut Vec<PatchOp>) {
+    if from.iter().all(|from| *from == to) {
         return;
     }
-    match (from, to) {
-        (Value::Object(old), Value::Object(new)) if old.keys().all(|name| new.contains_key(name)) => {
+    let objects: Option<Vec<_>> = from.iter().map(|from| from.as_object()).collect();
+    match (objects, to) {
+        (Some(old), Value::Object(new))
+            if old
+                .iter()
+                .all(|old| old.keys().all(|name| new.contains_key(name))) =>
+        {
             for (name, value) in new {
                 let path = format!("{path}/{}", segment(name));
-                match old.get(name) {
-                    Some(before) => walk(before, value, path, patches),
+                let before: Option<Vec<&Value>> = old.iter().map(|old| old.get(name)).collect();
+                match before {
+                    Some(before) => walk(&before, value, path, patches),
                     None => patches.push(PatchOp::add(path, value.clone())),
                 }
             }

@@ -121,7 +121,7 @@ fn undone(
 }
 
 /// Returns all policies but one.
-fn others<'a>(
+pub(super) fn others<'a>(
     all: &'a Overrides,
     namespace: Option<&str>,
     name: &str,

@@ -20,6 +20,7 @@ use crate::name::ObjectKey;
 #[derive(Clone, Copy)]
 pub struct Live<'a> {
     pub migrations: &'a [Arc<Value>],
+    pub rollouts: &'a [Arc<Value>],
     pub claims: &'a [Arc<Value>],
     /// Returns an object, if there is one.
     pub object: &'a dyn Fn(&ObjectKey) -> Option<Arc<Value>>,
@@ -29,6 +30,7 @@ impl fmt::Debug for Live<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live")
             .field("migrations", &self.migrations.len())
+            .field("rollouts", &self.rollouts.len())
             .field("claims", &self.claims.len())
             .finish_non_exhaustive()
     }
@@ -49,13 +51,15 @@ pub enum Why {
     Moving,
     /// It ended without this change, which stays unapplied until a commit changes it.
     RolledBack,
+    /// It takes every change of the template cluster by cluster; what isn't a change is none of its business.
+    Rolling,
 }
 
 impl fmt::Display for HeldBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.kind, self.namespace, self.name)?;
         match self.why {
-            Why::Moving => Ok(()),
+            Why::Moving | Why::Rolling => Ok(()),
             Why::RolledBack => f.write_str(", which rolled this change back"),
         }
     }
@@ -85,9 +89,12 @@ pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
         if template.is_none() && !hold.engaged || workload.namespace.is_none() && !exists {
             continue;
         }
-        let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
-        for key in policies_over(desired, live, &workload, &forms) {
-            held.entry(key).or_insert_with(|| hold.by.clone());
+        // A rollout changes what runs, not where: policies are none of its business.
+        if hold.by.kind != ROLLOUT {
+            let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
+            for key in policies_over(desired, live, &workload, &forms) {
+                held.entry(key).or_insert_with(|| hold.by.clone());
+            }
         }
         held.insert(workload, hold.by);
     }
@@ -152,6 +159,12 @@ impl Intents {
             }
         }
         intents.hold_claimed(desired, live);
+        for rollout in live.rollouts {
+            intents.hold_changes(rollout);
+        }
+        for entry in desired.of_kind(api::GROUP, ROLLOUT) {
+            intents.hold_changes(&entry.value());
+        }
         intents.rolled_back = last
             .into_iter()
             .filter_map(|(workload, (_, left))| Some((workload, left?)))
@@ -165,6 +178,26 @@ impl Intents {
             let by = migration.holder(Why::Moving);
             let hold = self.holds.entry(workload).or_insert(Hold { by, engaged });
             hold.engaged |= engaged;
+        }
+    }
+
+    /// A rollout holds changes for as long as it is there, and the template as such only under its claim.
+    fn hold_changes(&mut self, rollout: &Value) {
+        let Some(named) = rollout
+            .pointer("/spec/workload")
+            .and_then(|named| serde_json::from_value::<WorkloadRef>(named.clone()).ok())
+        else {
+            return;
+        };
+        let namespace = text(rollout, "/metadata/namespace");
+        for workload in [named.key(Some(namespace)), named.key(None)] {
+            let by = HeldBy {
+                kind: ROLLOUT.to_owned(),
+                namespace: namespace.to_owned(),
+                name: text(rollout, "/metadata/name").to_owned(),
+                why: Why::Rolling,
+            };
+            self.holds.entry(workload).or_insert(Hold { by, engaged: false });
         }
     }
 
@@ -304,6 +337,7 @@ impl<'a> Migration<'a> {
 }
 
 const MIGRATION: &str = "Migration";
+const ROLLOUT: &str = "Rollout";
 const POLICY_GROUP: &str = "policy.karmada.io";
 const POLICIES: [&str; 4] = [
     "ClusterOverridePolicy",
@@ -440,12 +474,44 @@ spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDep
             &desired,
             Live {
                 migrations,
+                rollouts: &[],
                 claims,
                 object: &object,
             },
         );
         let held = held.objects.iter();
         held.map(|(key, by)| format!("{key} by {by}")).collect()
+    }
+
+    const ROLLOUT: &str = "
+apiVersion: cutover.dev/v1alpha1
+kind: Rollout
+metadata: {namespace: shop, name: orders}
+spec: {workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}}
+";
+
+    #[test]
+    fn a_rollout_holds_the_changes_of_its_template_and_no_policy() {
+        let by_rollout = ["FlinkDeployment shop/orders by Rollout shop/orders".to_owned()];
+        assert_eq!(held(&[TEMPLATE, POLICIES, ROLLOUT], &[], &[], true), by_rollout);
+        // What was never applied is applied by sync.
+        assert_eq!(held(&[TEMPLATE, POLICIES, ROLLOUT], &[], &[], false), [""; 0]);
+        let mut claim = json!({
+            "metadata": {},
+            "spec": {
+                "workload": "FlinkDeployment.flink.apache.org shop/orders",
+                "owner": {"kind": "Rollout", "namespace": "shop", "name": "orders", "uid": "u"},
+            },
+        });
+        let key = claimed("FlinkDeployment.flink.apache.org shop/orders").unwrap();
+        claim["metadata"]["name"] = claim_name(&key).into();
+        let claims = [Arc::new(claim)];
+        assert_eq!(held(&[TEMPLATE, POLICIES], &[], &claims, true), by_rollout);
+        // A migration that has begun holds the policies, too.
+        assert_eq!(
+            held(&[TEMPLATE, POLICIES, MIGRATION, ROLLOUT], &[], &[], true),
+            all()
+        );
     }
 
     const BY: &str = "Migration shop/orders-to-west";

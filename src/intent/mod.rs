@@ -3,6 +3,7 @@
 //! A machine never sends anything: it returns the journal to write and the effects to send after it.
 
 pub mod admission;
+pub mod check;
 pub mod control;
 pub mod effect;
 mod fence;
@@ -13,6 +14,7 @@ pub mod owners;
 pub mod pin;
 pub mod proof;
 pub mod record;
+pub mod rollout;
 pub mod seen;
 pub mod suspension;
 pub mod token;

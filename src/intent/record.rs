@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::api::{Migration, MigrationSpec, MigrationStatus, Suspension, SuspensionStatus};
+use crate::api::{
+    Migration, MigrationSpec, MigrationStatus, Rollout, RolloutStatus, Suspension, SuspensionStatus,
+};
 use crate::redact;
 
 /// An intent as the status branch has it.
@@ -51,6 +53,21 @@ pub fn is_newer_suspension(recorded: &serde_json::Value, uid: &str, status: &Sus
     status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
 }
 
+/// The same for a rollout.
+pub fn is_newer_rollout(recorded: &serde_json::Value, uid: &str, status: &RolloutStatus) -> bool {
+    let rank = |status: &RolloutStatus| {
+        let journal = status.journal.as_ref();
+        let common = &status.common;
+        (
+            common.attempt,
+            status.phase.is_at_rest(),
+            journal.map_or(0, |journal| journal.seq),
+            common.steps.len(),
+        )
+    };
+    status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
 /// Returns the status in a recorded document, if it is of that intent and can be read.
 fn status_of<S: serde::de::DeserializeOwned>(recorded: &serde_json::Value, uid: &str) -> Option<S> {
     if recorded.pointer("/metadata/uid")?.as_str()? != uid {
@@ -80,6 +97,28 @@ pub fn document(migration: &Migration) -> serde_json::Value {
     // The template is in Git as it is; here, its secrets would be in places where nobody looks for them.
     if let Some(change) = document.pointer_mut("/status/journal/templateChange") {
         *change = redact::kept(change);
+    }
+    document
+}
+
+/// Returns the document of a rollout that stands at [`path`].
+pub fn rollout_document(rollout: &Rollout) -> serde_json::Value {
+    let mut document = serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "Rollout",
+        "metadata": {
+            "name": rollout.metadata.name,
+            "namespace": rollout.metadata.namespace,
+            "uid": rollout.metadata.uid,
+        },
+        "spec": rollout.spec,
+        "status": rollout.status,
+    });
+    // Templates are in Git as they are; here, their secrets would be in places where nobody looks for them.
+    for pointer in ["/status/revisions", "/status/journal/rules"] {
+        if let Some(templates) = document.pointer_mut(pointer) {
+            *templates = redact::kept(templates);
+        }
     }
     document
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::records::parse;
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
-use crate::api::{self, MigrationStatus, SuspensionStatus};
+use crate::api::{self, MigrationStatus};
 use crate::cluster::Observer;
 use crate::error::Error;
 use crate::intent::record;
@@ -195,28 +195,33 @@ impl Publisher {
             .iter_mut()
             .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
             .collect();
-        let (migrations, suspensions) = (self.intents(), self.intents());
+        let (migrations, rollouts, suspensions) = (self.intents(), self.intents(), self.intents());
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
         let left_behind = self.left_behind.borrow_and_update().clone();
         Overview {
             revision,
             syncs,
             migrations,
+            rollouts,
             suspensions,
             left_behind: left_behind.into_iter().map(left_overview).collect(),
         }
     }
 }
 
-/// Returns whether what is recorded of a suspension has come further than our copy of it.
-fn is_suspension_behind(ours: &Value, recorded: Option<&Value>) -> bool {
+/// Returns whether what is recorded of an intent has come further than our copy of it.
+fn is_further<S: Default + serde::de::DeserializeOwned>(
+    ours: &Value,
+    recorded: Option<&Value>,
+    is_newer: fn(&Value, &str, &S) -> bool,
+) -> bool {
     let uid = ours.pointer("/metadata/uid").and_then(Value::as_str);
     let status = ours.get("status").cloned().unwrap_or_default();
-    let Ok(status) = serde_json::from_value::<Option<SuspensionStatus>>(status) else {
+    let Ok(status) = serde_json::from_value::<Option<S>>(status) else {
         return true;
     };
     let status = status.unwrap_or_default();
-    recorded.is_some_and(|recorded| record::is_newer_suspension(recorded, uid.unwrap_or_default(), &status))
+    recorded.is_some_and(|recorded| is_newer(recorded, uid.unwrap_or_default(), &status))
 }
 
 /// Returns when there is something new. One that never says anything again is waited for.
@@ -307,8 +312,11 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
         return Ok(false);
     };
     let ours = parse(path, ours)?;
-    if ours.get("kind").and_then(Value::as_str) == Some("Suspension") {
-        return Ok(is_suspension_behind(&ours, parse(path, recorded).ok().as_ref()));
+    let there = parse(path, recorded).ok();
+    match ours.get("kind").and_then(Value::as_str) {
+        Some("Rollout") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout)),
+        Some("Suspension") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_suspension)),
+        _ => {}
     }
     let uid = ours
         .pointer("/metadata/uid")

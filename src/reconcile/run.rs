@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Witness};
@@ -14,7 +15,7 @@ use super::running::{Running, Stop};
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::{GitRecords, settings};
-use crate::api::{self, Phase, SuspensionPhase, WaitCode};
+use crate::api::{self, Phase, RolloutStatus, SuspensionPhase, WaitCode};
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
@@ -360,8 +361,17 @@ async fn settled(observer: &Observer) {
             seen && (rests || waits || code.is_some_and(WaitCode::is_for_a_person))
         })
     };
+    let rollouts = |observer: &Observer| {
+        observer.list(api::GROUP, "Rollout").iter().all(|object| {
+            let status = RolloutStatus::deserialize(&object["status"]).unwrap_or_default();
+            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            let code = status.common.waiting_for.map(|wait| wait.code);
+            seen && (status.phase.is_at_rest() || code.is_some_and(WaitCode::is_for_a_person))
+        })
+    };
     let still = |observer: &Observer| {
         suspensions(observer)
+            && rollouts(observer)
             && observer.list(api::GROUP, "Migration").iter().all(|object| {
                 let phase =
                     serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);

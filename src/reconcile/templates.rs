@@ -1,5 +1,7 @@
 //! The templates that Git wants, as the syncs of a run have read them.
 
+use futures::stream::{BoxStream, StreamExt};
+
 use super::intents::{Templates, Wanted};
 use super::sync::DesiredFeed;
 use crate::error::Error;
@@ -21,6 +23,10 @@ impl Templates for AllTemplates {
 
     fn revision(&self) -> Option<String> {
         self.0.iter().find_map(Templates::revision)
+    }
+
+    fn news(&self) -> BoxStream<'static, ()> {
+        futures::stream::select_all(self.0.iter().map(Templates::news)).boxed()
     }
 
     fn file(&self, key: &ObjectKey) -> Option<String> {

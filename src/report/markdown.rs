@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration,
-    finding_text, gantt, instant, names, record_path, route, since, status, suspension, symbol,
+    finding_text, gantt, instant, names, record_path, rollout, route, since, status, suspension, symbol,
 };
-use crate::api::{Migration, Phase, StepRecord, SuspensionPhase, WaitingFor};
+use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
 
 /// How many migrations that have ended are told in full.
 const TOLD: usize = 10;
@@ -39,6 +39,13 @@ pub(super) fn status_line(overview: &Overview) -> String {
     if suspended > 0 {
         let _ = write!(line, "; {} in force", count(suspended, "suspension"));
     }
+    let halted = overview.rollouts.iter();
+    let halted = halted
+        .filter(|one| rollout::status(one).phase == RolloutPhase::Halted)
+        .count();
+    if halted > 0 {
+        let _ = write!(line, "; {} halted", count(halted, "rollout"));
+    }
     match running {
         0 => {}
         _ => {
@@ -55,6 +62,7 @@ pub(super) fn page(overview: &Overview) -> String {
     }
     syncs(&mut page, &overview.syncs);
     left_behind(&mut page, &overview.left_behind);
+    rollout::section(&mut page, &overview.rollouts);
     suspension::section(&mut page, &overview.suspensions);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {

@@ -11,6 +11,7 @@ mod gantt;
 mod history;
 mod markdown;
 pub mod review;
+mod rollout;
 mod snapshot;
 mod suspension;
 mod text;
@@ -20,7 +21,7 @@ mod units;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::api::{Finding, Migration, MigrationStatus, Phase, Suspension};
+use crate::api::{Finding, Migration, MigrationStatus, Phase, Rollout, Suspension};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
@@ -31,6 +32,7 @@ pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, 
 pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use history::{Ended, HISTORY_DIR, appended, ended};
+pub use rollout::{rollout_events, rollout_lines};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
 pub use suspension::{suspension_events, suspension_lines};
 pub use text::View;
@@ -49,6 +51,7 @@ pub struct Overview {
     pub revision: Option<Revision>,
     pub syncs: Vec<SyncOverview>,
     pub migrations: Vec<Migration>,
+    pub rollouts: Vec<Rollout>,
     pub suspensions: Vec<Suspension>,
     pub left_behind: Vec<LeftOverview>,
 }
@@ -162,6 +165,10 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
         let document = yaml(&record::document(migration))?;
         files.insert(record_path(migration), document.into_bytes());
     }
+    for rollout in &overview.rollouts {
+        let document = yaml(&record::rollout_document(rollout))?;
+        files.insert(rollout_path(rollout), document.into_bytes());
+    }
     for suspension in &overview.suspensions {
         let document = yaml(&record::suspension_document(suspension))?;
         files.insert(suspension_path(suspension), document.into_bytes());
@@ -177,6 +184,11 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
 fn record_path(migration: &Migration) -> String {
     let (namespace, name) = names(migration);
     record::path("Migration", namespace, name)
+}
+
+fn rollout_path(one: &Rollout) -> String {
+    let (namespace, name) = rollout::names(one);
+    record::path("Rollout", namespace, name)
 }
 
 fn suspension_path(suspension: &Suspension) -> String {

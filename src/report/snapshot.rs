@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
-    record_path, route, since, status, suspension, suspension_path,
+    record_path, rollout, rollout_path, route, since, status, suspension, suspension_path,
 };
 use crate::api::{
-    HeldCopy, Migration, MigrationStatus, Phase, Suspension, SuspensionPhase, WaitCode, WaitingFor,
-    WorkloadRef,
+    HeldCopy, Migration, MigrationStatus, Phase, Rollout, RolloutCluster, RolloutPhase, Suspension,
+    SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
 };
 use crate::error::Error;
 use crate::name::{Location, Revision};
@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub(super) revision: Option<Revision>,
     pub(super) syncs: Vec<SyncSnapshot>,
     pub(super) intents: Vec<IntentSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rollouts: Vec<RolloutSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) suspensions: Vec<SuspensionSnapshot>,
     /// What syncs applied and nobody looks after any more.
@@ -127,6 +129,49 @@ pub struct IntentSnapshot {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+pub struct RolloutSnapshot {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// For instance `Deployment web: 3f2a91bc00 to 77d01e4c5a, 2/5 good`.
+    pub(super) what: String,
+    pub(super) phase: RolloutPhase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) clusters: Vec<RolloutCluster>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+}
+
+impl RolloutSnapshot {
+    fn of(one: &Rollout) -> Self {
+        let status = rollout::status(one);
+        let (namespace, name) = rollout::names(one);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            what: rollout::what(one),
+            phase: status.phase,
+            waiting_for: status.common.waiting_for.clone(),
+            clusters: status.clusters.clone(),
+            record: rollout_path(one),
+        }
+    }
+
+    /// Says how it went on since `before`, if it did.
+    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
+        let was = before.and_then(|before| before.rollouts.iter().find(|was| was.record == self.record));
+        let name = format!("{}/{}", self.namespace, self.name);
+        match was {
+            Some(was) if was.phase == self.phase => None,
+            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
+            None => Some(format!("{name}: {}", self.phase)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct SuspensionSnapshot {
     pub(super) namespace: String,
     pub(super) name: String,
@@ -184,6 +229,8 @@ impl Snapshot {
     pub(super) fn of(overview: &Overview) -> Self {
         let mut intents: Vec<IntentSnapshot> = overview.migrations.iter().map(IntentSnapshot::of).collect();
         intents.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut rollouts: Vec<_> = overview.rollouts.iter().map(RolloutSnapshot::of).collect();
+        rollouts.sort_by(|a, b| a.record.cmp(&b.record));
         let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
         suspensions.sort_by(|a, b| a.record.cmp(&b.record));
         Self {
@@ -191,6 +238,7 @@ impl Snapshot {
             revision: overview.revision.clone(),
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents,
+            rollouts,
             suspensions,
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
         }
@@ -373,7 +421,11 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
         let tells = !matches!(one.phase, SuspensionPhase::Pending | SuspensionPhase::Suspending);
         tells && one.change(Some(&was)).is_some()
     });
-    if turned || froze || problems(&was) != problems(&is) || findings(before) != findings(after) {
+    let stopped = is.rollouts.iter().any(|one| {
+        let tells = one.phase.is_at_rest() || one.phase == RolloutPhase::Halted;
+        tells && one.change(Some(&was)).is_some()
+    });
+    if turned || froze || stopped || problems(&was) != problems(&is) || findings(before) != findings(after) {
         Urgency::Ended
     } else {
         Urgency::Moves
@@ -389,6 +441,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
         .intents
         .iter()
         .filter_map(|intent| change(before.as_ref(), intent))
+        .chain(
+            after
+                .rollouts
+                .iter()
+                .filter_map(|one| one.change(before.as_ref())),
+        )
         .chain(
             after
                 .suspensions
@@ -408,6 +466,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let mut trailers = Vec::new();
     if let Some(revision) = &after.revision {
         trailers.push((TrailerKey::Revision, revision.to_string()));
+    }
+    for one in &after.rollouts {
+        if one.change(before.as_ref()).is_some() {
+            trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
+            trailers.push((TrailerKey::Phase, one.phase.to_string()));
+        }
     }
     for one in &after.suspensions {
         if one.change(before.as_ref()).is_some() {

@@ -6,8 +6,10 @@ use jiff::Timestamp;
 
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
-use super::{Overview, by_urgency, names, suspension, suspension_lines, units::instant};
-use crate::api::{Migration, Suspension};
+use super::{
+    Overview, by_urgency, names, rollout, rollout_lines, suspension, suspension_lines, units::instant,
+};
+use crate::api::{Migration, Rollout, Suspension};
 use crate::error::Error;
 
 /// How everything stands, to be shown.
@@ -15,6 +17,7 @@ use crate::error::Error;
 pub struct View {
     pub(super) snapshot: Snapshot,
     migrations: Vec<Migration>,
+    rollouts: Vec<Rollout>,
     suspensions: Vec<Suspension>,
 }
 
@@ -24,6 +27,7 @@ impl View {
         Self {
             snapshot: Snapshot::of(overview),
             migrations: overview.migrations.clone(),
+            rollouts: overview.rollouts.clone(),
             suspensions: overview.suspensions.clone(),
         }
     }
@@ -32,10 +36,12 @@ impl View {
     pub fn recorded(
         snapshot: Option<&[u8]>,
         migrations: Vec<Migration>,
+        rollouts: Vec<Rollout>,
         suspensions: Vec<Suspension>,
     ) -> Result<Self, Error> {
         let mut view = Self::of(&Overview {
             migrations,
+            rollouts,
             suspensions,
             ..Overview::default()
         });
@@ -51,6 +57,11 @@ impl View {
     /// Returns the view of some of the intents, and of nothing else.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(&str, &str) -> bool) -> Self {
+        let rollouts = self.rollouts.iter().filter(|rollout| {
+            let (namespace, name) = rollout::names(rollout);
+            wanted(namespace, name)
+        });
+        let rollouts = rollouts.cloned().collect();
         let suspensions = self.suspensions.iter().filter(|suspension| {
             let (namespace, name) = suspension::names(suspension);
             wanted(namespace, name)
@@ -63,6 +74,7 @@ impl View {
         Self::of(&Overview {
             revision: self.snapshot.revision.clone(),
             migrations: self.migrations.iter().filter(wanted).cloned().collect(),
+            rollouts,
             suspensions,
             ..Overview::default()
         })
@@ -70,7 +82,7 @@ impl View {
 
     /// Returns whether no intent is in it.
     pub const fn is_empty(&self) -> bool {
-        self.migrations.is_empty() && self.suspensions.is_empty()
+        self.migrations.is_empty() && self.rollouts.is_empty() && self.suspensions.is_empty()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -92,6 +104,15 @@ impl View {
                 text.push('\n');
             }
         }
+        for rollout in &self.rollouts {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in rollout_lines(rollout, now) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
         for suspension in &self.suspensions {
             if !text.is_empty() {
                 text.push('\n');
@@ -101,7 +122,7 @@ impl View {
                 text.push('\n');
             }
         }
-        if migrations.is_empty() && self.suspensions.is_empty() {
+        if self.is_empty() {
             text.push_str("no migrations\n");
         }
         text

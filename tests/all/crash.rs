@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::support::fleet::{Fleet, job};
 
 /// A line between two writes: what is written, which side of it, and the how-manieth time.
-type Line = (String, Side, usize);
+pub type Line = (String, Side, usize);
 
 #[derive(Clone, Copy)]
 struct Scenario {
@@ -49,6 +49,11 @@ fn killed_at_any_line_a_migration_still_rolls_back() {
 fn kill_everywhere(scenario: Scenario) {
     let all = run(record(scenario));
     assert!(all.len() > 60, "a run has more lines than that: {all:#?}");
+    at_each_line(all, |line| run(kill_at(scenario, line)));
+}
+
+/// Does something for every line of a run.
+pub fn at_each_line(all: Vec<Line>, kill: impl Fn(Line) + Sync + std::panic::RefUnwindSafe) {
     // One that is refused, because what was read isn't so any more, has no line after it.
     for pair in all.windows(2) {
         if let [(before, _, _), (after, Side::After, _)] = pair {
@@ -67,7 +72,7 @@ fn kill_everywhere(scenario: Scenario) {
             scope.spawn(|| {
                 while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let line = line.clone();
-                    let killed = std::panic::catch_unwind(|| run(kill_at(scenario, line.clone())));
+                    let killed = std::panic::catch_unwind(|| kill(line.clone()));
                     if killed.is_err() {
                         failures.lock().unwrap().push(line);
                     }
@@ -85,7 +90,7 @@ fn kill_everywhere(scenario: Scenario) {
 }
 
 /// Each world has a thread's runtime and a paused clock of its own.
-fn run<T>(future: impl Future<Output = T>) -> T {
+pub fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -118,11 +123,7 @@ async fn record(scenario: Scenario) -> Vec<Line> {
 
 async fn kill_at(scenario: Scenario, line: Line) {
     let fleet = begin(scenario).await;
-    let trap = Arc::new(Trap {
-        line: line.clone(),
-        seen: Mutex::default(),
-        sprung: Notify::new(),
-    });
+    let trap = Arc::new(Trap::at(line.clone()));
     let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
     fleet.migrate("move", "west");
     let sprung = tokio::time::timeout(Duration::from_mins(10), trap.sprung.notified()).await;
@@ -142,8 +143,8 @@ async fn kill_at(scenario: Scenario, line: Line) {
 }
 
 #[derive(Default)]
-struct Lines {
-    lines: Vec<Line>,
+pub struct Lines {
+    pub lines: Vec<Line>,
     counts: BTreeMap<(String, Side), usize>,
 }
 
@@ -158,7 +159,7 @@ impl Lines {
 }
 
 #[derive(Default)]
-struct Recorder(Mutex<Lines>);
+pub struct Recorder(pub Mutex<Lines>);
 
 impl Witness for Recorder {
     fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
@@ -168,10 +169,20 @@ impl Witness for Recorder {
 }
 
 /// Stops at one line and says so; what comes after it is never reached.
-struct Trap {
+pub struct Trap {
     line: Line,
     seen: Mutex<Lines>,
-    sprung: Notify,
+    pub sprung: Notify,
+}
+
+impl Trap {
+    pub fn at(line: Line) -> Self {
+        Self {
+            line,
+            seen: Mutex::default(),
+            sprung: Notify::new(),
+        }
+    }
 }
 
 impl Witness for Trap {

@@ -45,6 +45,7 @@ mod real_server;
 mod repo;
 #[cfg(feature = "sandbox")]
 mod review;
+mod rollout;
 mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;

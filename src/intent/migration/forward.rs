@@ -3,11 +3,9 @@
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
-use crate::api::Check;
+use crate::intent::check;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
-use crate::intent::seen::Seen;
 use crate::name::ClusterName;
-use crate::profile;
 
 impl Machine<'_> {
     /// The fence stands, and the pin names the source, which runs alone.
@@ -259,36 +257,13 @@ impl Machine<'_> {
             .get()?
             .clone()
             .unwrap_or_default();
-        for check in self.journal()?.spec.verify.checks.clone() {
-            if let Err(why) = self.check(target, &check, &object) {
+        for asked in self.journal()?.spec.verify.checks.clone() {
+            if let Err(why) = check::holds(target, &asked, &object, &self.world().metrics) {
                 self.journal_mut()?.healthy_since = None;
                 return Err(Stop::Wait(why));
             }
         }
         Ok(())
-    }
-
-    /// What isn't known doesn't hold. A query that can't be answered may be one that soon can: the limit of the phase decides.
-    fn check(&self, target: &ClusterName, check: &Check, object: &serde_json::Value) -> Result<(), String> {
-        let Some(query) = &check.prometheus else {
-            let holds = profile::check(check, object).unwrap_or(false);
-            return holds
-                .then_some(())
-                .ok_or_else(|| format!("{target}: {} to hold", check.cel));
-        };
-        let asked = || format!("{} to hold of {query}", check.cel);
-        let values = match self.world().metrics.get(query).map(Seen::get) {
-            Some(Ok(Ok(values))) => values,
-            Some(Ok(Err(why))) => return Err(format!("{}: {why}", asked())),
-            Some(Err(why)) => return Err(format!("{}: {why}", asked())),
-            None => return Err(format!("{}: not read", asked())),
-        };
-        let fails = |value: &&f64| !profile::check_sample(check, **value).unwrap_or(false);
-        match values.iter().find(fails) {
-            Some(value) => Err(format!("{}: it is {value}", asked())),
-            None if values.is_empty() => Err(format!("{}: it has no value", asked())),
-            None => Ok(()),
-        }
     }
 
     pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {

@@ -11,7 +11,7 @@ use crate::api::{Claim, ClaimSpec};
 use crate::intent::effect::Effect;
 use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::removal_changes;
-use crate::intent::pin::PinWrite;
+use crate::intent::pin::{OWNER_ANNOTATION, PinWrite};
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::token::exactly;
 use crate::intent::world::Overrides;
@@ -58,6 +58,14 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
         return Ok(Verdict::Done);
     }
     let binding = left.binding.get()?;
+    if places_nothing(claim.as_ref(), pin.as_ref()) {
+        if let Some(pin) = pin
+            && let Some(verdict) = differs(left, pin)?
+        {
+            return Ok(verdict);
+        }
+        return Ok(take_down(claim.as_ref(), pin.as_ref()));
+    }
     if let Some(pin) = pin
         && let Some(verdict) = needed(left, pin, binding.as_ref())?
     {
@@ -68,7 +76,12 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
     {
         return Ok(verdict);
     }
-    Ok(Verdict::Act(Box::new(match (pin, claim) {
+    Ok(take_down(claim.as_ref(), pin.as_ref()))
+}
+
+/// The claim gives its marker up, then the pin goes, then the claim.
+fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Verdict {
+    Verdict::Act(Box::new(match (pin, claim) {
         // Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
         (Some(_), Some(claim)) if !claim.spec.marker.is_empty() => Effect::ReplaceClaim {
             claim: exactly(claim),
@@ -86,8 +99,49 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
         (None, Some(claim)) => Effect::DeleteClaim {
             claim: exactly(claim),
         },
-        (None, None) => return Ok(Verdict::Done),
-    })))
+        (None, None) => return Verdict::Done,
+    }))
+}
+
+/// Returns whether it was left by an intent that changes what runs and not where: it has suspended no scheduling.
+fn places_nothing(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> bool {
+    let owner = pin.and_then(|pin| pin.metadata.annotations.as_ref()?.get(OWNER_ANNOTATION));
+    match (claim, owner) {
+        (Some(claim), _) => claim.spec.owner.kind == "Rollout",
+        (None, Some(owner)) => owner.starts_with("Rollout "),
+        (None, None) => false,
+    }
+}
+
+/// Returns why a pin can't go that lets clusters differ, if so: each of them gets the same with and without it.
+fn differs(left: &Left, pin: &OverridePolicy) -> Result<Option<Verdict>, NotKnown> {
+    let Some(template) = left.template.get()? else {
+        return Ok(None);
+    };
+    let metadata = &pin.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let namespace = metadata.namespace.as_deref();
+    let (clusters, all) = (left.clusters.get()?, left.overrides.get()?);
+    for cluster in left
+        .works
+        .get()?
+        .keys()
+        .filter_map(|cluster| clusters.get(cluster))
+    {
+        let there = cluster.metadata.name.as_deref().unwrap_or_default();
+        match removal_changes(template, cluster, all, namespace, name, &[]) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Ok(Some(Verdict::Ask {
+                    why: format!("{there} gets another version without the pin: it was not released yet"),
+                    todo: "delete the pin by hand, its label and its finalizer first: every cluster then gets the template as it is"
+                        .to_owned(),
+                }));
+            }
+            Err(error) => return Ok(Some(Verdict::Wait(error.to_string()))),
+        }
+    }
+    Ok(None)
 }
 
 /// Returns why a pin can't go, if so: only one cluster has the workload, and gets the same with and without the pin.

@@ -29,7 +29,10 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
     match effect {
         Effect::AddFinalizer => send.finalizer(intent, true).await,
         Effect::RemoveFinalizer => send.finalizer(intent, false).await,
-        Effect::ApplyTemplate { template, manifest } => send.apply_template(intent, template, manifest).await,
+        Effect::ApplyTemplate { template, manifest } => {
+            let gvk = intent.spec_in_force().workload.gvk();
+            apply_template(parts, &gvk, template, manifest).await
+        }
         Effect::PatchTemplate { template, patch } => send.patch_template(intent, template, patch).await,
         Effect::PushRecord(record) => {
             parts.records.push(intent, record).await?;
@@ -270,29 +273,24 @@ impl Send<'_> {
                 .await?,
         ))
     }
+}
 
-    /// Applied in the name of sync, so that what sync applies later finds its own fields.
-    async fn apply_template(
-        &self,
-        intent: &Migration,
-        template: &effect::Exactly,
-        manifest: &Value,
-    ) -> Result<Sent, Error> {
-        let served = served(&self.parts.cluster, &intent.spec_in_force().workload.gvk()).await?;
-        let mut manifest = manifest.clone();
-        manifest["metadata"]["uid"] = template.uid.as_str().into();
-        manifest["metadata"]["resourceVersion"] = template.resource_version.as_deref().into();
-        match self
-            .parts
-            .cluster
-            .writer(SYNC_MANAGER)
-            .apply(&served, &manifest, Mode::Write)
-            .await?
-        {
-            Applied::Done(_) => Ok(Sent::Done),
-            Applied::Precondition(why) => Ok(Sent::Stale(why)),
-            refused @ Applied::Conflicts(_) => Err(Error::new(Kind::Conflict, ask::reason(&refused))),
-        }
+/// Applied in the name of sync, so that what sync applies later finds its own fields.
+pub(super) async fn apply_template(
+    parts: &Parts,
+    gvk: &Gvk,
+    template: &effect::Exactly,
+    manifest: &Value,
+) -> Result<Sent, Error> {
+    let served = served(&parts.cluster, gvk).await?;
+    let mut manifest = manifest.clone();
+    manifest["metadata"]["uid"] = template.uid.as_str().into();
+    manifest["metadata"]["resourceVersion"] = template.resource_version.as_deref().into();
+    let writer = parts.cluster.writer(SYNC_MANAGER);
+    match writer.apply(&served, &manifest, Mode::Write).await? {
+        Applied::Done(_) => Ok(Sent::Done),
+        Applied::Precondition(why) => Ok(Sent::Stale(why)),
+        refused @ Applied::Conflicts(_) => Err(Error::new(Kind::Conflict, ask::reason(&refused))),
     }
 }
 

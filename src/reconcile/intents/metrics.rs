@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
-use crate::api::MigrationSpec;
+use crate::api::Check;
 use crate::cluster::{Prometheus, Queried};
 use crate::intent::Seen;
 use crate::intent::world::Sampled;
@@ -32,14 +32,16 @@ impl Metrics for NoMetrics {
     }
 }
 
-/// Asks all queries of a spec at once.
+/// Asks all queries of checks at once.
 pub(super) async fn ask(
     metrics: &dyn Metrics,
-    spec: &MigrationSpec,
+    checks: &[Check],
     read: impl Fn() -> crate::intent::seen::Read,
 ) -> BTreeMap<String, Seen<Sampled>> {
-    let checks = spec.verify.checks.iter();
-    let queries: BTreeSet<&String> = checks.filter_map(|check| check.prometheus.as_ref()).collect();
+    let queries: BTreeSet<&String> = checks
+        .iter()
+        .filter_map(|check| check.prometheus.as_ref())
+        .collect();
     let answers = queries.into_iter().map(async |query| {
         let answer = match metrics.query(query).await {
             Queried::Values(values) => Seen::known(Ok(values), read()),

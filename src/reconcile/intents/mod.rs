@@ -2,6 +2,7 @@
 //! [`crate::intent`], writes the journal, sends the effects. Caches only wake a worker; they are never what it decides on.
 
 mod admission;
+mod around;
 mod ask;
 mod events;
 mod execute;
@@ -10,6 +11,7 @@ mod members;
 mod metrics;
 mod moving;
 mod observe;
+mod rolling;
 mod scope;
 mod suspending;
 mod sweep;
@@ -22,9 +24,11 @@ pub use admission::{Fence, install_fence};
 pub use metrics::{Metrics, NoMetrics};
 pub use witness::{Nobody, Point, Side, Witness};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
@@ -39,6 +43,7 @@ use crate::name::{Gvk, ObjectKey};
 use events::Events;
 use kind::Kind;
 use moving::Moving;
+use rolling::Rolling;
 use suspending::Suspending;
 use wake::Workers;
 use worker::Worker;
@@ -74,6 +79,11 @@ pub trait Templates: Send + Sync {
 
     /// Returns the revision that was read last.
     fn revision(&self) -> Option<String>;
+
+    /// Says that what is wanted may have changed, each time it may.
+    fn news(&self) -> BoxStream<'static, ()> {
+        futures::stream::pending().boxed()
+    }
 
     /// Returns the file that an object stands in, if it is in Git.
     fn file(&self, _key: &ObjectKey) -> Option<String> {
@@ -117,6 +127,7 @@ pub fn watched() -> Vec<Watched> {
     // them as there are workloads, and they are read afresh.
     vec![
         kind(api::API_VERSION, "Migration", with_status, Form::Tree),
+        kind(api::API_VERSION, "Rollout", with_status, Form::Tree),
         kind(api::API_VERSION, "Suspension", with_status, Form::Tree),
         kind(api::API_VERSION, "Claim", slim, Form::Tree),
         kind(
@@ -165,6 +176,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
     let (events, writing) = Events::start(parts.cluster.clone());
     let mut sweeping = JoinSet::new();
     sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
+    let mut news = parts.templates.news();
     let mut crew = Crew::new(parts, events, cancel.clone());
     crew.hire(None);
     loop {
@@ -177,6 +189,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
                     crew.hire(Some(&key));
                 }
             }
+            Some(()) = news.next() => crew.hear_of_templates(),
             change = changes.recv() => match change {
                 Ok(change) => {
                     crew.hire(Some(&change.key));
@@ -202,6 +215,8 @@ struct Crew {
     workers: Workers,
     tasks: JoinSet<ObjectKey>,
     stop: CancellationToken,
+    /// What Git wanted of the templates of rollouts when it was looked at last.
+    wanted: BTreeMap<ObjectKey, String>,
 }
 
 impl Crew {
@@ -212,13 +227,31 @@ impl Crew {
             workers: Workers::default(),
             tasks: JoinSet::new(),
             stop,
+            wanted: BTreeMap::new(),
         }
     }
 
     /// Gives a worker to every intent that has none; `changed`: to that one, if it is an intent.
     fn hire(&mut self, changed: Option<&ObjectKey>) {
         self.hire_for::<Moving>(changed);
+        self.hire_for::<Rolling>(changed);
         self.hire_for::<Suspending>(changed);
+    }
+
+    /// Wakes the workers of rollouts of whose templates Git wants something else than before.
+    fn hear_of_templates(&mut self) {
+        let mut wanted = BTreeMap::new();
+        for object in self.parts.observer.list(api::GROUP, &kind::name::<Rolling>()) {
+            for key in rolling::templates_of(&object) {
+                if let Ok(Some(now)) = self.parts.templates.template(&key) {
+                    if self.wanted.get(&key) != Some(&now.hash) {
+                        self.workers.wake(&key);
+                    }
+                    wanted.insert(key, now.hash);
+                }
+            }
+        }
+        self.wanted = wanted;
     }
 
     fn hire_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {

@@ -430,7 +430,7 @@ impl Look<'_> {
     async fn metrics(&self) -> BTreeMap<String, Seen<Sampled>> {
         match self.status.phase {
             Phase::Preflight | Phase::Verify => {
-                metrics::ask(&*self.parts.metrics, self.spec, || self.instant()).await
+                metrics::ask(&*self.parts.metrics, &self.spec.verify.checks, || self.instant()).await
             }
             _ => BTreeMap::new(),
         }

@@ -13,7 +13,7 @@ use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
 use super::{Parts, served};
-use crate::api::{self, Claim, Migration, Progress, WorkloadProfile};
+use crate::api::{self, Claim, Migration, Progress, Rollout, WorkloadProfile};
 use crate::cluster::{Answer, Change, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
@@ -26,7 +26,7 @@ use crate::profile;
 use crate::report::Told;
 
 /// The kinds of intents that claim workloads, and how it is told that one has ended.
-const CLAIMING: [(&str, HasEnded); 1] = [("Migration", ended::<Migration>)];
+const CLAIMING: [(&str, HasEnded); 2] = [("Migration", ended::<Migration>), ("Rollout", ended::<Rollout>)];
 
 type HasEnded = fn(&Value) -> bool;
 

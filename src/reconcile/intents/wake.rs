@@ -7,9 +7,9 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::api::{self, Migration, MigrationStatus, Phase};
-use crate::intent::{World, pin};
-use crate::karmada::meta;
-use crate::name::ObjectKey;
+use crate::intent::{Seen, World, pin};
+use crate::karmada::{Work, meta};
+use crate::name::{ClusterName, ObjectKey};
 
 /// The workers that run. Finding whom a change concerns is O(workers), each a look-up.
 #[derive(Clone, Debug, Default)]
@@ -137,6 +137,42 @@ pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<Object
             let namespace = meta::execution_namespace(cluster.as_str());
             keys.insert(of("work.karmada.io", "Work", Some(&namespace), name));
         }
+    }
+    keys
+}
+
+/// Returns what stands around a workload: claim, pin, binding, and in these clusters the Works.
+pub(super) fn around<'a>(
+    workload: &ObjectKey,
+    works: &Seen<BTreeMap<ClusterName, Work>>,
+    clusters: impl Iterator<Item = &'a ClusterName>,
+) -> BTreeSet<ObjectKey> {
+    let namespace = workload.namespace.as_deref();
+    let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
+    let binding = meta::binding_name(&workload.name, &workload.kind);
+    let (pins, bindings) = (scoped("OverridePolicy"), scoped("ResourceBinding"));
+    let mut keys = BTreeSet::from([
+        of(api::GROUP, "Claim", None, &api::claim_name(workload)),
+        of("policy.karmada.io", &pins, namespace, &pin::name(workload)),
+        of("work.karmada.io", &bindings, namespace, &binding),
+    ]);
+    for cluster in clusters {
+        keys.insert(of("cluster.karmada.io", "Cluster", None, cluster.as_str()));
+    }
+    for work in works.get().into_iter().flat_map(BTreeMap::values) {
+        let name = work.metadata.name.as_deref().unwrap_or_default();
+        keys.insert(of(
+            "work.karmada.io",
+            "Work",
+            work.metadata.namespace.as_deref(),
+            name,
+        ));
     }
     keys
 }

@@ -12,7 +12,7 @@ use super::pruner::Pruner;
 use crate::api::{self, SYNC_MANAGER};
 use crate::cluster::{KindState, Observer};
 use crate::config::DriftMode;
-use crate::intent::hold_back::{HeldBy, Live, held_back};
+use crate::intent::hold_back::{HeldBy, Live, Why, held_back};
 use crate::intent::record::digest;
 use crate::manifest::{Entry, Manifest, Mark, Positions, Shelf};
 use crate::name::{GroupKind, Gvk, ObjectKey};
@@ -209,7 +209,7 @@ pub(super) fn held_strays(
     for (key, live) in strays {
         wanted.insert(Arc::new(Entry::from(&as_written(key, live))));
     }
-    for entry in placed.objects.of_kind(api::GROUP, HOLDING[0]) {
+    for entry in placed.objects.of_kind(api::GROUP, "Migration") {
         wanted.replace(Arc::clone(entry));
     }
     let mut held = if strays.is_empty() {
@@ -217,7 +217,7 @@ pub(super) fn held_strays(
     } else {
         Held::look(observer, &wanted).by
     };
-    held.retain(|key, _| strays.contains_key(key));
+    held.retain(|key, by| strays.contains_key(key) && by.why != Why::Rolling);
     held
 }
 
@@ -235,13 +235,14 @@ fn as_written(key: &ObjectKey, live: &Value) -> Manifest {
 }
 
 /// The kinds that say what is held back.
-pub(super) const HOLDING: [&str; 2] = ["Migration", "Claim"];
+pub(super) const HOLDING: [&str; 3] = ["Migration", "Rollout", "Claim"];
 
 impl Held {
     pub(super) fn look(observer: &Observer, objects: &Shelf<Entry>) -> Self {
         let unknown = Self::ignorance(observer);
         let live = Live {
             migrations: &observer.list(api::GROUP, "Migration"),
+            rollouts: &observer.list(api::GROUP, "Rollout"),
             claims: &observer.list(api::GROUP, "Claim"),
             object: &|key| observer.get(key),
         };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::watch;
 
 use crate::api::SYNC_MANAGER;
@@ -127,6 +128,14 @@ impl Templates for DesiredFeed {
 
     fn revision(&self) -> Option<String> {
         Some(self.latest()?.revision.to_string())
+    }
+
+    fn news(&self) -> BoxStream<'static, ()> {
+        let changed = async |mut feed: watch::Receiver<Option<Arc<Desired>>>| {
+            feed.changed().await.ok()?;
+            Some(((), feed))
+        };
+        futures::stream::unfold(self.0.clone(), changed).boxed()
     }
 
     fn file(&self, key: &ObjectKey) -> Option<String> {

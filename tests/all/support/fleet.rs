@@ -15,7 +15,9 @@ use cutover::reconcile::intents::{
 use cutover::sandbox::api::{ApiServer, ListOptions, Patch, Resource, Snapshot, WriteOptions};
 use cutover::sandbox::{World, WorldOptions};
 use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -114,7 +116,7 @@ impl Fleet {
 
     /// What Git wants of the template, and sync holds back.
     pub fn want(&self, template: Value) {
-        *self.templates.0.lock().unwrap() = Some(template);
+        self.templates.0.send_replace(Some(template));
     }
 
     /// What Prometheus answers from now on, to any query; at first, nothing is configured.
@@ -466,11 +468,11 @@ impl Records for MemoryRecords {
 }
 
 #[derive(Default)]
-struct GivenTemplates(Mutex<Option<Value>>);
+struct GivenTemplates(watch::Sender<Option<Value>>);
 
 impl Templates for GivenTemplates {
     fn template(&self, _: &ObjectKey) -> Result<Option<Wanted>, Error> {
-        let manifest = self.0.lock().unwrap().clone();
+        let manifest = self.0.borrow().clone();
         Ok(manifest.map(|manifest| Wanted {
             hash: digest(&manifest),
             manifest,
@@ -480,5 +482,13 @@ impl Templates for GivenTemplates {
 
     fn revision(&self) -> Option<String> {
         None
+    }
+
+    fn news(&self) -> BoxStream<'static, ()> {
+        let changed = async |mut wanted: watch::Receiver<Option<Value>>| {
+            wanted.changed().await.ok()?;
+            Some(((), wanted))
+        };
+        futures::stream::unfold(self.0.subscribe(), changed).boxed()
     }
 }

@@ -1,0 +1,135 @@
+//! The end: the pin comes down where it changes nothing any more, and the claim is given up.
+
+use super::{Machine, Phase, Stop};
+use crate::api::MARKER_ANNOTATION;
+use crate::intent::fight::removal_changes;
+use crate::intent::pin;
+use crate::intent::token;
+
+impl Machine<'_> {
+    pub(super) fn finishing(&mut self) -> Result<(), Stop> {
+        if !self.journal()?.unpinning {
+            self.hold()?;
+            self.template_is_applied()?;
+            self.works_are_current()?;
+            self.nobody_joined()?;
+            self.removal_changes_nothing()?;
+            self.journal_mut()?.unpinning = true;
+            return Err(Stop::Again);
+        }
+        self.take_down()?;
+        self.settle()
+    }
+
+    /// A cluster that came in the last moment has its turn, too.
+    fn nobody_joined(&mut self) -> Result<(), Stop> {
+        if self.journal()?.undoing.is_some() || !self.is_pinned()? {
+            return Ok(());
+        }
+        let seen = self.judge()?;
+        let all = token::synced(self.binding()?);
+        if all.iter().all(|cluster| seen.good.contains(cluster)) {
+            return Ok(());
+        }
+        self.enter(Phase::Rolling, vec!["a cluster isn't good yet".to_owned()]);
+        Err(Stop::Again)
+    }
+
+    /// Shown by the effective manifest: with and without the pin each cluster gets the same.
+    fn removal_changes_nothing(&self) -> Result<(), Stop> {
+        let template = self.template()?;
+        let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
+        let name = pin::name(self.workload());
+        for cluster in token::synced(self.binding()?) {
+            let Some(known) = clusters.get(&cluster) else {
+                continue;
+            };
+            let namespace = self.workload().namespace.as_deref();
+            let changes = removal_changes(template, known, all, namespace, &name, &[]);
+            if changes.map_err(|error| Stop::Wait(error.to_string()))? {
+                return Err(Stop::Wait(format!(
+                    "{cluster} would change if the pin were removed: the template must catch up first"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
+    fn take_down(&mut self) -> Result<(), Stop> {
+        let uid = self.input.uid;
+        match self.world().claim.get()? {
+            Some(claim) if claim.spec.owner.uid == uid && !claim.spec.marker.is_empty() => self.claim()?,
+            _ => {}
+        }
+        let live = self.world().pin.get()?.as_ref();
+        token::unpin(live.filter(|live| pin::owner_of(live).is_some_and(|owner| owner == uid)))?;
+        for (cluster, work) in self.world().works.get()? {
+            if work.manifest_annotation(MARKER_ANNOTATION).is_some() {
+                return Err(Stop::Wait(format!(
+                    "{cluster}: the Work still carries the marker"
+                )));
+            }
+        }
+        Ok(token::give_up(self.world().claim.get()?.as_ref(), uid)?)
+    }
+
+    fn settle(&mut self) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let (target, undoing) = (journal.target.clone(), journal.undoing.clone());
+        let now = self.input.now;
+        if undoing.is_none()
+            && let Some(revision) = self
+                .status
+                .revisions
+                .iter_mut()
+                .find(|known| known.name == target)
+        {
+            revision.completed_at = Some(now);
+            revision.undone = None;
+        }
+        self.status.stable = Some(target.clone());
+        self.status.target = Some(target);
+        self.status.clusters.clear();
+        self.status.journal = None;
+        self.trim();
+        let end = if self.status.held_back.is_some() {
+            Phase::Undone
+        } else {
+            Phase::Completed
+        };
+        self.status.phase = end;
+        let evidence = undoing
+            .into_iter()
+            .chain(["no pin and no claim is left".to_owned()]);
+        self.status.common.end(evidence.collect(), now);
+        Err(Stop::Again)
+    }
+
+    /// The template that this was about is gone, or is another one.
+    pub(super) fn is_lost(&self) -> Result<bool, Stop> {
+        let Some(template) = self.world().template.get()? else {
+            return Ok(true);
+        };
+        Ok(template["metadata"]["uid"] != self.journal()?.template_uid.as_str())
+    }
+
+    /// Whatever is there now begins anew.
+    pub(super) fn dissolve(&mut self) -> Result<(), Stop> {
+        if !self.journal()?.unpinning {
+            self.journal_mut()?.unpinning = true;
+            return Err(Stop::Again);
+        }
+        let uid = self.input.uid;
+        let live = self.world().pin.get()?.as_ref();
+        token::unpin(live.filter(|live| pin::owner_of(live).is_some_and(|owner| owner == uid)))?;
+        token::give_up(self.world().claim.get()?.as_ref(), uid)?;
+        self.status.journal = None;
+        self.status.clusters.clear();
+        self.status.updated = None;
+        self.status.phase = Phase::Pending;
+        let evidence = vec!["the template was deleted: what comes now begins anew".to_owned()];
+        self.status.common.end(evidence, self.input.now);
+        Err(Stop::Again)
+    }
+}
