@@ -3,8 +3,10 @@
 //! Without the file, the whole repository is one sync. What a run is told by flags is not here.
 
 mod glob;
+mod receivers;
 mod sync;
 
+pub use receivers::{Filter, Masked, Receiver, Receivers};
 pub use sync::{Drift, DriftMode, Ignore, PruneLimit, Sync};
 
 use std::time::Duration;
@@ -155,10 +157,11 @@ impl Error {
     }
 }
 
-impl From<Error> for error::Error {
-    fn from(error: Error) -> Self {
-        let mut converted = Self::user(format!("{PATH}: {error}"));
-        let Some(finding) = error.findings().into_iter().next() else {
+impl Error {
+    /// Returns the error as people see it.
+    pub fn in_file(self, path: &str) -> error::Error {
+        let mut converted = error::Error::user(format!("{path}: {self}"));
+        let Some(finding) = self.findings().into_iter().next() else {
             return converted;
         };
         if let Some(location) = finding.location {
@@ -168,6 +171,12 @@ impl From<Error> for error::Error {
             Some(hint) => converted.hint(hint),
             None => converted,
         }
+    }
+}
+
+impl From<Error> for error::Error {
+    fn from(error: Error) -> Self {
+        error.in_file(PATH)
     }
 }
 
@@ -188,6 +197,7 @@ impl Config {
             // The schema fits, so it is a value that only its type can judge: a length of time.
             let at = lengths(&value).find(|at| value.pointer(at).is_some_and(is_no_interval));
             Error::Invalid(vec![fault(
+                PATH,
                 &positions,
                 &at.unwrap_or_default(),
                 error.to_string(),
@@ -225,7 +235,7 @@ impl Config {
 
     fn faults(&self, positions: &Positions) -> Vec<Finding> {
         let mut faults = Vec::new();
-        let mut report = |at: String, message: String| faults.push(fault(positions, &at, message));
+        let mut report = |at: String, message: String| faults.push(fault(PATH, positions, &at, message));
         for (index, sync) in self.syncs.iter().enumerate() {
             sync.faults(&self.syncs, index, &mut |field, message| {
                 report(format!("/syncs/{index}/{field}"), message);
@@ -248,8 +258,8 @@ fn is_no_interval(value: &Value) -> bool {
         .is_none_or(|text| Interval::try_from(text.to_owned()).is_err())
 }
 
-fn fault(positions: &Positions, pointer: &str, message: String) -> Finding {
-    let location: Location = positions.value(pointer).of(PATH);
+fn fault(path: &str, positions: &Positions, pointer: &str, message: String) -> Finding {
+    let location: Location = positions.value(pointer).of(path);
     Finding::new(Code::WrongValue, location, message)
 }
 

@@ -37,6 +37,8 @@ pub mod cli;
 pub mod cluster;
 /// The hosts of repositories: comments on pull requests, words of pushes.
 pub mod forge;
+/// What receivers are told by HTTP.
+pub mod notify;
 /// The loops: sync, intents, publish.
 pub mod reconcile;
 /// Git: mirror, tree diff, watching, publishing.

@@ -90,6 +90,7 @@ impl Controller {
             clock: Arc::new(jiff::Timestamp::now),
             witness: Arc::new(trace.clone()),
             metrics: Arc::new(intents::NoMetrics),
+            notifier: None,
         };
         let working = tokio::spawn(intents::run(parts, CancellationToken::new()));
         Self {

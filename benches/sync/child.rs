@@ -131,6 +131,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         records: Arc::new(GitRecords::new(repo.clone())),
         templates: Arc::new(sync.desired()),
         metrics: Arc::new(intents::NoMetrics),
+        notifier: None,
         clock: Arc::new(jiff::Timestamp::now),
         witness: Arc::new(Nobody),
     };

@@ -14,9 +14,11 @@ use super::connection::{ClusterArgs, GitArgs};
 use super::plan::fresh_mask;
 use super::{output, signal};
 use crate::cluster::{Prometheus, PrometheusOptions};
+use crate::config::Receivers;
 use crate::error::{Error, Kind, Result};
 use crate::forge::Hook;
 use crate::name::Revision;
+use crate::notify::{Notifier, Patience, Sending};
 use crate::plan::{Expected, Palette, TextOptions};
 use crate::reconcile::intents::{Metrics, NoMetrics};
 use crate::reconcile::lease::{LeaseOptions, Terms};
@@ -50,6 +52,9 @@ pub struct Run {
     metrics: MetricsArgs,
     #[command(flatten)]
     hook: HookArgs,
+    /// Tell others what happens: a file that names them (docs/notifications.md)
+    #[arg(long, value_name = "FILE")]
+    notify_file: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -231,6 +236,15 @@ impl Run {
             grace: positive(self.grace_period),
             ..Options::new(repo, cluster)
         };
+        let sending = self.notify(&mut options)?;
+        let outcome = Box::pin(self.reconcile(options, cancel)).await;
+        if let Some(sending) = sending {
+            sending.end(NOTICES).await;
+        }
+        outcome
+    }
+
+    async fn reconcile(&self, mut options: Options, cancel: CancellationToken) -> Result<ExitCode> {
         if self.once {
             if let Some(expected) = &self.plan_hash {
                 options.at = Some(planned(&options, expected, &cancel).await?);
@@ -242,7 +256,25 @@ impl Run {
         reconcile::run(options, cancel).await?;
         Ok(ExitCode::SUCCESS)
     }
+
+    /// Prepares to tell others what happens, if that is asked for.
+    fn notify(&self, options: &mut Options) -> Result<Option<Sending>> {
+        let Some(file) = &self.notify_file else {
+            return Ok(None);
+        };
+        let path = file.display().to_string();
+        let content =
+            std::fs::read(file).map_err(|error| Error::user(format!("cannot read {path}: {error}")))?;
+        let receivers = Receivers::parse(&path, &content).map_err(|error| error.in_file(&path))?;
+        let source = options.cluster.server().to_string();
+        let (notifier, sending) = Notifier::start(receivers, &source, Patience::default())?;
+        options.notifier = Some(notifier);
+        Ok(Some(sending))
+    }
 }
+
+/// How long what is left to be told may take at the end.
+const NOTICES: Duration = Duration::from_secs(5);
 
 fn polling(interval: SignedDuration) -> Polling {
     let interval = positive(interval).max(Duration::from_secs(1));

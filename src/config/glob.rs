@@ -34,7 +34,8 @@ fn folders(pattern: &[&str], path: &[&str]) -> bool {
     reached[path.len()]
 }
 
-fn name(pattern: &str, text: &str) -> bool {
+/// Returns whether a pattern matches the whole of a name.
+pub(super) fn name(pattern: &str, text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;

@@ -75,17 +75,25 @@ impl Hook {
     }
 
     fn signed(&self, hex: &str, body: &[u8]) -> bool {
-        let digest = || -> Result<Vec<u8>, openssl::error::ErrorStack> {
-            let key = PKey::hmac(self.secret.reveal().as_bytes())?;
-            let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
-            signer.update(body)?;
-            signer.sign_to_vec()
-        };
-        match (digest(), unhex(hex)) {
+        match (digest(self.secret.reveal(), body), unhex(hex)) {
             (Ok(digest), Some(given)) => equal(&digest, &given),
             _ => false,
         }
     }
+}
+
+fn digest(secret: &str, body: &[u8]) -> Result<Vec<u8>, openssl::error::ErrorStack> {
+    let key = PKey::hmac(secret.as_bytes())?;
+    let mut signer = Signer::new(MessageDigest::sha256(), &key)?;
+    signer.update(body)?;
+    signer.sign_to_vec()
+}
+
+/// Returns what shows that somebody who knows the secret has sent it: HMAC-SHA-256 in hexadecimal digits. `None` if the
+/// cryptographic library refuses.
+pub fn signature(secret: &str, body: &[u8]) -> Option<String> {
+    let digest = digest(secret, body).ok()?;
+    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Compares in a time that tells nothing but the lengths.

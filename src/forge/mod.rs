@@ -15,6 +15,6 @@ mod runner;
 
 pub use error::Error;
 pub use github::{GitHub, Sticky};
-pub use hook::{Heard, Hook};
+pub use hook::{Heard, Hook, signature};
 pub use http::{Api, Patience};
 pub use runner::{PullRequest, Runner, Unusable};

@@ -2,6 +2,7 @@
 
 pub mod intents;
 pub mod lease;
+mod notices;
 mod offline;
 mod outlook;
 mod plan;

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Witness};
 use super::lease::{self, LeaseOptions};
+use super::notices;
 use super::publish::{Publisher, Reports};
 use super::running::{Running, Stop};
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
@@ -20,6 +21,7 @@ use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
 use crate::name::Revision;
+use crate::notify::Notifier;
 use crate::repo::{self, Polling, Repo};
 use crate::tenure::Tenure;
 
@@ -37,6 +39,8 @@ pub struct Options {
     pub witness: Arc<dyn Witness>,
     /// What checks with queries ask.
     pub metrics: Arc<dyn Metrics>,
+    /// Who is told what happens, beside the status branch and the Events.
+    pub notifier: Option<Notifier>,
     /// What decides who works on a control plane; `None`: nobody else ever does.
     pub lease: Option<LeaseOptions>,
     /// How long [`once`] waits for the lease.
@@ -56,6 +60,7 @@ impl Options {
             clock: Arc::new(Timestamp::now),
             witness: Arc::new(Nobody),
             metrics: Arc::new(NoMetrics),
+            notifier: None,
             lease: None,
             patience: Duration::from_secs(30),
             grace: Duration::from_secs(20),
@@ -297,6 +302,7 @@ impl Layout {
             clock: Arc::clone(&options.clock),
             witness: Arc::clone(&options.witness),
             metrics: Arc::clone(&options.metrics),
+            notifier: options.notifier.clone(),
         }
     }
 
@@ -320,6 +326,10 @@ impl Layout {
             ..Polling::default()
         });
         let parts = self.parts(options);
+        if let Some(notifier) = options.notifier.clone() {
+            let (reports, clock) = (self.reports(), Arc::clone(&options.clock));
+            running.spawn(|stop| notices::run(reports, notifier, clock, stop));
+        }
         running.spawn(|stop| intents::run(parts, stop));
         let publisher = self.publisher().every(config.status.every.duration());
         let (abandoned, source) = (self.abandoned, self.repo.source());

@@ -26,7 +26,8 @@ pub struct Told {
 }
 
 impl Told {
-    pub(super) fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
+    /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised.
+    pub fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
         let mut note = match redact::text(note) {
             Cow::Borrowed(note) => note.to_owned(),
             Cow::Owned(note) => note,

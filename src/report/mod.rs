@@ -10,6 +10,7 @@ mod findings;
 mod gantt;
 mod history;
 mod markdown;
+mod notice;
 pub mod review;
 mod rollout;
 mod snapshot;
@@ -32,6 +33,7 @@ pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, 
 pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use history::{Ended, HISTORY_DIR, appended, ended};
+pub use notice::{Body, Format, Notice};
 pub use rollout::{rollout_events, rollout_lines};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
 pub use suspension::{suspension_events, suspension_lines};

@@ -33,6 +33,7 @@ mod metrics;
 mod migration;
 mod mishaps;
 mod network;
+mod notify;
 mod orphans;
 mod outage;
 mod plan;

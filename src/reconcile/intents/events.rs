@@ -19,7 +19,8 @@ use crate::api;
 use crate::cluster::{Cluster, Exactly, Lookup, Mode, Written};
 use crate::error::{Error, Kind};
 use crate::name::Gvk;
-use crate::report::Told;
+use crate::notify::Notifier;
+use crate::report::{Notice, Told};
 
 /// Who tells, as `kubectl` shows it.
 const REPORTER: &str = "cutover.dev/intents";
@@ -37,9 +38,12 @@ const REST: Duration = Duration::from_secs(1);
 /// How many Events are remembered, so that they are counted and not written anew.
 const REMEMBERED: usize = 1024;
 
-/// Where workers leave what is to be told. Clones share the queue.
+/// Where workers leave what is to be told, by Events and to receivers. Clones share the queue.
 #[derive(Clone, Debug)]
-pub(super) struct Events(mpsc::Sender<Item>);
+pub(super) struct Events {
+    queue: mpsc::Sender<Item>,
+    notifier: Option<Notifier>,
+}
 
 #[derive(Debug)]
 struct Item {
@@ -50,11 +54,15 @@ struct Item {
 
 impl Events {
     /// Starts to write; ends when the last clone is gone.
-    pub(super) fn start(cluster: Cluster) -> (Self, Writing) {
+    pub(super) fn start(cluster: Cluster, notifier: Option<Notifier>) -> (Self, Writing) {
         let (sender, queue) = mpsc::channel(QUEUE);
         let mut task = JoinSet::new();
         task.spawn(Teller::new(cluster).run(queue));
-        (Self(sender), Writing(task))
+        let events = Self {
+            queue: sender,
+            notifier,
+        };
+        (events, Writing(task))
     }
 
     /// Leaves something to be told; forgets it when too much waits already.
@@ -69,7 +77,18 @@ impl Events {
 
     /// Leaves something to be told of an object that isn't an intent.
     pub(super) fn tell_about(&self, about: Value, told: Told, at: Timestamp) {
-        if self.0.try_send(Item { about, told, at }).is_err() {
+        if let Some(notifier) = &self.notifier {
+            let text = |field: &str| about[field].as_str().map(str::to_owned);
+            notifier.tell(&Notice {
+                kind: text("kind").unwrap_or_default(),
+                namespace: text("namespace"),
+                name: text("name").unwrap_or_default(),
+                uid: text("uid"),
+                told: told.clone(),
+                at,
+            });
+        }
+        if self.queue.try_send(Item { about, told, at }).is_err() {
             tracing::debug!("an Event is lost: too many wait to be written");
         }
     }

@@ -40,6 +40,7 @@ use crate::cluster::{Cluster, Form, Keep, Lookup, Observer, Served, Watched};
 use crate::error::Error;
 use crate::intent::record::Record;
 use crate::name::{Gvk, ObjectKey};
+use crate::notify::Notifier;
 use events::Events;
 use kind::Kind;
 use moving::Moving;
@@ -99,6 +100,8 @@ pub struct Parts {
     pub records: Arc<dyn Records>,
     pub templates: Arc<dyn Templates>,
     pub metrics: Arc<dyn Metrics>,
+    /// Who is told beside the Events.
+    pub notifier: Option<Notifier>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub witness: Arc<dyn Witness>,
 }
@@ -173,7 +176,7 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
         parts.observer.watch(kind);
     }
     let mut changes = parts.observer.changes();
-    let (events, writing) = Events::start(parts.cluster.clone());
+    let (events, writing) = Events::start(parts.cluster.clone(), parts.notifier.clone());
     let mut sweeping = JoinSet::new();
     sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
     let mut news = parts.templates.news();

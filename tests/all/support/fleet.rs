@@ -162,6 +162,7 @@ impl Fleet {
             records: Arc::clone(&self.records) as Arc<dyn Records>,
             templates: Arc::clone(&self.templates) as Arc<dyn Templates>,
             metrics: Arc::clone(&self.numbers) as Arc<dyn Metrics>,
+            notifier: None,
             clock: Arc::new(move || clock.now()),
             witness,
         };

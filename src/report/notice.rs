@@ -1,0 +1,186 @@
+//! What somebody is told by HTTP, in the words of who listens.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::Told;
+
+/// How a receiver wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Format {
+    /// A JSON object of one's own: docs/notifications.md.
+    Webhook,
+    /// `{"text": …}`: Slack's incoming webhooks, and those of Mattermost and Rocket.Chat.
+    Slack,
+    /// `POST /api/v2/alerts` of Prometheus' Alertmanager.
+    Alertmanager,
+    /// CloudEvents 1.0, structured, as JSON.
+    CloudEvents,
+}
+
+/// Something that happened, and to what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// `Migration`, …; `Sync` for what a sync says.
+    pub kind: String,
+    pub namespace: Option<String>,
+    pub name: String,
+    /// None for what is no object.
+    pub uid: Option<String>,
+    pub told: Told,
+    pub at: Timestamp,
+}
+
+/// What is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    pub content_type: &'static str,
+    pub bytes: Vec<u8>,
+}
+
+impl Notice {
+    /// Returns what is the same for the same notice, however often it is sent.
+    pub fn id(&self) -> String {
+        let text = json!([self.object(), self.told.reason, self.told.note, self.at]).to_string();
+        let digest = Sha256::digest(text);
+        digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns it as a receiver wants it. `source` says which control plane it is about.
+    pub fn body(&self, format: Format, source: &str) -> Body {
+        let (content_type, value) = match format {
+            Format::Webhook => ("application/json", self.plain(source)),
+            Format::Slack => ("application/json", json!({"text": self.slack()})),
+            Format::Alertmanager => ("application/json", json!([self.alert(source)])),
+            Format::CloudEvents => ("application/cloudevents+json", self.cloud_event(source)),
+        };
+        Body {
+            content_type,
+            bytes: value.to_string().into_bytes(),
+        }
+    }
+
+    fn object(&self) -> Value {
+        json!({"kind": self.kind, "namespace": self.namespace, "name": self.name, "uid": self.uid})
+    }
+
+    /// Returns for instance `Migration shop/orders-to-west`.
+    fn subject(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} {namespace}/{}", self.kind, self.name),
+            None => format!("{} {}", self.kind, self.name),
+        }
+    }
+
+    fn severity(&self) -> &'static str {
+        if self.told.warning { "warning" } else { "info" }
+    }
+
+    fn plain(&self, source: &str) -> Value {
+        json!({
+            "id": self.id(), "time": self.at, "source": source, "severity": self.severity(),
+            "reason": self.told.reason, "message": self.told.note, "object": self.object(),
+        })
+    }
+
+    fn slack(&self) -> String {
+        let sign = if self.told.warning {
+            ":warning:"
+        } else {
+            ":information_source:"
+        };
+        let [subject, reason, note] =
+            [&self.subject(), &self.told.reason, &self.told.note].map(|text| escaped(text));
+        format!("{sign} *{subject}*: {reason}\n{note}")
+    }
+
+    fn alert(&self, source: &str) -> Value {
+        json!({
+            "labels": {
+                "alertname": format!("Cutover{}", self.told.reason), "severity": self.severity(), "source": source,
+                "kind": self.kind, "namespace": self.namespace.as_deref().unwrap_or_default(), "name": self.name,
+            },
+            "annotations": {"summary": format!("{}: {}", self.subject(), self.told.reason), "description": self.told.note},
+            "startsAt": self.at,
+        })
+    }
+
+    fn cloud_event(&self, source: &str) -> Value {
+        json!({
+            "specversion": "1.0", "id": self.id(), "source": source, "time": self.at,
+            "type": format!("dev.cutover.{}.{}", self.kind.to_lowercase(), self.told.reason),
+            "subject": self.subject(), "datacontenttype": "application/json", "data": self.plain(source),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self {
+            kind: "Migration".to_owned(),
+            namespace: Some("shop".to_owned()),
+            name: "orders-to-west".to_owned(),
+            uid: Some("7b1c".to_owned()),
+            told: Told::new(true, "RollingBack", "west: <job> failed & stays held"),
+            at: "2026-03-01T10:00:00Z".parse().unwrap_or_default(),
+        }
+    }
+}
+
+/// Slack takes these three for its own signs.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(format: Format) -> Value {
+        serde_json::from_slice(&Notice::sample().body(format, "https://karmada:5443").bytes).unwrap()
+    }
+
+    #[test]
+    fn everybody_is_told_in_words_of_their_own() {
+        let plain = sent(Format::Webhook);
+        let fields: Vec<_> = plain.as_object().unwrap().keys().cloned().collect();
+        assert_eq!(
+            fields,
+            ["id", "time", "source", "severity", "reason", "message", "object"]
+        );
+        assert_eq!(plain["time"], "2026-03-01T10:00:00Z");
+        assert_eq!(plain["object"]["name"], "orders-to-west");
+        assert_eq!(
+            sent(Format::Slack)["text"],
+            ":warning: *Migration shop/orders-to-west*: RollingBack\nwest: &lt;job&gt; failed &amp; stays held"
+        );
+        let alert = &sent(Format::Alertmanager)[0];
+        assert_eq!(alert["labels"]["alertname"], "CutoverRollingBack");
+        assert_eq!(alert["labels"]["severity"], "warning");
+        assert!(
+            alert["labels"]
+                .as_object()
+                .unwrap()
+                .values()
+                .all(Value::is_string)
+        );
+        let event = sent(Format::CloudEvents);
+        assert_eq!(event["type"], "dev.cutover.migration.RollingBack");
+        assert_eq!(event["data"], sent(Format::Webhook));
+    }
+
+    #[test]
+    fn a_notice_is_known_by_its_id() {
+        let one = Notice::sample();
+        let later = Notice {
+            at: one.at + jiff::SignedDuration::from_secs(1),
+            ..one.clone()
+        };
+        assert_eq!(one.id(), Notice::sample().id());
+        assert_ne!(one.id(), later.id());
+    }
+}
