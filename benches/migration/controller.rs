@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use cutover::api::Migration;
+use cutover::api::{FailoverPlanStatus, Migration};
 use cutover::cluster::{Cluster, Limits, Observer};
 use cutover::error::Error;
 use cutover::intent::record::Record;
@@ -171,6 +171,14 @@ impl Records for Kept {
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
         let name = intent.metadata.name.clone().unwrap();
         self.0.lock().unwrap().insert(name, record.clone());
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn kept<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn keep<'a>(&'a self, _: &'a cutover::intent::record::Kept) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

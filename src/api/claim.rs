@@ -40,6 +40,12 @@ pub struct ClaimSpec {
     /// The workload has no state: every cluster may run it, and `writer` says nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+    /// It keeps nothing from the workload but a second writer: sync applies what Git says of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guards: bool,
+    /// The standing intent that gets it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lender: Option<ClaimOwner>,
     /// The clusters that the binding may list; none: whichever Karmada chooses.
     pub clusters: Vec<ClusterName>,
 }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::common::{any_object, anything};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, Condition, Finding, PatchOp, Progress, StepRecord, WaitingFor,
-    Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, Progress, StepRecord,
+    WaitingFor, Window, WorkloadRef,
 };
 use crate::name::ClusterName;
 
@@ -281,6 +281,9 @@ pub struct Journal {
     pub target: ClusterName,
     pub template_uid: String,
     pub binding: BindingId,
+    /// The standing intent that lent the claim, and gets it back with the pin on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lender: Option<ClaimOwner>,
     /// The sequence of the pin that is or will be written.
     pub seq: u64,
     /// The pin has been written, so that one that is missing was removed by somebody else.
@@ -387,6 +390,29 @@ impl Progress for MigrationStatus {
     }
 }
 
+impl MigrationSpec {
+    /// Returns what asks for a move and nothing more.
+    pub fn of(workload: WorkloadRef, profile: Option<String>, to: ClusterName) -> Self {
+        Self {
+            workload,
+            from: None,
+            to,
+            strategy: Strategy::default(),
+            profile,
+            changes: Changes::default(),
+            verify: Verify::default(),
+            on_failure: OnFailure::default(),
+            approval: None,
+            approvals: Vec::new(),
+            assume: Vec::new(),
+            paused: false,
+            abort: false,
+            deadline: None,
+            window: None,
+        }
+    }
+}
+
 impl Migration {
     /// Returns the spec of the attempt that runs, else the one that is asked for.
     pub fn spec_in_force(&self) -> &MigrationSpec {
@@ -410,6 +436,7 @@ impl Journal {
             target: spec.to.clone(),
             template_uid: String::new(),
             binding,
+            lender: None,
             seq: 1,
             pinned: false,
             repairing: false,

@@ -2,6 +2,7 @@
 
 mod claim;
 mod common;
+mod failover_plan;
 mod migration;
 mod profile;
 mod rollout;
@@ -13,6 +14,12 @@ pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{
     Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
     StepRecord, WaitCode, WaitingFor, WorkloadRef,
+};
+pub use failover_plan::{
+    ContinuousCapture, FailoverApproval, FailoverGate, FailoverJournal, FailoverPhase, FailoverPlan,
+    FailoverPlanSpec, FailoverPlanStatus, FailoverRequest, FencedBy, Flight, HistoryLimit, Inject, LastKnown,
+    Move, MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, SourceUnreachable, StateSource,
+    UnreachableAction,
 };
 pub use migration::{
     AdmissionTest, Barrier, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, Journal, LeaseSeen,
@@ -61,6 +68,7 @@ pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 /// Returns the CRDs of every kind, in the order in which they are listed in documentation.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
+        FailoverPlan::crd(),
         Migration::crd(),
         Rollout::crd(),
         Suspension::crd(),

@@ -57,6 +57,9 @@ pub struct WorkloadProfileSpec {
     /// What the stopped copy leaves as its state.
     #[serde(default)]
     pub capture: Vec<CaptureRule>,
+    /// The newest handle that a running copy shows, without being stopped: the first rule of a name that finds one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_known: Vec<CaptureRule>,
     /// The handle that a running copy was started from; a JSONPath.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_use: Option<String>,

@@ -124,6 +124,7 @@ mod tests {
             schemas.keys().collect::<Vec<_>>(),
             [
                 "config",
+                "failoverplan",
                 "migration",
                 "plan",
                 "rollout",

@@ -9,15 +9,15 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
-use super::{output, suspend};
-use crate::api::{self, Migration, Phase};
+use super::{failover, output, suspend};
+use crate::api::{self, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
 use crate::cluster::{Answer, Lookup};
 use crate::error::{Error, Result};
 use crate::intent::control::{self, Decision, GATES, Standing};
 use crate::manifest::edit;
 use crate::name::Gvk;
 
-/// Lets a migration that waits for it begin its next phase, once.
+/// Lets a migration that waits for it begin its next phase, once; or answers what a failover plan asks.
 #[derive(Args, Debug)]
 pub struct Approve {
     #[command(flatten)]
@@ -28,6 +28,9 @@ pub struct Approve {
     /// The attempt that is meant [default: the present one, as the control plane or the status branch says]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
+    /// What of a failover plan is approved [default: what it asks]
+    #[arg(long, value_name = "GATE", value_parser = gate_parser(), ignore_case = true, conflicts_with_all = ["phase", "attempt"])]
+    gate: Option<FailoverGate>,
     /// Who approves [default: who commits]
     #[arg(long, value_name = "WHO")]
     by: Option<String>,
@@ -72,8 +75,29 @@ pub fn phase_parser() -> impl TypedValueParser<Value = Phase> {
     PossibleValuesParser::new(GATES.map(|phase| -> &'static str { phase.name() })).map(named)
 }
 
+fn gate_parser() -> impl TypedValueParser<Value = FailoverGate> {
+    let named = |text: String| {
+        let is_meant = |gate: &FailoverGate| gate.name().eq_ignore_ascii_case(&text);
+        FailoverGate::ALL
+            .into_iter()
+            .find(is_meant)
+            .unwrap_or(FailoverGate::Fenced)
+    };
+    PossibleValuesParser::new(FailoverGate::ALL.map(FailoverGate::name)).map(named)
+}
+
 impl Approve {
     pub async fn run(self) -> Result<ExitCode> {
+        let intent = &self.intent;
+        let workspace = Workspace::open(&intent.change)?;
+        if let Some((manifest, namespace)) =
+            workspace.failover_plan(&intent.name, intent.namespace.as_deref())
+        {
+            let (change, look) = (&intent.change, &intent.look);
+            return failover::approve(&workspace, manifest, &namespace, self.gate, self.by, change, look)
+                .await;
+        }
+        drop(workspace);
         let control = control::Control::Approve {
             phase: self.phase,
             attempt: self.attempt,
@@ -164,7 +188,65 @@ pub enum Known {
     Not(Vec<String>),
 }
 
+/// What could be learned of how a failover plan stands.
+#[derive(Debug)]
+pub enum Stands {
+    As(Box<FailoverPlanStatus>),
+    /// Nobody has seen it yet.
+    Fresh,
+    Unknown(String),
+}
+
 impl LookArgs {
+    /// Asks the control plane how a failover plan stands, and the status branch if that can't say.
+    pub async fn failover_plan(&self, workspace: &Workspace, namespace: &str, name: &str) -> Stands {
+        if self.offline {
+            return Stands::Unknown("nobody was asked".to_owned());
+        }
+        let live =
+            async {
+                let cluster = self.cluster.connect().await?;
+                let gvk = Gvk::new(api::API_VERSION, "FailoverPlan");
+                let Lookup::Served(served) = cluster.lookup(&gvk).await? else {
+                    return Err(Error::user(format!("{} does not serve {gvk}", cluster.server())));
+                };
+                match cluster.reader().get(&served, Some(namespace), name).await.answer {
+                    Answer::Found(object) => serde_json::from_value::<FailoverPlan>(object)
+                        .map(Some)
+                        .map_err(|error| {
+                            Error::user(format!("FailoverPlan {namespace}/{name} cannot be read: {error}"))
+                        }),
+                    Answer::NotFound => Ok(None),
+                    Answer::Unknown { why } => Err(Error::user(why)),
+                }
+            };
+        let live = tokio::time::timeout(PATIENCE, live).await;
+        let mut why = "the control plane does not answer".to_owned();
+        let stands = |plan: FailoverPlan| Stands::As(Box::new(plan.status.unwrap_or_default()));
+        match live {
+            Ok(Ok(Some(plan))) => return stands(plan),
+            Ok(Ok(None)) => why.clear(),
+            Ok(Err(error)) => why = error.to_string(),
+            Err(_) => {}
+        }
+        let recorded = async {
+            let checkout = workspace
+                .checkout()
+                .ok_or_else(|| Error::user("there is no Git repository"))?;
+            let recorded = Recorded {
+                url: checkout.remote()?,
+                branch: workspace.config.status.branch.clone(),
+            };
+            recorded.failover_plan(&self.git, namespace, name).await
+        };
+        match recorded.await {
+            Ok(Some(plan)) => stands(plan),
+            Ok(None) if why.is_empty() => Stands::Fresh,
+            Ok(None) => Stands::Unknown(why),
+            Err(error) => Stands::Unknown(format!("{why}; {error}")),
+        }
+    }
+
     /// Asks the control plane, and the status branch if that can't say.
     pub async fn known(&self, workspace: &Workspace, namespace: &str, name: &str) -> Known {
         if self.offline {

@@ -12,6 +12,7 @@ mod control;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod example;
+mod failover;
 mod files;
 mod global;
 mod init;
@@ -72,7 +73,9 @@ enum Command {
     Migrate(migrate::Migrate),
     /// Keep changes from reaching clusters: write and commit the Suspension
     Suspend(suspend::Suspend),
-    /// Let a migration begin the phase that waits for an approval, by a commit
+    /// Have a workload fail over now: write and commit what its FailoverPlan is asked
+    Failover(failover::Failover),
+    /// Let a migration or a failover go on that waits for an approval, by a commit
     Approve(control::Approve),
     /// Stop a migration before its next step, by a commit
     Pause(control::IntentArgs),
@@ -102,6 +105,7 @@ impl Cli {
             Command::Run(command) => block_on(command.run()),
             Command::Status(command) => block_on(command.run()),
             Command::Migrate(command) => block_on(command.run()),
+            Command::Failover(command) => block_on(command.run()),
             Command::Approve(command) => block_on(command.run()),
             Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
             Command::Resume(intent) => block_on(intent.resume()),

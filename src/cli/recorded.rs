@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::connection::GitArgs;
-use crate::api::Migration;
+use crate::api::{FailoverPlan, Migration};
 use crate::error::{Error, Kind, Result};
 use crate::intent::record;
 use crate::repo::{self, RemoteUrl, Repo};
@@ -28,6 +28,9 @@ impl Recorded {
         let (suspensions, intents): (Vec<_>, Vec<_>) = intents
             .into_iter()
             .partition(|(path, _)| is_of(path, "suspension-"));
+        let (plans, intents): (Vec<_>, Vec<_>) = intents
+            .into_iter()
+            .partition(|(path, _)| is_of(path, "failoverplan-"));
         let (rollouts, migrations): (Vec<_>, Vec<_>) =
             intents.into_iter().partition(|(path, _)| is_of(path, "rollout-"));
         let migrations: Result<_> = migrations
@@ -35,7 +38,8 @@ impl Recorded {
             .map(|(path, bytes)| migration(path, bytes))
             .collect();
         let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
-        View::recorded(snapshot, migrations?, all(&rollouts)?, all(&suspensions)?).map(Some)
+        let (rollouts, suspensions, plans) = (all(&rollouts)?, all(&suspensions)?, all(&plans)?);
+        View::recorded(snapshot, migrations?, rollouts, suspensions, plans).map(Some)
     }
 
     /// Returns the record of one intent; `None` if there certainly is none.
@@ -46,6 +50,21 @@ impl Recorded {
             .first()
             .map(|(path, bytes)| migration(path, bytes))
             .transpose()
+    }
+
+    /// Returns the record of one failover plan; `None` if there certainly is none.
+    pub async fn failover_plan(
+        &self,
+        git: &GitArgs,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<FailoverPlan>> {
+        let path = record::path("FailoverPlan", namespace, name);
+        let files = self.read(git, &[&path]).await?.unwrap_or_default();
+        let read = |(path, bytes): &(String, Vec<u8>)| {
+            serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
+        };
+        files.first().map(read).transpose()
     }
 
     async fn read(&self, git: &GitArgs, paths: &[&str]) -> Result<Option<Vec<(String, Vec<u8>)>>> {

@@ -95,7 +95,7 @@ impl Status {
                 .hint("install the CRDs: cutover init --cluster"));
         };
         let mut all = vec![served];
-        for kind in ["Rollout", "Suspension"] {
+        for kind in ["FailoverPlan", "Rollout", "Suspension"] {
             if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
                 all.push(served);
             }
@@ -219,6 +219,7 @@ async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
         migrations: intents(cluster, served).await?,
         rollouts: intents(cluster, served).await?,
         suspensions: intents(cluster, served).await?,
+        failover_plans: intents(cluster, served).await?,
         ..Overview::default()
     }))
 }

@@ -134,6 +134,28 @@ impl Workspace {
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
+    /// Returns every FailoverPlan that the files define.
+    pub fn failover_plans(&self) -> impl Iterator<Item = (&Arc<Manifest>, String)> {
+        let of_kind = self.set.of_kind(api::GROUP, "FailoverPlan");
+        of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
+    }
+
+    /// Finds a FailoverPlan by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one plan has.
+    pub fn failover_plan(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
+        let (namespace, name) = match named.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (namespace, named),
+        };
+        let is_meant = |(manifest, there): &(&Arc<Manifest>, String)| {
+            manifest.key.name == name && namespace.is_none_or(|wanted| wanted == there)
+        };
+        if self.migrations().any(|one| is_meant(&one)) {
+            return None;
+        }
+        let mut found = self.failover_plans().filter(is_meant);
+        found.next().filter(|_| found.next().is_none())
+    }
+
     /// Finds a Suspension by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one Suspension has.
     pub fn suspension(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
         let (namespace, name) = match named.split_once('/') {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::pin::PinWrite;
-use super::record::Record;
+use super::record::{Kept, Record};
 use crate::api::{ClaimSpec, PatchOp};
 
 /// Names an object, and which one: another one under the same name is not meant.
@@ -82,6 +82,8 @@ pub enum Effect {
     },
     /// Pushed to the status branch; the pass waits for it.
     PushRecord(Box<Record>),
+    /// The same, of a standing intent.
+    Keep(Box<Kept>),
 }
 
 impl Effect {
@@ -118,6 +120,7 @@ impl fmt::Display for Effect {
             Self::ApplyTemplate { .. } => f.write_str("apply the held-back template"),
             Self::PatchTemplate { .. } => f.write_str("patch the template"),
             Self::PushRecord(record) => write!(f, "push the record: {}", record.status.phase),
+            Self::Keep(kept) => write!(f, "push the record: {}", kept.news),
         }
     }
 }

@@ -59,6 +59,13 @@ pub(super) fn identify(binding: &ResourceBinding) -> Option<BindingId> {
     })
 }
 
+/// Takes failover off where nothing else is to be kept from it yet: the scheduler goes on.
+pub(super) fn failover_off_alone(binding: &ResourceBinding) -> Option<Effect> {
+    let mut patch = vec![test("/metadata/uid", json!(binding.metadata.uid))];
+    patch.extend(without_failover(binding)?);
+    Some(patch_binding("take failover off", binding, patch))
+}
+
 /// Without its replicas a cluster would get none.
 pub(super) fn target_cluster(name: &ClusterName, replicas: Option<i64>) -> Value {
     match replicas {

@@ -204,7 +204,12 @@ impl Intents {
     /// A claim holds whatever the intent says that owns it: it is taken first and given up last.
     fn hold_claimed(&mut self, desired: &Shelf<Entry>, live: Live<'_>) {
         let mut others: BTreeMap<&str, &Value> = BTreeMap::new();
-        for claim in live.claims {
+        // One that only guards keeps nothing from the workload.
+        let holding = live
+            .claims
+            .iter()
+            .filter(|claim| claim.pointer("/spec/guards") != Some(&Value::Bool(true)));
+        for claim in holding {
             let name = text(claim, "/metadata/name");
             match claimed(text(claim, "/spec/workload")).filter(|workload| claim_name(workload) == name) {
                 Some(workload) if desired.contains_key(&workload) => self.hold_for(workload, claim),

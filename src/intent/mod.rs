@@ -6,6 +6,7 @@ pub mod admission;
 pub mod check;
 pub mod control;
 pub mod effect;
+pub mod failover;
 mod fence;
 pub mod fight;
 pub mod hold_back;

@@ -375,6 +375,14 @@ impl Inert {
         }
     }
 
+    /// Somebody's word for a cluster that nobody can see; to be taken only where the spec lets it count.
+    pub(super) fn assumed(cluster: &ClusterName, by: String) -> Self {
+        Self::Assumed {
+            cluster: cluster.clone(),
+            by,
+        }
+    }
+
     pub fn cluster(&self) -> &ClusterName {
         match self {
             Self::Held(held) => &held.cluster,

@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::api::{
-    Migration, MigrationSpec, MigrationStatus, Rollout, RolloutStatus, Suspension, SuspensionStatus,
+    FailoverPlan, FailoverPlanStatus, Migration, MigrationSpec, MigrationStatus, Rollout, RolloutStatus,
+    Suspension, SuspensionStatus,
 };
+use crate::name::ObjectKey;
 use crate::redact;
 
 /// An intent as the status branch has it.
@@ -66,6 +68,77 @@ pub fn is_newer_rollout(recorded: &serde_json::Value, uid: &str, status: &Rollou
         )
     };
     status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
+/// Returns how far a plan has come: of two copies of one plan, the one with the higher rank is the newer.
+fn rank_of_plan(status: &FailoverPlanStatus) -> (u32, u32, u64, bool, Option<jiff::Timestamp>) {
+    let journal = status.journal.as_ref();
+    let flight = journal.and_then(|journal| journal.flight.as_ref());
+    (
+        status.rounds,
+        status.common.attempt,
+        journal.map_or(0, |journal| journal.seq),
+        flight.is_some_and(|flight| flight.state.is_some()),
+        status.last_known.as_ref().map(|known| known.at),
+    )
+}
+
+/// The same for a failover plan.
+pub fn is_newer_plan(recorded: &serde_json::Value, uid: &str, status: &FailoverPlanStatus) -> bool {
+    status_of(recorded, uid).is_some_and(|recorded| rank_of_plan(&recorded) > rank_of_plan(status))
+}
+
+/// What a standing intent has Git keep before it goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    pub intent: ObjectKey,
+    pub uid: String,
+    /// The document that stands at [`path`].
+    pub document: serde_json::Value,
+    pub status: FailoverPlanStatus,
+    /// What is news about it, as the subject of a commit says it.
+    pub news: String,
+}
+
+impl Kept {
+    /// Returns a plan with the status that is to be written.
+    pub fn of_failover_plan(
+        input: &super::failover::Input<'_>,
+        status: &FailoverPlanStatus,
+        news: &str,
+    ) -> Self {
+        let mut plan = FailoverPlan::new(input.name, input.spec.clone());
+        plan.metadata.namespace = Some(input.namespace.to_owned());
+        plan.metadata.uid = Some(input.uid.to_owned());
+        plan.status = Some(status.clone());
+        Self {
+            intent: ObjectKey {
+                group: crate::api::GROUP.to_owned(),
+                kind: "FailoverPlan".to_owned(),
+                namespace: plan.metadata.namespace.clone(),
+                name: input.name.to_owned(),
+            },
+            uid: input.uid.to_owned(),
+            document: failover_plan_document(&plan),
+            status: status.clone(),
+            news: news.to_owned(),
+        }
+    }
+}
+
+/// Returns the document of a failover plan that stands at [`path`].
+pub fn failover_plan_document(plan: &FailoverPlan) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "FailoverPlan",
+        "metadata": {
+            "name": plan.metadata.name,
+            "namespace": plan.metadata.namespace,
+            "uid": plan.metadata.uid,
+        },
+        "spec": plan.spec,
+        "status": plan.status,
+    })
 }
 
 /// Returns the status in a recorded document, if it is of that intent and can be read.

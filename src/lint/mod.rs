@@ -4,6 +4,7 @@
 
 mod code;
 mod failover;
+mod failover_plan;
 pub mod nearest;
 mod objects;
 mod references;
@@ -124,6 +125,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     let mut findings: Vec<Finding> = set.errors().map(Finding::from).collect();
     objects::check(set, &mut findings);
     references::check(set, context, &mut findings);
+    failover_plan::check(set, &mut findings);
     suspension::check(set, context, &mut findings);
     let schemas = context
         .schemas

@@ -38,7 +38,7 @@ pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
     }
 }
 
-fn policies(set: &Set) -> impl Iterator<Item = &std::sync::Arc<Manifest>> {
+pub(super) fn policies(set: &Set) -> impl Iterator<Item = &std::sync::Arc<Manifest>> {
     POLICIES
         .into_iter()
         .flat_map(|kind| set.of_kind("policy.karmada.io", kind.name()))
@@ -155,7 +155,7 @@ fn selected(policy: &Manifest, set: &Set) -> Vec<String> {
     names
 }
 
-fn takes(policy: &Manifest, object: &Manifest) -> bool {
+pub(super) fn takes(policy: &Manifest, object: &Manifest) -> bool {
     let selectors = policy.value.pointer("/spec/resourceSelectors");
     let selectors = selectors.and_then(serde_json::Value::as_array);
     selectors.into_iter().flatten().any(|selector| {

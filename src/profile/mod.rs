@@ -66,6 +66,7 @@ pub struct Profile {
     failed: Option<Expression>,
     ran: Option<Expression>,
     valid: Vec<Option<Expression>>,
+    valid_last: Vec<Option<Expression>>,
     requires: Vec<Expression>,
 }
 
@@ -92,6 +93,11 @@ impl Profile {
                 .capture
                 .iter()
                 .map(|rule| optional("capture.validWhen", &rule.valid_when))
+                .collect::<Result<_, _>>()?,
+            valid_last: spec
+                .last_known
+                .iter()
+                .map(|rule| optional("lastKnown.validWhen", &rule.valid_when))
                 .collect::<Result<_, _>>()?,
             requires: spec
                 .requires
@@ -226,6 +232,23 @@ impl Profile {
                     });
                 }
                 None => {}
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns the newest handles that a copy shows without being stopped; what can't be judged isn't one.
+    pub fn last_known(&self, object: &Value) -> Result<BTreeMap<String, String>, Error> {
+        let mut values = BTreeMap::new();
+        for (rule, valid) in self.spec.last_known.iter().zip(&self.valid_last) {
+            if values.contains_key(&rule.name) {
+                continue;
+            }
+            let is_valid = valid
+                .as_ref()
+                .is_none_or(|valid| valid.holds(object).unwrap_or(false));
+            if let Some(value) = text_at(object, &rule.json_path)?.filter(|_| is_valid) {
+                values.insert(rule.name.clone(), value);
             }
         }
         Ok(values)

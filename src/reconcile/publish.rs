@@ -138,7 +138,9 @@ impl Publisher {
     /// Commits how things stand now, if that is news.
     pub async fn once(&mut self) -> Result<Published, Error> {
         let overview = self.overview();
-        let no_intents = overview.migrations.is_empty() && overview.suspensions.is_empty();
+        let no_intents = overview.migrations.is_empty()
+            && overview.suspensions.is_empty()
+            && overview.failover_plans.is_empty();
         if overview.revision.is_none() && no_intents {
             return Ok(Published::Unchanged(None));
         }
@@ -148,6 +150,7 @@ impl Publisher {
         }
         let (ours, last) = (files.clone(), overview.clone());
         let mut ended = report::ended(&overview.migrations)?;
+        ended.extend(report::failed_over(&overview.failover_plans));
         ended.retain(|ended| !self.told.contains(&ended.id));
         let told: Vec<_> = ended.iter().map(|ended| ended.id.clone()).collect();
         let published = self
@@ -204,6 +207,7 @@ impl Publisher {
             migrations,
             rollouts,
             suspensions,
+            failover_plans: self.intents(),
             left_behind: left_behind.into_iter().map(left_overview).collect(),
         }
     }
@@ -314,6 +318,7 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
     let ours = parse(path, ours)?;
     let there = parse(path, recorded).ok();
     match ours.get("kind").and_then(Value::as_str) {
+        Some("FailoverPlan") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_plan)),
         Some("Rollout") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout)),
         Some("Suspension") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_suspension)),
         _ => {}

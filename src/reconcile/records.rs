@@ -4,9 +4,9 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::intents::Records;
-use crate::api::Migration;
+use crate::api::{FailoverPlanStatus, Migration};
 use crate::error::{Error, Kind};
-use crate::intent::record::{self, Record};
+use crate::intent::record::{self, Kept, Record};
 use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Repo, Trailer};
 
@@ -70,6 +70,49 @@ impl Records for GitRecords {
                     // A replica that stood still meanwhile brings what is old by now.
                     let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
                     if recorded.is_some_and(|recorded| record::is_newer(&recorded, &uid, &status)) {
+                        let why = format!("{path} on the status branch is newer than what is to be recorded");
+                        return Err(Error::new(Kind::Conflict, why));
+                    }
+                    let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
+                    Ok(Draft {
+                        message: message.clone(),
+                        files,
+                    })
+                })
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
+        Box::pin(async move {
+            let path = path(intent);
+            let Some(bytes) = self.repo.read_fresh(Branch::Status, path.clone()).await? else {
+                return Ok(None);
+            };
+            let document = parse(&path, &bytes)?;
+            let status = document.get("status").cloned().unwrap_or_default();
+            serde_json::from_value(status).map_err(|error| unreadable(&path, &error))
+        })
+    }
+
+    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let path = path(&kept.intent);
+            let name = kept.intent.place();
+            let bytes = to_yaml(&kept.document)?;
+            let (status, uid) = (kept.status.clone(), kept.uid.clone());
+            let mut message = Message::new(format!("{name}: {}", kept.news));
+            if let Some(revision) = &kept.status.common.revision {
+                message = message.trailer(Trailer::Revision, revision);
+            }
+            let message = message
+                .trailer(Trailer::Intent, name)
+                .trailer(Trailer::Phase, kept.status.phase.to_string());
+            self.repo
+                .publish(Branch::Status, move |tip| {
+                    let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
+                    if recorded.is_some_and(|recorded| record::is_newer_plan(&recorded, &uid, &status)) {
                         let why = format!("{path} on the status branch is newer than what is to be recorded");
                         return Err(Error::new(Kind::Conflict, why));
                     }

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use super::{Account, names, route, status};
-use crate::api::{Migration, Phase};
+use super::{Account, failover, names, route, status};
+use crate::api::{FailoverPlan, Migration, Move, Phase};
 use crate::error::Error;
 use crate::redact;
 
@@ -66,6 +66,65 @@ pub fn ended(migrations: &[Migration]) -> Result<Vec<Ended>, Error> {
         .collect();
     all.sort_by_key(|(at, migration)| (*at, names(migration)));
     all.into_iter().map(|(at, migration)| of(migration, at)).collect()
+}
+
+/// Returns the lines of all failovers, in the order in which they ended.
+pub fn failed_over(plans: &[FailoverPlan]) -> Vec<Ended> {
+    let mut all: Vec<(&Move, &FailoverPlan)> = plans
+        .iter()
+        .flat_map(|plan| failover::status(plan).history.iter().map(move |done| (done, plan)))
+        // A migration has a line of its own.
+        .filter(|(done, _)| done.attempt > 0)
+        .collect();
+    all.sort_by_key(|(done, plan)| (done.finished_at, failover::names(plan)));
+    all.into_iter()
+        .map(|(done, plan)| of_failover(plan, done))
+        .collect()
+}
+
+fn of_failover(plan: &FailoverPlan, done: &Move) -> Ended {
+    let (namespace, name) = failover::names(plan);
+    let uid = plan.metadata.uid.as_deref().unwrap_or_default();
+    let workload = &plan.spec.workload;
+    let line = serde_json::json!({
+        "version": VERSION,
+        "kind": "FailoverPlan",
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+        "attempt": done.attempt,
+        "workload": format!("{} {}", workload.kind, workload.name),
+        "from": done.from,
+        "to": done.to,
+        "phase": "Completed",
+        "startedAt": done.at,
+        "finishedAt": done.finished_at,
+        "downtimeMs": done.downtime_ms,
+        "reason": done.reason,
+        "by": done.by,
+        "purgeMode": done.purge_mode,
+        "state": done.state,
+        "evidence": done.evidence,
+        "revision": failover::status(plan).common.revision,
+    });
+    let line = without_nulls(line).to_string();
+    let month = done
+        .finished_at
+        .to_zoned(TimeZone::UTC)
+        .strftime("%Y-%m")
+        .to_string();
+    Ended {
+        path: format!("{HISTORY_DIR}/{month}.jsonl"),
+        id: (uid.to_owned(), done.attempt),
+        line: redact::text(&line).into_owned() + "\n",
+    }
+}
+
+fn without_nulls(mut line: serde_json::Value) -> serde_json::Value {
+    if let Some(fields) = line.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    line
 }
 
 fn of(migration: &Migration, finished_at: Timestamp) -> Result<Ended, Error> {

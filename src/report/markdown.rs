@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration,
-    finding_text, gantt, instant, names, record_path, rollout, route, since, status, suspension, symbol,
+    failover, finding_text, gantt, instant, names, record_path, rollout, route, since, status, suspension,
+    symbol,
 };
 use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
 
@@ -64,6 +65,7 @@ pub(super) fn page(overview: &Overview) -> String {
     left_behind(&mut page, &overview.left_behind);
     rollout::section(&mut page, &overview.rollouts);
     suspension::section(&mut page, &overview.suspensions);
+    failover::section(&mut page, &overview.failover_plans);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {
         table(&mut page, &migrations);

@@ -6,6 +6,7 @@
 mod account;
 mod annotations;
 mod event;
+mod failover;
 mod findings;
 mod gantt;
 mod history;
@@ -22,7 +23,7 @@ mod units;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::api::{Finding, Migration, MigrationStatus, Phase, Rollout, Suspension};
+use crate::api::{FailoverPlan, Finding, Migration, MigrationStatus, Phase, Rollout, Suspension};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
@@ -31,8 +32,9 @@ use crate::redact;
 pub use account::{Account, StepAccount};
 pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
 pub use event::{LONG_WAIT, Told, events, long_wait};
+pub use failover::{failover_events, failover_lines};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
-pub use history::{Ended, HISTORY_DIR, appended, ended};
+pub use history::{Ended, HISTORY_DIR, appended, ended, failed_over};
 pub use notice::{Body, Format, Notice};
 pub use rollout::{rollout_events, rollout_lines};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
@@ -55,6 +57,7 @@ pub struct Overview {
     pub migrations: Vec<Migration>,
     pub rollouts: Vec<Rollout>,
     pub suspensions: Vec<Suspension>,
+    pub failover_plans: Vec<FailoverPlan>,
     pub left_behind: Vec<LeftOverview>,
 }
 
@@ -174,6 +177,10 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
     for suspension in &overview.suspensions {
         let document = yaml(&record::suspension_document(suspension))?;
         files.insert(suspension_path(suspension), document.into_bytes());
+    }
+    for plan in &overview.failover_plans {
+        let document = yaml(&record::failover_plan_document(plan))?;
+        files.insert(failover::path(plan), document.into_bytes());
     }
     for content in files.values_mut() {
         if let Cow::Owned(clean) = redact::text(&String::from_utf8_lossy(content)) {

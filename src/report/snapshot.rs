@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::failover::FailoverSnapshot;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
     record_path, rollout, rollout_path, route, since, status, suspension, suspension_path,
@@ -33,6 +34,8 @@ pub struct Snapshot {
     pub(super) rollouts: Vec<RolloutSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) suspensions: Vec<SuspensionSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) failover_plans: Vec<FailoverSnapshot>,
     /// What syncs applied and nobody looks after any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) left_behind: Vec<LeftSnapshot>,
@@ -233,6 +236,8 @@ impl Snapshot {
         rollouts.sort_by(|a, b| a.record.cmp(&b.record));
         let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
         suspensions.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut failover_plans: Vec<_> = overview.failover_plans.iter().map(FailoverSnapshot::of).collect();
+        failover_plans.sort_by(|a, b| a.record.cmp(&b.record));
         Self {
             version: VERSION,
             revision: overview.revision.clone(),
@@ -240,6 +245,7 @@ impl Snapshot {
             intents,
             rollouts,
             suspensions,
+            failover_plans,
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
         }
     }
@@ -425,7 +431,12 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
         let tells = one.phase.is_at_rest() || one.phase == RolloutPhase::Halted;
         tells && one.change(Some(&was)).is_some()
     });
-    if turned || froze || stopped || problems(&was) != problems(&is) || findings(before) != findings(after) {
+    let failed_over = is
+        .failover_plans
+        .iter()
+        .any(|plan| plan.is_urgent(&was.failover_plans));
+    let moved = turned || froze || stopped || failed_over;
+    if moved || problems(&was) != problems(&is) || findings(before) != findings(after) {
         Urgency::Ended
     } else {
         Urgency::Moves
@@ -437,6 +448,7 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
 pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let before: Option<Snapshot> = before.and_then(|bytes| serde_yaml::from_slice(bytes).ok());
     let after = Snapshot::of(overview);
+    let plans_before = before.as_ref().map_or(&[][..], |before| &before.failover_plans);
     let moved: Vec<String> = after
         .intents
         .iter()
@@ -452,6 +464,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
                 .suspensions
                 .iter()
                 .filter_map(|one| one.change(before.as_ref())),
+        )
+        .chain(
+            after
+                .failover_plans
+                .iter()
+                .filter_map(|plan| plan.change(plans_before)),
         )
         .collect();
     let subject = match moved.as_slice() {
@@ -477,6 +495,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
         if one.change(before.as_ref()).is_some() {
             trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
             trailers.push((TrailerKey::Phase, one.phase.to_string()));
+        }
+    }
+    for plan in &after.failover_plans {
+        if plan.change(plans_before).is_some() {
+            trailers.push((TrailerKey::Intent, format!("{}/{}", plan.namespace, plan.name)));
+            trailers.push((TrailerKey::Phase, plan.phase.to_string()));
         }
     }
     for migration in &overview.migrations {

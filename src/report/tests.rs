@@ -49,6 +49,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
             ..SyncOverview::default()
         }],
         migrations,
+        failover_plans: Vec::new(),
         left_behind: Vec::new(),
     }
 }
@@ -547,13 +548,21 @@ fn the_status_branch_tells_the_same_as_what_was_observed() {
     let observed = overview(vec![completed()]);
     let files = status_tree(&observed).unwrap();
     let record = serde_yaml::from_slice(&files["intents/shop/migration-orders-to-west.yaml"]).unwrap();
-    let recorded = View::recorded(Some(&files[SNAPSHOT_FILE]), vec![record], Vec::new(), Vec::new()).unwrap();
+    let recorded = View::recorded(
+        Some(&files[SNAPSHOT_FILE]),
+        vec![record],
+        Vec::new(),
+        Vec::new(),
+        Vec::new(),
+    )
+    .unwrap();
     let live = View::of(&observed);
     assert_eq!(recorded.text(NOW), live.text(NOW));
     assert_eq!(recorded.json().unwrap(), live.json().unwrap());
     assert!(
         View::recorded(
             Some(b"version: 99\nsyncs: []\nintents: []\n"),
+            Vec::new(),
             Vec::new(),
             Vec::new(),
             Vec::new()

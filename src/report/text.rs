@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
 use super::{
-    Overview, by_urgency, names, rollout, rollout_lines, suspension, suspension_lines, units::instant,
+    Overview, by_urgency, failover, failover_lines, names, rollout, rollout_lines, suspension,
+    suspension_lines, units::instant,
 };
-use crate::api::{Migration, Rollout, Suspension};
+use crate::api::{FailoverPlan, Migration, Rollout, Suspension};
 use crate::error::Error;
 
 /// How everything stands, to be shown.
@@ -19,6 +20,7 @@ pub struct View {
     migrations: Vec<Migration>,
     rollouts: Vec<Rollout>,
     suspensions: Vec<Suspension>,
+    failover_plans: Vec<FailoverPlan>,
 }
 
 impl View {
@@ -29,6 +31,7 @@ impl View {
             migrations: overview.migrations.clone(),
             rollouts: overview.rollouts.clone(),
             suspensions: overview.suspensions.clone(),
+            failover_plans: overview.failover_plans.clone(),
         }
     }
 
@@ -38,11 +41,13 @@ impl View {
         migrations: Vec<Migration>,
         rollouts: Vec<Rollout>,
         suspensions: Vec<Suspension>,
+        failover_plans: Vec<FailoverPlan>,
     ) -> Result<Self, Error> {
         let mut view = Self::of(&Overview {
             migrations,
             rollouts,
             suspensions,
+            failover_plans,
             ..Overview::default()
         });
         if let Some(bytes) = snapshot {
@@ -67,6 +72,11 @@ impl View {
             wanted(namespace, name)
         });
         let suspensions = suspensions.cloned().collect();
+        let failover_plans = self.failover_plans.iter().filter(|plan| {
+            let (namespace, name) = failover::names(plan);
+            wanted(namespace, name)
+        });
+        let failover_plans = failover_plans.cloned().collect();
         let wanted = |migration: &&Migration| {
             let (namespace, name) = names(migration);
             wanted(namespace, name)
@@ -76,13 +86,17 @@ impl View {
             migrations: self.migrations.iter().filter(wanted).cloned().collect(),
             rollouts,
             suspensions,
+            failover_plans,
             ..Overview::default()
         })
     }
 
     /// Returns whether no intent is in it.
     pub const fn is_empty(&self) -> bool {
-        self.migrations.is_empty() && self.rollouts.is_empty() && self.suspensions.is_empty()
+        self.migrations.is_empty()
+            && self.rollouts.is_empty()
+            && self.suspensions.is_empty()
+            && self.failover_plans.is_empty()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -118,6 +132,15 @@ impl View {
                 text.push('\n');
             }
             for line in suspension_lines(suspension, now) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        for plan in &self.failover_plans {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in failover_lines(plan, now) {
                 text.push_str(&line);
                 text.push('\n');
             }

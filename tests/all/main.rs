@@ -17,6 +17,7 @@ mod drift;
 #[cfg(feature = "sandbox")]
 mod e2e;
 mod events;
+mod failover;
 mod faults;
 mod fence;
 mod fights;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
-use crate::api::{MigrationStatus, PatchOp, Phase, RollBackStage};
+use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::affinity_in_use;
 use crate::intent::fight::removal_changes;
@@ -94,9 +94,15 @@ impl Machine<'_> {
             self.name_affinity(keep)?;
             self.resume_scheduling()?;
             self.settled_on(keep)?;
-            self.removal_changes_nothing(keep)?;
+            // A pin that stays changes nothing by going.
+            if self.journal()?.lender.is_none() {
+                self.removal_changes_nothing(keep)?;
+            }
             self.journal_mut()?.unpinning = true;
             return Ok(Next::Again);
+        }
+        if self.journal()?.lender.is_some() {
+            return self.return_lent(keep, end);
         }
         self.let_markers_go()?;
         self.remove_pin()?;
@@ -108,6 +114,37 @@ impl Machine<'_> {
             vec![format!("{keep} runs on; no pin, no suspension, no claim is left")],
         );
         Ok(Next::Again)
+    }
+
+    /// A lent claim goes back as it is, pin and all: whoever lent it goes on from there.
+    fn return_lent(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
+        self.finish_record(end)?;
+        self.return_claim()?;
+        let evidence = format!("{keep} runs on; no suspension is left, the claim is back where it came from");
+        self.end(end, vec![evidence]);
+        Ok(Next::Again)
+    }
+
+    /// Gives a lent claim back; what it says stays as it is.
+    fn return_claim(&self) -> Result<(), Stop> {
+        let Some(claim) = self.world().claim.get()?.as_ref() else {
+            return Ok(());
+        };
+        match &claim.spec.lender {
+            Some(lender) if claim.spec.owner.uid == self.input.uid => {
+                Err(Stop::Act(vec![Effect::ReplaceClaim {
+                    claim: token::exactly(claim),
+                    spec: ClaimSpec {
+                        owner: lender.clone(),
+                        lender: None,
+                        guards: true,
+                        clusters: Vec::new(),
+                        ..claim.spec.clone()
+                    },
+                }]))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Git has the end before the status does.
@@ -276,6 +313,12 @@ impl Machine<'_> {
     /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again. It is
     /// looked for by the one that sent it.
     pub(super) fn sweep(&mut self) -> Result<(), Stop> {
+        self.return_claim()?;
+        // What was lent is somebody else's again, its pin too.
+        let claim = self.world().claim.get()?.as_ref();
+        if claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid) {
+            return self.remove_canary();
+        }
         let pin = self.world().pin.get()?.as_ref();
         if pin
             .and_then(pin::owner_of)
@@ -320,7 +363,7 @@ impl Machine<'_> {
 }
 
 /// A binding that no policy claims any more is none of the scheduler's.
-pub(super) fn is_scheduled(binding: &ResourceBinding) -> bool {
+pub(in crate::intent) fn is_scheduled(binding: &ResourceBinding) -> bool {
     let labels = binding.metadata.labels.iter().flatten();
     labels
         .into_iter()

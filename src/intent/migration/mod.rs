@@ -21,6 +21,9 @@ mod roll_back;
 mod token;
 mod wait;
 
+pub(super) use finish::is_scheduled;
+pub(super) use preflight::{binding_findings, keeps_target};
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};

@@ -7,14 +7,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub(in crate::intent) use findings::binding_findings;
 use findings::{
-    asked_findings, binding_findings, patch_findings, query_findings, requirement_findings, target_findings,
-    template_findings,
+    asked_findings, patch_findings, query_findings, requirement_findings, target_findings, template_findings,
 };
-pub(super) use placement::{keeps_target, tainted};
+pub(in crate::intent) use placement::keeps_target;
+pub(super) use placement::tainted;
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{BindingId, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile};
+use crate::api::{
+    BindingId, ClaimOwner, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile,
+};
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::record::digest;
@@ -152,10 +155,18 @@ impl Machine<'_> {
             source_uid: self.uid_in(&source)?,
             identities: self.identities([&source, &spec.to])?,
             pods: compiled.pod_selector(template)?,
+            lender: self.lender()?,
             ..Journal::begin(spec, profile.spec, source, binding)
         });
         self.note_nodes();
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Returns who lent the claim, if it was lent.
+    fn lender(&self) -> Result<Option<ClaimOwner>, Stop> {
+        let claim = self.world().claim.get()?.as_ref();
+        let ours = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
+        Ok(ours.and_then(|claim| claim.spec.lender.clone()))
     }
 
     fn source(&self, binding: &ResourceBinding) -> Result<ClusterName, Stop> {

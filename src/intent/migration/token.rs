@@ -49,6 +49,8 @@ impl Machine<'_> {
             },
             writer: journal.writer.clone(),
             shared: self.is_shared(),
+            guards: false,
+            lender: journal.lender.clone(),
             clusters: journal.clusters.clone(),
         })
     }

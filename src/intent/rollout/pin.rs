@@ -97,6 +97,8 @@ impl<'a> Machine<'a> {
             marker,
             writer: None,
             shared: true,
+            guards: false,
+            lender: None,
             // Where it runs is none of a rollout's business.
             clusters: Vec::new(),
         };

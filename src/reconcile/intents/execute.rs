@@ -113,7 +113,8 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
         | Effect::RemoveFinalizer
         | Effect::ApplyTemplate { .. }
         | Effect::PatchTemplate { .. }
-        | Effect::PushRecord(_) => Err(Error::internal(format!("{effect}: whose?"))),
+        | Effect::PushRecord(_)
+        | Effect::Keep(_) => Err(Error::internal(format!("{effect}: whose?"))),
     }
 }
 

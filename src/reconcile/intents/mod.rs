@@ -6,6 +6,7 @@ mod around;
 mod ask;
 mod events;
 mod execute;
+mod failing;
 mod kind;
 mod members;
 mod metrics;
@@ -35,13 +36,14 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, Migration};
+use crate::api::{self, FailoverPlanStatus, Migration};
 use crate::cluster::{Cluster, Form, Keep, Lookup, Observer, Served, Watched};
 use crate::error::Error;
-use crate::intent::record::Record;
+use crate::intent::record::{Kept, Record};
 use crate::name::{Gvk, ObjectKey};
 use crate::notify::Notifier;
 use events::Events;
+use failing::Failing;
 use kind::Kind;
 use moving::Moving;
 use rolling::Rolling;
@@ -61,6 +63,12 @@ pub trait Records: Send + Sync {
 
     /// Pushes the record of an intent; returns when the remote has it.
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Reads at the remote what a standing intent had kept; `None` only if there certainly is nothing.
+    fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>>;
+
+    /// Pushes what a standing intent has to be kept; returns when the remote has it.
+    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>>;
 }
 
 /// A template as the desired state has it.
@@ -129,6 +137,7 @@ pub fn watched() -> Vec<Watched> {
     // The statuses of Works and bindings change when something happens in a member or in the scheduler. There are as many of
     // them as there are workloads, and they are read afresh.
     vec![
+        kind(api::API_VERSION, "FailoverPlan", with_status, Form::Tree),
         kind(api::API_VERSION, "Migration", with_status, Form::Tree),
         kind(api::API_VERSION, "Rollout", with_status, Form::Tree),
         kind(api::API_VERSION, "Suspension", with_status, Form::Tree),
@@ -197,6 +206,9 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
                 Ok(change) => {
                     crew.hire(Some(&change.key));
                     crew.workers.wake(&change.key);
+                    if let Some(any) = failing::any_like(&change.key) {
+                        crew.workers.wake(&any);
+                    }
                 }
                 Err(RecvError::Lagged(_)) => {
                     crew.hire(None);
@@ -236,6 +248,7 @@ impl Crew {
 
     /// Gives a worker to every intent that has none; `changed`: to that one, if it is an intent.
     fn hire(&mut self, changed: Option<&ObjectKey>) {
+        self.hire_for::<Failing>(changed);
         self.hire_for::<Moving>(changed);
         self.hire_for::<Rolling>(changed);
         self.hire_for::<Suspending>(changed);

@@ -326,6 +326,7 @@ impl Look<'_> {
         let mut involved = BTreeSet::from([self.spec.to.clone()]);
         if let Some(journal) = self.status.journal_in_force() {
             involved.extend([journal.source.clone(), journal.target.clone()]);
+            involved.extend(journal.identities.keys().cloned());
         }
         if let Ok(Some(binding)) = world.binding.get() {
             involved.extend(
@@ -346,6 +347,8 @@ impl Look<'_> {
         if let Ok(works) = world.works.get() {
             involved.extend(works.keys().cloned());
         }
+        // Who only looks at a workload has no target.
+        involved.retain(|name| !name.as_str().is_empty());
         involved
     }
 

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
-use super::{Parts, served};
-use crate::api::{self, Claim, Migration, Progress, Rollout, WorkloadProfile};
+use super::{Parts, failing, served};
+use crate::api::{self, Claim, FailoverPlan, Migration, Progress, Rollout, WorkloadProfile};
 use crate::cluster::{Answer, Change, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
@@ -26,7 +26,11 @@ use crate::profile;
 use crate::report::Told;
 
 /// The kinds of intents that claim workloads, and how it is told that one has ended.
-const CLAIMING: [(&str, HasEnded); 2] = [("Migration", ended::<Migration>), ("Rollout", ended::<Rollout>)];
+const CLAIMING: [(&str, HasEnded); 3] = [
+    ("FailoverPlan", ended::<FailoverPlan>),
+    ("Migration", ended::<Migration>),
+    ("Rollout", ended::<Rollout>),
+];
 
 type HasEnded = fn(&Value) -> bool;
 
@@ -106,7 +110,11 @@ impl Sweep {
                 continue;
             };
             let name = claim.metadata.name.clone().unwrap_or_default();
-            if running.contains(&claim.spec.owner.uid) {
+            // What was lent is looked after by whoever lent it.
+            let lender = claim.spec.lender.as_ref();
+            if running.contains(&claim.spec.owner.uid)
+                || lender.is_some_and(|lender| running.contains(&lender.uid))
+            {
                 kept.insert(name);
                 continue;
             }
@@ -243,9 +251,11 @@ impl Sweep {
     /// Returns whose it was; `None` unless that intent is certainly gone, or has ended.
     async fn owner(&self, claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Option<String> {
         let uid_of_pin = pin.and_then(|pin| pin.metadata.labels.as_ref()?.get(pin::OWNER_LABEL).cloned());
+        let lender = claim.and_then(|claim| claim.spec.lender.as_ref());
         let uids: Vec<String> = claim
             .map(|claim| claim.spec.owner.uid.clone())
             .into_iter()
+            .chain(lender.map(|lender| lender.uid.clone()))
             .chain(uid_of_pin)
             .collect();
         let at_work = self.is_at_work(&uids).await?;
@@ -385,7 +395,13 @@ impl Sweep {
         let Ok(intents) = intents.get() else {
             return Ok(());
         };
-        let needed: BTreeSet<String> = intents.iter().filter_map(canary_of).collect();
+        let plans: Seen<Vec<FailoverPlan>> =
+            ask::list(&self.parts.cluster, api::API_VERSION, "FailoverPlan", None, None).await;
+        let Ok(plans) = plans.get() else {
+            return Ok(());
+        };
+        let of_plans = plans.iter().filter_map(failing::canary_of);
+        let needed: BTreeSet<String> = intents.iter().filter_map(canary_of).chain(of_plans).collect();
         for name in names.into_iter().filter(|name| !needed.contains(*name)) {
             let effect = Effect::DeleteCanary {
                 name: name.to_owned(),

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::api::{self, Migration, Phase};
+use cutover::api::{self, FailoverPlanStatus, Migration, Phase};
 use cutover::cluster::{Cluster, Limits, Observer, Queried};
 use cutover::error::{Error, Kind};
-use cutover::intent::record::{Record, digest, is_newer};
+use cutover::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
 use cutover::name::ObjectKey;
 use cutover::reconcile::intents::{
     self, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
@@ -435,7 +435,10 @@ impl Metrics for GivenNumbers {
 
 /// The status branch of tests that are not about Git.
 #[derive(Default)]
-struct MemoryRecords(Mutex<BTreeMap<(Option<String>, String), Recorded>>);
+struct MemoryRecords(
+    Mutex<BTreeMap<(Option<String>, String), Recorded>>,
+    Mutex<BTreeMap<ObjectKey, Kept>>,
+);
 
 /// With the uid of the intent.
 type Recorded = (Option<String>, Record);
@@ -462,6 +465,25 @@ impl Records for MemoryRecords {
             Err(Error::new(Kind::Conflict, "what is recorded is newer"))
         } else {
             records.insert(key, (uid, record.clone()));
+            Ok(())
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
+        let kept = self.1.lock().unwrap().get(intent).map(|kept| kept.status.clone());
+        Box::pin(std::future::ready(Ok(kept)))
+    }
+
+    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
+        let mut all = self.1.lock().unwrap();
+        let is_old = all
+            .get(&kept.intent)
+            .is_some_and(|there| is_newer_plan(&there.document, &kept.uid, &kept.status));
+        let outcome = if is_old {
+            Err(Error::new(Kind::Conflict, "what is kept is newer"))
+        } else {
+            all.insert(kept.intent.clone(), kept.clone());
             Ok(())
         };
         Box::pin(std::future::ready(outcome))

@@ -10,7 +10,7 @@ use crate::intent::world::Sampled;
 use crate::karmada::{Cluster, ResourceBindingSpec, meta};
 use crate::profile::{self, Profile};
 
-pub(super) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
+pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !binding.graceful_eviction_tasks.is_empty() {
         findings.push(Finding::new(

@@ -10,7 +10,7 @@ use crate::name::ClusterName;
 /// which group of affinities, where it has groups.
 ///
 /// The scheduler begins with the group that it used last: named before it may act again, it stays with that one.
-pub(in crate::intent::migration) fn keeps_target(
+pub(in crate::intent) fn keeps_target(
     placement: &Placement,
     to: &ClusterName,
     clusters: &BTreeMap<ClusterName, Cluster>,

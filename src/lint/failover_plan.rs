@@ -1,0 +1,115 @@
+//! Failover plans: what contradicts itself, and what the policy of the workload doesn't go with.
+
+use serde_json::Value;
+
+use super::suspension::{policies, takes};
+use super::{Code, Finding};
+use crate::api::{FailoverPlanSpec, GROUP};
+use crate::manifest::{Manifest, Set};
+use crate::name::Gvk;
+
+pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
+    for plan in set.of_kind(GROUP, "FailoverPlan") {
+        let spec = plan.value.get("spec").cloned().unwrap_or_default();
+        // What can't be read is the schema's to tell.
+        let Ok(spec) = serde_json::from_value::<FailoverPlanSpec>(spec) else {
+            continue;
+        };
+        if let Some(contradiction) = spec.source_unreachable.contradiction() {
+            let at = plan.location("/spec/sourceUnreachable");
+            findings.push(Finding::new(Code::PlanContradicts, at, contradiction));
+        }
+        if !spec.guard {
+            let message = "a plan without its guard keeps nobody from writing twice: it is refused";
+            let at = plan.location("/spec/guard");
+            findings.push(Finding::new(Code::PlanContradicts, at, message).hint("leave spec.guard out"));
+        }
+        for policy in over(plan, &spec, set) {
+            purge(plan, &spec, policy, findings);
+            labels(plan, &spec, policy, findings);
+            clusters(plan, policy, findings);
+        }
+    }
+}
+
+/// Returns the policies that select the workload.
+fn over<'a>(plan: &Manifest, spec: &FailoverPlanSpec, set: &'a Set) -> Vec<&'a Manifest> {
+    let gvk = Gvk::new(&spec.workload.api_version, &spec.workload.kind);
+    let template = set.of_kind(&gvk.group, &gvk.kind).find(|object| {
+        object.key.name == spec.workload.name
+            && (object.key.namespace.is_none() || object.key.namespace == plan.key.namespace)
+    });
+    let Some(template) = template else {
+        return Vec::new();
+    };
+    policies(set)
+        .filter(|policy| takes(policy, template))
+        .map(|policy| &**policy)
+        .collect()
+}
+
+fn purge(plan: &Manifest, spec: &FailoverPlanSpec, policy: &Manifest, findings: &mut Vec<Finding>) {
+    let mode = policy.value.pointer("/spec/failover/application/purgeMode");
+    if spec.purge.confirm && mode.and_then(Value::as_str) != Some("Never") {
+        let message = format!(
+            "{} never leaves an old copy whose purge could be confirmed",
+            policy.key
+        );
+        let at = plan.location("/spec/purge/confirm");
+        let hint = "set spec.failover.application.purgeMode: Never in the policy, or leave spec.purge out";
+        findings.push(Finding::new(Code::PlanUnserved, at, message).hint(hint));
+    }
+}
+
+/// A label that Karmada doesn't preserve comes to no handle.
+fn labels(plan: &Manifest, spec: &FailoverPlanSpec, policy: &Manifest, findings: &mut Vec<Finding>) {
+    let parts =
+        ["application", "cluster"].map(|part| format!("/spec/failover/{part}/statePreservation/rules"));
+    let rules = parts.iter().filter_map(|at| policy.value.pointer(at)?.as_array());
+    let preserved: Vec<&str> = rules
+        .flatten()
+        .filter_map(|rule| rule.get("aliasLabelName")?.as_str())
+        .collect();
+    for (index, rule) in spec.preserved.iter().enumerate() {
+        if !preserved.contains(&rule.label.as_str()) {
+            let message = format!("{} preserves no label {}", policy.key, rule.label);
+            let at = plan.location(&format!("/spec/preserved/{index}/label"));
+            let hint = "name the aliasLabelName of one of the policy's statePreservation rules";
+            findings.push(Finding::new(Code::PlanUnserved, at, message).hint(hint));
+        }
+    }
+}
+
+/// One cluster may run it, with all its replicas.
+fn clusters(plan: &Manifest, policy: &Manifest, findings: &mut Vec<Finding>) {
+    let divided = policy
+        .value
+        .pointer("/spec/placement/replicaScheduling/replicaSchedulingType");
+    let constraints = policy
+        .value
+        .pointer("/spec/placement/spreadConstraints")
+        .and_then(Value::as_array);
+    let limited = constraints.into_iter().flatten().any(|constraint| {
+        constraint
+            .get("spreadByField")
+            .and_then(Value::as_str)
+            .unwrap_or("cluster")
+            == "cluster"
+            && constraint.get("maxGroups").and_then(Value::as_i64) == Some(1)
+    });
+    let names = policy
+        .value
+        .pointer("/spec/placement/clusterAffinity/clusterNames")
+        .and_then(Value::as_array);
+    let one = names.is_some_and(|names| names.len() == 1);
+    let is_divided = divided.and_then(Value::as_str) == Some("Divided");
+    if !one && (is_divided || !limited) {
+        let message = format!(
+            "{} may spread the workload over several clusters, and {} guards one writer: it would be refused",
+            policy.key, plan.key
+        );
+        let at = plan.location("/spec/workload/name");
+        let hint = "set spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}] in the policy, and no Divided";
+        findings.push(Finding::new(Code::PlanUnserved, at, message).hint(hint));
+    }
+}

@@ -1,0 +1,8 @@
+//! Failover plans: one writer, with its state, whatever Karmada or a person does in an emergency. Judged by the ledger.
+
+mod chains;
+mod crash;
+mod lending;
+mod modes;
+mod stage;
+mod unreachable;

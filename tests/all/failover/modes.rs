@@ -1,0 +1,251 @@
+//! Each purge mode, with the old cluster in reach; application failover and cluster failover.
+
+use cutover::api::FailoverPhase;
+use serde_json::json;
+
+use super::stage::{
+    fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint, started_from,
+    status, taint, tasks, tidy, untaint, until, unwell, well,
+};
+use crate::support::fleet::{CLAIMS, Fleet, PINS};
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_fails_goes_on_elsewhere_from_its_last_known_state() {
+    let fleet = fleet().await;
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    let handle = savepoint(&fleet, "east").await;
+    known(&fleet, &handle).await;
+    unwell(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(started_from(&fleet, &to), handle);
+    let done = last_move(&fleet);
+    assert_eq!(done["state"]["source"], "LastKnown");
+    assert_eq!((&done["from"], &done["to"]), (&json!("east"), &json!(to)));
+    assert!(
+        done["reason"].as_str().unwrap().contains("ApplicationFailure"),
+        "{done:#}"
+    );
+    assert!(fleet.copy("east").is_none());
+    one_writer(&fleet);
+    tidy(&fleet, &to).await;
+    one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_karmada_preserved_is_newer_than_what_was_seen_last() {
+    let fleet = fleet().await;
+    fleet.patch(
+        &crate::support::fleet::POLICIES,
+        "orders",
+        json!({"spec": {"failover": {"application": {"statePreservation": {"rules": [
+            {"aliasLabelName": "example.org/job", "jsonPath": "{.jobStatus.jobId}"},
+        ]}}}}}),
+    );
+    plan(
+        &fleet,
+        json!({"preserved": [
+            {"label": "example.org/job", "handle": "savepoint", "value": "s3://latest/${value}"},
+        ]}),
+    );
+    guarded_in(&fleet, "east").await;
+    let handle = savepoint(&fleet, "east").await;
+    known(&fleet, &handle).await;
+    // A site that keeps the newest state of each job under a name of its own.
+    let id = fleet.copy("east").unwrap()["status"]["jobStatus"]["jobId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let latest = format!("s3://latest/{id}");
+    let saved = fleet.world.savepoints().get(&handle).unwrap();
+    fleet.world.savepoints().put(&latest, saved);
+    note_retained(&fleet, &latest);
+    unwell(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(started_from(&fleet, &to), latest);
+    assert_eq!(last_move(&fleet)["state"]["source"], "Preserved");
+    one_writer(&fleet);
+}
+
+fn note_retained(fleet: &Fleet, handle: &str) {
+    let verdict = fleet.world.ledger().verdict();
+    let run = verdict.runs.last().unwrap();
+    let now = fleet.world.clock().now();
+    fleet
+        .world
+        .ledger()
+        .handle_retained(&run.workload, &run.writer, now, handle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_copy_that_is_evicted_gracefully_stops_with_its_state() {
+    let fleet = fleet().await;
+    purge_mode(&fleet, "Gracefully");
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    taint(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    let done = last_move(&fleet);
+    assert_eq!(done["state"]["source"], "Captured", "{done:#}");
+    assert_eq!(done["state"]["values"]["savepoint"], started_from(&fleet, &to));
+    assert!(fleet.copy("east").is_none() && tasks(&fleet).is_empty());
+    one_writer(&fleet);
+    untaint(&fleet, "east");
+    tidy(&fleet, &to).await;
+    one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_copy_that_is_purged_directly_goes_on_from_its_last_known_state() {
+    let fleet = fleet().await;
+    purge_mode(&fleet, "Directly");
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    let handle = savepoint(&fleet, "east").await;
+    known(&fleet, &handle).await;
+    taint(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(last_move(&fleet)["state"]["source"], "LastKnown");
+    assert_eq!(started_from(&fleet, &to), handle);
+    one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_shall_never_be_purged_stays_held_until_a_person_confirms() {
+    let fleet = fleet().await;
+    purge_mode(&fleet, "Never");
+    plan(&fleet, json!({"purge": {"confirm": true}}));
+    guarded_in(&fleet, "east").await;
+    unwell(&fleet, "east");
+    until(&fleet, "it is evicted", |fleet| {
+        phase_is(fleet, FailoverPhase::Evicted)
+    })
+    .await;
+    well(&fleet, "east");
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(last_move(&fleet)["state"]["source"], "Captured");
+    until(&fleet, "a person is asked", |fleet| {
+        status(fleet)["asks"] == json!([{"gate": "Purge", "cluster": "east", "attempt": 1}])
+    })
+    .await;
+    tokio::time::sleep(std::time::Duration::from_mins(15)).await;
+    assert_eq!(fleet.copy("east").unwrap()["spec"]["job"]["state"], "suspended");
+    assert_eq!(tasks(&fleet)[0]["suppressDeletion"], true);
+    one_writer(&fleet);
+    let approval = json!({"gate": "Purge", "cluster": "east", "attempt": 1, "by": "ann"});
+    plan(
+        &fleet,
+        json!({"purge": {"confirm": true}, "approvals": [approval]}),
+    );
+    until(&fleet, "the old copy is gone", |fleet| {
+        fleet.copy("east").is_none() && status(fleet)["oldCopies"].is_null() && tasks(fleet).is_empty()
+    })
+    .await;
+    assert!(
+        last_move(&fleet)
+            .to_string()
+            .contains("ann lets the old copy be deleted")
+    );
+    tidy(&fleet, &to).await;
+    one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_shall_stay_and_cannot_be_stopped_is_deleted_only_on_a_persons_word() {
+    let fleet = fleet().await;
+    purge_mode(&fleet, "Never");
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    let handle = savepoint(&fleet, "east").await;
+    known(&fleet, &handle).await;
+    unwell(&fleet, "east");
+    until(&fleet, "a person is asked", |fleet| {
+        status(fleet)["asks"][0]["gate"] == "Purge"
+    })
+    .await;
+    tokio::time::sleep(std::time::Duration::from_mins(15)).await;
+    one_writer(&fleet);
+    assert!(fleet.copy("east").is_some() && phase_is(&fleet, FailoverPhase::Fencing));
+    let approval = json!({"gate": "Purge", "cluster": "east", "attempt": 1, "by": "ann"});
+    plan(&fleet, json!({"approvals": [approval]}));
+    let to = moved_from(&fleet, "east").await;
+    assert_eq!(started_from(&fleet, &to), handle);
+    assert!(fleet.copy("east").is_none());
+    one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_known_state_a_person_is_asked_before_it_starts_from_nothing() {
+    let fleet = fleet().await;
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    unwell(&fleet, "east");
+    until(&fleet, "a person is asked", |fleet| {
+        status(fleet)["asks"][0]["gate"] == "FromNothing"
+    })
+    .await;
+    tokio::time::sleep(std::time::Duration::from_mins(15)).await;
+    assert!(phase_is(&fleet, FailoverPhase::Fencing));
+    let to = status(&fleet)["asks"][0]["cluster"].as_str().unwrap().to_owned();
+    assert!(!fleet.runs_in(&to));
+    plan(
+        &fleet,
+        json!({"approvals": [{"gate": "FromNothing", "cluster": to, "attempt": 1, "by": "ann"}]}),
+    );
+    guarded_in(&fleet, &to).await;
+    let verdict = fleet.world.ledger().verdict();
+    assert_eq!(verdict.overlaps, [], "{verdict}");
+    assert!(last_move(&fleet)["state"].to_string().contains("ann"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nothing_fails_changes_of_the_template_go_through_and_the_writer_is_not_touched() {
+    let fleet = fleet().await;
+    let run = |fleet: &Fleet| fleet.copy("east").unwrap()["status"]["jobStatus"]["jobId"].clone();
+    let before = run(&fleet);
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    assert_eq!(run(&fleet), before);
+    assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1));
+    let failover = fleet.binding()["spec"]["failover"].clone();
+    assert!(!failover.is_null(), "Karmada's failover stays on");
+    fleet.apply(
+        &crate::support::fleet::JOBS,
+        crate::support::fleet::job("orders:2.0"),
+    );
+    until(&fleet, "the change is in", |fleet| {
+        fleet.is_settled_in("east") && fleet.copy("east").unwrap()["spec"]["image"] == "orders:2.0"
+    })
+    .await;
+    guarded_in(&fleet, "east").await;
+    tidy(&fleet, "east").await;
+    one_writer(&fleet);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_a_policy_moves_unplanned_goes_on_from_its_last_known_state() {
+    let fleet = fleet().await;
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    let handle = savepoint(&fleet, "east").await;
+    known(&fleet, &handle).await;
+    fleet.patch(
+        &crate::support::fleet::POLICIES,
+        "orders",
+        json!({"spec": {"placement": {"clusterAffinity": {"clusterNames": ["west"]}}}}),
+    );
+    guarded_in(&fleet, "west").await;
+    assert_eq!(started_from(&fleet, "west"), handle);
+    one_writer(&fleet);
+}
+
+/// Waits until it runs elsewhere, and returns where.
+pub async fn moved_from(fleet: &Fleet, from: &str) -> String {
+    until(fleet, "it has moved", |fleet| {
+        let status = status(fleet);
+        let writer = status["writer"].as_str().unwrap_or(from);
+        phase_is(fleet, FailoverPhase::Guarding) && writer != from && fleet.runs_in(writer)
+    })
+    .await;
+    status(fleet)["writer"].as_str().unwrap().to_owned()
+}
