@@ -48,6 +48,9 @@ pub struct ClaimSpec {
     pub lender: Option<ClaimOwner>,
     /// The clusters that the binding may list; none: whichever Karmada chooses.
     pub clusters: Vec<ClusterName>,
+    /// The intent rests, and waits for what Git changes of the workload: nothing is held back for its sake.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standing: bool,
 }
 
 /// The intent that holds a claim.

@@ -338,7 +338,7 @@ pub struct FailoverPlanStatus {
     pub rounds: u32,
     /// The last failovers and migrations, the newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<Move>,
+    pub history: Vec<Relocation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<FailoverJournal>,
 }
@@ -420,7 +420,7 @@ pub struct MovedState {
 /// One failover or migration of the workload: when, from where to where, why, with which state, on what evidence, by whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Move {
+pub struct Relocation {
     /// `Failover`, or `Migration <name>`.
     pub what: String,
     /// That of the plan; a migration has none here.

@@ -2,9 +2,13 @@
 
 mod claim;
 mod common;
+mod evacuation;
 mod failover_plan;
 mod migration;
+mod moves;
 mod profile;
+mod rebalance;
+mod replica_shift;
 mod rollout;
 pub mod schema;
 mod suspension;
@@ -15,10 +19,11 @@ pub use common::{
     Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
     StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
+pub use evacuation::{Evacuation, EvacuationSpec, EvacuationStatus, TaintMatch};
 pub use failover_plan::{
     ContinuousCapture, FailoverApproval, FailoverGate, FailoverJournal, FailoverPhase, FailoverPlan,
     FailoverPlanSpec, FailoverPlanStatus, FailoverRequest, FencedBy, Flight, HistoryLimit, Inject, LastKnown,
-    Move, MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, SourceUnreachable, StateSource,
+    MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
     UnreachableAction,
 };
 pub use migration::{
@@ -26,7 +31,16 @@ pub use migration::{
     Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy,
     TemplateChange, UnknownGuard, Verify,
 };
+pub use moves::{
+    Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,
+    MovesSpec, MovesStatus, Rank, Selection, Stay, Tally, Targets, Unmovable, WorkloadName,
+};
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
+pub use replica_shift::{
+    Pause, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftApproval, ShiftBack, ShiftFence,
+    ShiftJournal, ShiftPhase, ShiftSource, Then,
+};
 pub use rollout::{
     OnRolloutFailure, PinnedRule, ROLLOUT_WAVE_ANNOTATION, Released, Rollout, RolloutCluster,
     RolloutClusterState, RolloutJournal, RolloutPhase, RolloutProgress, RolloutRevision, RolloutSpec,
@@ -62,6 +76,12 @@ pub const INTENT_FINALIZER: &str = "cutover.dev/settle";
 pub const PIN_FINALIZER: &str = "cutover.dev/pin";
 /// On a policy or a binding: which intents suspend it, and what of it.
 pub const SUSPENSIONS_ANNOTATION: &str = "cutover.dev/suspensions";
+/// On what an intent has created to be carried out: the uid of that intent.
+pub const PARENT_LABEL: &str = "cutover.dev/parent";
+/// On such an intent: it does nothing until the one that created it has seen it, and takes this off.
+pub const WAITS_ANNOTATION: &str = "cutover.dev/waits-for-parent";
+/// Keys of the taints that keep new work off a cluster that is being emptied; the name of the intent follows.
+pub const CORDON_PREFIX: &str = "evacuating.cutover.dev/";
 /// On everything a pin reaches: `<intent uid>.<attempt>.<sequence>`.
 pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 
@@ -70,8 +90,11 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         FailoverPlan::crd(),
         Migration::crd(),
+        ReplicaShift::crd(),
         Rollout::crd(),
         Suspension::crd(),
+        Evacuation::crd(),
+        Rebalance::crd(),
         Claim::crd(),
         WorkloadProfile::crd(),
     ];

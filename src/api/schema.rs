@@ -124,9 +124,12 @@ mod tests {
             schemas.keys().collect::<Vec<_>>(),
             [
                 "config",
+                "evacuation",
                 "failoverplan",
                 "migration",
                 "plan",
+                "rebalance",
+                "replicashift",
                 "rollout",
                 "status",
                 "suspension",

@@ -9,12 +9,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
-use super::{failover, output, suspend};
+use super::{evacuate, failover, output, shift, suspend};
 use crate::api::{self, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
 use crate::cluster::{Answer, Lookup};
 use crate::error::{Error, Result};
 use crate::intent::control::{self, Decision, GATES, Standing};
-use crate::manifest::edit;
+use crate::manifest::{Manifest, edit};
 use crate::name::Gvk;
 
 /// Lets a migration that waits for it begin its next phase, once; or answers what a failover plan asks.
@@ -28,6 +28,9 @@ pub struct Approve {
     /// The attempt that is meant [default: the present one, as the control plane or the status branch says]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
+    /// Of a ReplicaShift: the percentage that it may go on past
+    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["phase", "gate"], value_parser = clap::value_parser!(u32).range(1..=100))]
+    percent: Option<u32>,
     /// What of a failover plan is approved [default: what it asks]
     #[arg(long, value_name = "GATE", value_parser = gate_parser(), ignore_case = true, conflicts_with_all = ["phase", "attempt"])]
     gate: Option<FailoverGate>,
@@ -88,6 +91,11 @@ fn gate_parser() -> impl TypedValueParser<Value = FailoverGate> {
 
 impl Approve {
     pub async fn run(self) -> Result<ExitCode> {
+        if let Some(percent) = self.percent {
+            return self
+                .intent
+                .approve_percent(percent, self.attempt.unwrap_or(1), self.by);
+        }
         let intent = &self.intent;
         let workspace = Workspace::open(&intent.change)?;
         if let Some((manifest, namespace)) =
@@ -118,15 +126,63 @@ impl IntentArgs {
         self.ask(control::Control::Resume).await
     }
 
+    /// Lets a shift go on past a percentage.
+    fn approve_percent(self, percent: u32, attempt: u32, by: Option<String>) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let Some((manifest, namespace)) = workspace.shift(&self.name, self.namespace.as_deref()) else {
+            return Err(Error::user(format!(
+                "there is no ReplicaShift {} in the repository",
+                self.name
+            ))
+            .hint("only a ReplicaShift is approved by percentages; a Migration by --phase"));
+        };
+        let by = by.or_else(|| workspace.checkout().and_then(crate::repo::Checkout::author));
+        let said = shift::Said::Percent(percent, attempt, by);
+        shift::say(
+            &workspace,
+            manifest,
+            &namespace,
+            &said,
+            &self.change,
+            &self.look.git,
+        )
+    }
+
     /// Changes the file of the intent so that it asks for this.
     pub async fn ask(self, mut control: control::Control) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let intent = workspace.intent(&self.name, self.namespace.as_deref())?;
-        if let control::Control::Approve { by, .. } = &mut control
-            && by.is_none()
-        {
-            *by = workspace.checkout().and_then(crate::repo::Checkout::author);
+        let namespace = self.namespace.as_deref();
+        let plain = workspace.shift(&self.name, namespace);
+        if let Some((manifest, namespace)) = plain.or_else(|| workspace.suspension(&self.name, namespace)) {
+            let said = shift::Said::Control(&control);
+            return shift::say(
+                &workspace,
+                manifest,
+                &namespace,
+                &said,
+                &self.change,
+                &self.look.git,
+            );
         }
+        if let Some(manifest) = evacuate::find(&workspace, &self.name, namespace) {
+            let present = match &control {
+                control::Control::Approve { attempt: None, .. } => {
+                    self.look.attempt(&workspace, manifest).await
+                }
+                _ => None,
+            };
+            author(&workspace, &mut control);
+            return evacuate::control(
+                &workspace,
+                manifest,
+                &control,
+                present,
+                &self.change,
+                &self.look.git,
+            );
+        }
+        let intent = workspace.intent(&self.name, self.namespace.as_deref())?;
+        author(&workspace, &mut control);
         let known = self.look.known(&workspace, &intent.namespace, &intent.name).await;
         let standing = match &known {
             Known::As(migration) => Standing::Known(migration),
@@ -151,6 +207,15 @@ impl IntentArgs {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Who approves is who commits, if nobody else is named.
+fn author(workspace: &Workspace, control: &mut control::Control) {
+    if let control::Control::Approve { by, .. } = control
+        && by.is_none()
+    {
+        *by = workspace.checkout().and_then(crate::repo::Checkout::author);
     }
 }
 
@@ -271,6 +336,44 @@ impl LookArgs {
                 Known::Not(reasons)
             }
         }
+    }
+
+    /// Returns the attempt of an intent of cluster scope that runs, as the control plane or else the status branch has it.
+    async fn attempt(&self, workspace: &Workspace, manifest: &Manifest) -> Option<u32> {
+        if self.offline {
+            return None;
+        }
+        let live = async {
+            let cluster = self.cluster.connect().await.ok()?;
+            let Lookup::Served(served) = cluster.lookup(&manifest.gvk).await.ok()? else {
+                return None;
+            };
+            match cluster
+                .reader()
+                .get(&served, None, &manifest.key.name)
+                .await
+                .answer
+            {
+                Answer::Found(object) => Some(object),
+                Answer::NotFound | Answer::Unknown { .. } => None,
+            }
+        };
+        let live = tokio::time::timeout(PATIENCE, live).await.ok().flatten();
+        let object = match live {
+            Some(object) => object,
+            None => {
+                let recorded = Recorded {
+                    url: workspace.checkout()?.remote().ok()?,
+                    branch: workspace.config.status.branch.clone(),
+                };
+                recorded
+                    .document(&self.git, &manifest.key.kind, &manifest.key.name)
+                    .await
+                    .ok()??
+            }
+        };
+        let attempt = object.pointer("/status/attempt")?.as_u64()?;
+        u32::try_from(attempt).ok().filter(|attempt| *attempt > 0)
     }
 
     async fn live(&self, namespace: &str, name: &str) -> Result<Option<Migration>> {

@@ -60,7 +60,7 @@ impl Failover {
                 && about("name") == Some(&json!(workload.key.name))
         };
         let plan = workspace
-            .failover_plans()
+            .of_kind("FailoverPlan")
             .find(|(manifest, there)| *there == namespace && is_its(manifest));
         let edit = match plan {
             Some((manifest, _)) => self.ask(&workspace, manifest, &namespace, by).await?,

@@ -265,6 +265,17 @@ pub(super) fn place(workspace: &Workspace, about: &ObjectKey, namespace: &str, n
     })
 }
 
+/// Returns where a new intent of cluster scope goes: beside the other intents, else into the only sync.
+pub(super) fn place_of_cluster_scope(workspace: &Workspace, name: &str) -> Result<String> {
+    let nothing = ObjectKey {
+        group: String::new(),
+        kind: String::new(),
+        namespace: None,
+        name: String::new(),
+    };
+    place(workspace, &nothing, "", name)
+}
+
 fn document(namespace: &str, name: &str, spec: &Value) -> Result<String> {
     let document = json!({
         "apiVersion": api::API_VERSION,

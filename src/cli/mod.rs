@@ -11,6 +11,7 @@ mod connection;
 mod control;
 #[cfg(feature = "sandbox")]
 mod demo;
+mod evacuate;
 mod example;
 mod failover;
 mod files;
@@ -25,6 +26,7 @@ mod run;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod schema;
+mod shift;
 mod signal;
 mod status;
 mod suspend;
@@ -71,17 +73,21 @@ enum Command {
     Status(status::Status),
     /// Ask for a workload to be moved: write and commit the Migration
     Migrate(migrate::Migrate),
+    /// Ask for a cluster to be emptied: write and commit the Evacuation
+    Evacuate(evacuate::Evacuate),
+    /// Move replicas to another cluster step by step: write and commit the ReplicaShift
+    Shift(shift::Shift),
     /// Keep changes from reaching clusters: write and commit the Suspension
     Suspend(suspend::Suspend),
     /// Have a workload fail over now: write and commit what its FailoverPlan is asked
     Failover(failover::Failover),
-    /// Let a migration or a failover go on that waits for an approval, by a commit
+    /// Let an intent go on that waits for an approval, by a commit
     Approve(control::Approve),
-    /// Stop a migration before its next step, by a commit
+    /// Stop an intent before its next step, by a commit
     Pause(control::IntentArgs),
     /// Let a paused migration go on, or end a suspension, by a commit
     Resume(control::IntentArgs),
-    /// Roll a migration back, by a commit
+    /// Roll an intent back, by a commit
     Abort(control::IntentArgs),
     /// Serve a Karmada sandbox for kubectl and for trying things out
     #[cfg(feature = "sandbox")]
@@ -109,6 +115,8 @@ impl Cli {
             Command::Approve(command) => block_on(command.run()),
             Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
             Command::Resume(intent) => block_on(intent.resume()),
+            Command::Evacuate(command) => command.run(),
+            Command::Shift(command) => command.run(),
             Command::Suspend(command) => command.run(),
             Command::Abort(intent) => block_on(intent.ask(Control::Abort)),
             #[cfg(feature = "sandbox")]

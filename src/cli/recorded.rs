@@ -7,7 +7,7 @@ use crate::api::{FailoverPlan, Migration};
 use crate::error::{Error, Kind, Result};
 use crate::intent::record;
 use crate::repo::{self, RemoteUrl, Repo};
-use crate::report::{self, View};
+use crate::report::{self, Many, Overview, View};
 
 /// The status branch of a repository.
 #[derive(Clone, Debug)]
@@ -25,21 +25,19 @@ impl Recorded {
         let (intents, others): (Vec<_>, Vec<_>) = files
             .into_iter()
             .partition(|(path, _)| path.starts_with("intents/"));
-        let (suspensions, intents): (Vec<_>, Vec<_>) = intents
-            .into_iter()
-            .partition(|(path, _)| is_of(path, "suspension-"));
-        let (plans, intents): (Vec<_>, Vec<_>) = intents
-            .into_iter()
-            .partition(|(path, _)| is_of(path, "failoverplan-"));
-        let (rollouts, migrations): (Vec<_>, Vec<_>) =
-            intents.into_iter().partition(|(path, _)| is_of(path, "rollout-"));
-        let migrations: Result<_> = migrations
-            .iter()
-            .map(|(path, bytes)| migration(path, bytes))
-            .collect();
+        let (many, intents): (Vec<_>, Vec<_>) = intents.into_iter().partition(|(path, _)| is_many(path));
+        let many: Vec<serde_json::Value> = documents(many.iter())?;
+        let intents = Overview {
+            failover_plans: of_kind(&intents, "failoverplan")?,
+            migrations: of_kind(&intents, "migration")?,
+            rollouts: of_kind(&intents, "rollout")?,
+            suspensions: of_kind(&intents, "suspension")?,
+            shifts: of_kind(&intents, "replicashift")?,
+            many: many.iter().filter_map(Many::read).collect(),
+            ..Overview::default()
+        };
         let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
-        let (rollouts, suspensions, plans) = (all(&rollouts)?, all(&suspensions)?, all(&plans)?);
-        View::recorded(snapshot, migrations?, rollouts, suspensions, plans).map(Some)
+        View::recorded(snapshot, intents).map(Some)
     }
 
     /// Returns the record of one intent; `None` if there certainly is none.
@@ -52,6 +50,11 @@ impl Recorded {
             .transpose()
     }
 
+    /// Returns the record of an intent of cluster scope; `None` if there certainly is none.
+    pub async fn document(&self, git: &GitArgs, kind: &str, name: &str) -> Result<Option<serde_json::Value>> {
+        self.one(git, &record::path_of_cluster_scope(kind, name)).await
+    }
+
     /// Returns the record of one failover plan; `None` if there certainly is none.
     pub async fn failover_plan(
         &self,
@@ -59,8 +62,12 @@ impl Recorded {
         namespace: &str,
         name: &str,
     ) -> Result<Option<FailoverPlan>> {
-        let path = record::path("FailoverPlan", namespace, name);
-        let files = self.read(git, &[&path]).await?.unwrap_or_default();
+        self.one(git, &record::path("FailoverPlan", namespace, name))
+            .await
+    }
+
+    async fn one<T: serde::de::DeserializeOwned>(&self, git: &GitArgs, path: &str) -> Result<Option<T>> {
+        let files = self.read(git, &[path]).await?.unwrap_or_default();
         let read = |(path, bytes): &(String, Vec<u8>)| {
             serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
         };
@@ -91,18 +98,26 @@ impl Recorded {
     }
 }
 
-/// The kind stands in the name of the file: see [`record::path`].
-fn is_of(path: &str, prefix: &str) -> bool {
-    path.rsplit('/')
-        .next()
-        .is_some_and(|file| file.starts_with(prefix))
+/// Reads the records of one kind, which stands in the name of the file: see [`record::path`].
+fn of_kind<T: serde::de::DeserializeOwned>(files: &[(String, Vec<u8>)], kind: &str) -> Result<Vec<T>> {
+    let is_meant = |path: &str| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        file.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-'))
+    };
+    documents(files.iter().filter(|(path, _)| is_meant(path)))
 }
 
-fn all<I: serde::de::DeserializeOwned>(files: &[(String, Vec<u8>)]) -> Result<Vec<I>> {
-    let read = files
-        .iter()
-        .map(|(path, bytes)| serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error)));
-    read.collect()
+fn documents<'a, T: serde::de::DeserializeOwned>(
+    files: impl Iterator<Item = &'a (String, Vec<u8>)>,
+) -> Result<Vec<T>> {
+    files
+        .map(|(path, bytes)| serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error)))
+        .collect()
+}
+
+/// Evacuations and rebalances are of cluster scope: see [`record::path_of_cluster_scope`].
+fn is_many(path: &str) -> bool {
+    path.starts_with("intents/_cluster/")
 }
 
 fn migration(path: &str, bytes: &[u8]) -> Result<Migration> {

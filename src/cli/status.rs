@@ -17,7 +17,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, Kind, Result};
 use crate::name::Gvk;
 use crate::repo::{Checkout, RemoteUrl};
-use crate::report::{Overview, View};
+use crate::report::{self, Many, Overview, View};
 
 #[derive(Args, Debug)]
 pub struct Status {
@@ -95,7 +95,12 @@ impl Status {
                 .hint("install the CRDs: cutover init --cluster"));
         };
         let mut all = vec![served];
-        for kind in ["FailoverPlan", "Rollout", "Suspension"] {
+        for kind in ["FailoverPlan", "ReplicaShift", "Rollout", "Suspension"] {
+            if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
+                all.push(served);
+            }
+        }
+        for kind in report::MANY {
             if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
                 all.push(served);
             }
@@ -219,9 +224,26 @@ async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
         migrations: intents(cluster, served).await?,
         rollouts: intents(cluster, served).await?,
         suspensions: intents(cluster, served).await?,
+        shifts: intents(cluster, served).await?,
+        many: many(cluster, served).await?,
         failover_plans: intents(cluster, served).await?,
         ..Overview::default()
     }))
+}
+
+async fn many(cluster: &Cluster, served: &[Served]) -> Result<Vec<Many>> {
+    let mut all = Vec::new();
+    for served in served
+        .iter()
+        .filter(|served| report::MANY.contains(&served.gvk.kind.as_str()))
+    {
+        match cluster.reader().list(served, None, None).await.answer {
+            Answer::Found(objects) => all.extend(objects.iter().filter_map(Many::read)),
+            Answer::NotFound => {}
+            Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
+        }
+    }
+    Ok(all)
 }
 
 async fn intents<I>(cluster: &Cluster, served: &[Served]) -> Result<Vec<I>>

@@ -134,14 +134,28 @@ impl Workspace {
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
-    /// Returns every FailoverPlan that the files define.
-    pub fn failover_plans(&self) -> impl Iterator<Item = (&Arc<Manifest>, String)> {
-        let of_kind = self.set.of_kind(api::GROUP, "FailoverPlan");
-        of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
+    /// Finds a ReplicaShift by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one ReplicaShift has.
+    pub fn shift(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
+        self.only("ReplicaShift", named, namespace)
     }
 
     /// Finds a FailoverPlan by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one plan has.
     pub fn failover_plan(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
+        self.only("FailoverPlan", named, namespace)
+    }
+
+    /// Returns every object of a kind of intent that the files define.
+    pub fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = (&'a Arc<Manifest>, String)> {
+        let of_kind = self.set.of_kind(api::GROUP, kind);
+        of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
+    }
+
+    fn only<'a>(
+        &'a self,
+        kind: &'a str,
+        named: &str,
+        namespace: Option<&str>,
+    ) -> Option<(&'a Arc<Manifest>, String)> {
         let (namespace, name) = match named.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (namespace, named),
@@ -152,7 +166,7 @@ impl Workspace {
         if self.migrations().any(|one| is_meant(&one)) {
             return None;
         }
-        let mut found = self.failover_plans().filter(is_meant);
+        let mut found = self.of_kind(kind).filter(is_meant);
         found.next().filter(|_| found.next().is_none())
     }
 

@@ -184,6 +184,13 @@ impl Reader {
             .await
     }
 
+    /// Reads the autoscalers of a namespace.
+    pub async fn autoscalers(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
+        let mut served = built_in("HorizontalPodAutoscaler", "horizontalpodautoscalers", true);
+        served.gvk = Gvk::new("autoscaling/v2", "HorizontalPodAutoscaler");
+        self.list(&served, namespace, None).await
+    }
+
     pub async fn node(&self, name: &str) -> Read<Value> {
         self.get(&built_in("Node", "nodes", false), None, name).await
     }

@@ -61,6 +61,23 @@ pub enum Effect {
         policy: Exactly,
         patch: Vec<Value>,
     },
+    /// A JSON patch of a `Cluster`: its taints.
+    PatchCluster {
+        why: &'static str,
+        cluster: Exactly,
+        patch: Vec<Value>,
+    },
+    /// An intent, or an object of Karmada's that asks for something, which is this intent's: created under a name that only
+    /// this move has, never applied. One of that name that is somebody else's is an error.
+    CreateIntent {
+        manifest: Box<Value>,
+    },
+    /// A JSON patch of a Migration that this intent has created.
+    PatchIntent {
+        why: &'static str,
+        intent: Exactly,
+        patch: Vec<Value>,
+    },
     /// A brand-new ConfigMap with a policy of its own, which is never dispatched to a member.
     CreateCanary {
         name: String,
@@ -79,6 +96,10 @@ pub enum Effect {
     PatchTemplate {
         template: Exactly,
         patch: Vec<Value>,
+    },
+    DeleteIntent {
+        kind: &'static str,
+        intent: Exactly,
     },
     /// Pushed to the status branch; the pass waits for it.
     PushRecord(Box<Record>),
@@ -115,10 +136,22 @@ impl fmt::Display for Effect {
                 write!(f, "binding: {why}")
             }
             Self::PatchPolicy { why, .. } => write!(f, "policy: {why}"),
+            Self::PatchCluster { why, cluster, .. } => write!(f, "cluster {}: {why}", cluster.name),
+            Self::CreateIntent { manifest } => {
+                let text = |pointer: &str| {
+                    manifest
+                        .pointer(pointer)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                };
+                write!(f, "create {} {}", text("/kind"), text("/metadata/name"))
+            }
+            Self::PatchIntent { why, intent, .. } => write!(f, "{}: {why}", intent.name),
             Self::CreateCanary { name, .. } => write!(f, "create canary {name}"),
             Self::DeleteCanary { name } => write!(f, "delete canary {name}"),
             Self::ApplyTemplate { .. } => f.write_str("apply the held-back template"),
             Self::PatchTemplate { .. } => f.write_str("patch the template"),
+            Self::DeleteIntent { kind, intent } => write!(f, "delete {kind} {}", intent.name),
             Self::PushRecord(record) => write!(f, "push the record: {}", record.status.phase),
             Self::Keep(kept) => write!(f, "push the record: {}", kept.news),
         }

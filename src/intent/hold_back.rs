@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::record;
-use crate::api::{self, MigrationSpec, MigrationStatus, Phase, WorkloadRef, claim_name};
+use crate::api::{self, MigrationSpec, MigrationStatus, Phase, ShiftPhase, WorkloadRef, claim_name};
 use crate::karmada::ResourceSelector;
 use crate::manifest::{Entry, Shelf};
 use crate::name::ObjectKey;
@@ -158,6 +158,7 @@ impl Intents {
                 intents.hold(&Migration::of(&entry.value()));
             }
         }
+        intents.hold_asked(desired, live);
         intents.hold_claimed(desired, live);
         for rollout in live.rollouts {
             intents.hold_changes(rollout);
@@ -201,14 +202,47 @@ impl Intents {
         }
     }
 
+    /// A shift that Git asks for and that hasn't ended: what comes in the same push must not come before its pin. Once it
+    /// rests, its claim says what is held.
+    fn hold_asked(&mut self, desired: &Shelf<Entry>, live: Live<'_>) {
+        for entry in desired.of_kind(api::GROUP, SHIFT) {
+            let there = (live.object)(&entry.key);
+            let status = there.as_ref().and_then(|there| there.get("status"));
+            let phase = status
+                .and_then(|status| serde_json::from_value::<ShiftPhase>(status.get("phase")?.clone()).ok());
+            if phase.is_some_and(|phase| phase.is_terminal() || phase == ShiftPhase::Shifted) {
+                continue;
+            }
+            let asked = entry.value();
+            let Some(workload) = asked.pointer("/spec/workload") else {
+                continue;
+            };
+            let Ok(workload) = serde_json::from_value::<WorkloadRef>(workload.clone()) else {
+                continue;
+            };
+            let namespace = text(&asked, "/metadata/namespace").to_owned();
+            let by = HeldBy {
+                kind: SHIFT.to_owned(),
+                namespace: namespace.clone(),
+                name: text(&asked, "/metadata/name").to_owned(),
+                why: Why::Moving,
+            };
+            self.holds.entry(workload.key(Some(&namespace))).or_insert(Hold {
+                by,
+                engaged: phase >= Some(ShiftPhase::Hold),
+            });
+        }
+    }
+
     /// A claim holds whatever the intent says that owns it: it is taken first and given up last.
     fn hold_claimed(&mut self, desired: &Shelf<Entry>, live: Live<'_>) {
         let mut others: BTreeMap<&str, &Value> = BTreeMap::new();
-        // One that only guards keeps nothing from the workload.
+        // One that stands, or only guards, keeps nothing from the workload.
+        let is_true = |claim: &Value, pointer: &str| claim.pointer(pointer) == Some(&Value::Bool(true));
         let holding = live
             .claims
             .iter()
-            .filter(|claim| claim.pointer("/spec/guards") != Some(&Value::Bool(true)));
+            .filter(|claim| !is_true(claim, "/spec/standing") && !is_true(claim, "/spec/guards"));
         for claim in holding {
             let name = text(claim, "/metadata/name");
             match claimed(text(claim, "/spec/workload")).filter(|workload| claim_name(workload) == name) {
@@ -343,6 +377,7 @@ impl<'a> Migration<'a> {
 
 const MIGRATION: &str = "Migration";
 const ROLLOUT: &str = "Rollout";
+const SHIFT: &str = "ReplicaShift";
 const POLICY_GROUP: &str = "policy.karmada.io";
 const POLICIES: [&str; 4] = [
     "ClusterOverridePolicy",

@@ -6,17 +6,21 @@ pub mod admission;
 pub mod check;
 pub mod control;
 pub mod effect;
+pub mod evacuation;
 pub mod failover;
 mod fence;
 pub mod fight;
 pub mod hold_back;
 pub mod migration;
+pub mod moves;
 pub mod owners;
 pub mod pin;
 pub mod proof;
+pub mod rebalance;
 pub mod record;
 pub mod rollout;
 pub mod seen;
+pub mod shift;
 pub mod suspension;
 pub mod token;
 pub mod world;
@@ -42,7 +46,8 @@ pub struct Step<S> {
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a, Spec, Status, World> {
     pub uid: &'a str,
-    pub namespace: &'a str,
+    /// `None`: its kind is of cluster scope.
+    pub namespace: Option<&'a str>,
     pub name: &'a str,
     pub generation: i64,
     /// The Git revision that last applied the spec.

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::api::{
-    FailoverPlan, FailoverPlanStatus, Migration, MigrationSpec, MigrationStatus, Rollout, RolloutStatus,
-    Suspension, SuspensionStatus,
+    Common, FailoverPlan, FailoverPlanStatus, Migration, MigrationSpec, MigrationStatus, MovesPhase,
+    MovesStatus, Progress, ReplicaShift, ReplicaShiftStatus, Rollout, RolloutStatus, Suspension,
+    SuspensionStatus,
 };
 use crate::name::ObjectKey;
 use crate::redact;
@@ -48,11 +49,21 @@ pub fn is_newer(recorded: &serde_json::Value, uid: &str, status: &MigrationStatu
 
 /// The same for a suspension.
 pub fn is_newer_suspension(recorded: &serde_json::Value, uid: &str, status: &SuspensionStatus) -> bool {
-    let rank = |status: &SuspensionStatus| {
-        let common = &status.common;
-        (common.attempt, status.phase.is_terminal(), common.steps.len())
+    let rank = |status: &SuspensionStatus| common_rank(status, &status.common);
+    status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
+/// The same for a shift.
+pub fn is_newer_shift(recorded: &serde_json::Value, uid: &str, status: &ReplicaShiftStatus) -> bool {
+    let rank = |status: &ReplicaShiftStatus| {
+        let seq = status.journal.as_ref().map_or(0, |journal| journal.seq);
+        (common_rank(status, &status.common), seq)
     };
     status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
+fn common_rank(status: &impl Progress, common: &Common) -> (u32, bool, usize) {
+    (common.attempt, status.has_ended(), common.steps.len())
 }
 
 /// The same for a rollout.
@@ -108,7 +119,7 @@ impl Kept {
         news: &str,
     ) -> Self {
         let mut plan = FailoverPlan::new(input.name, input.spec.clone());
-        plan.metadata.namespace = Some(input.namespace.to_owned());
+        plan.metadata.namespace = input.namespace.map(str::to_owned);
         plan.metadata.uid = Some(input.uid.to_owned());
         plan.status = Some(status.clone());
         Self {
@@ -152,6 +163,51 @@ fn status_of<S: serde::de::DeserializeOwned>(recorded: &serde_json::Value, uid: 
 /// Returns the path on the status branch of the record of an intent.
 pub fn path(kind: &str, namespace: &str, name: &str) -> String {
     format!("intents/{namespace}/{}-{name}.yaml", kind.to_lowercase())
+}
+
+/// The same for an intent of cluster scope. No namespace has that name.
+pub fn path_of_cluster_scope(kind: &str, name: &str) -> String {
+    format!("intents/_cluster/{}-{name}.yaml", kind.to_lowercase())
+}
+
+/// Returns the document of an intent that moves many workloads, as it stands at [`path_of_cluster_scope`].
+pub fn moves_document<A: serde::Serialize>(
+    kind: &str,
+    metadata: &kube::api::ObjectMeta,
+    spec: &A,
+    status: Option<&MovesStatus<A>>,
+) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": kind,
+        "metadata": {"name": metadata.name, "uid": metadata.uid},
+        "spec": spec,
+        "status": status,
+    })
+}
+
+/// Returns whether what is recorded of an intent that moves many workloads has come further than a copy of it.
+pub fn is_newer_moves(recorded: &serde_json::Value, ours: &serde_json::Value) -> bool {
+    let rank = |document: &serde_json::Value| {
+        let status = document.get("status");
+        let number = |pointer: &str| {
+            let number = status.and_then(|status| status.pointer(pointer));
+            number.and_then(serde_json::Value::as_u64).unwrap_or_default()
+        };
+        let phase = status
+            .and_then(|status| status.get("phase"))
+            .cloned()
+            .unwrap_or_default();
+        let phase: MovesPhase = serde_json::from_value(phase).unwrap_or_default();
+        let (done, failed) = (number("/progress/done"), number("/progress/failed"));
+        (
+            number("/attempt"),
+            phase.is_terminal(),
+            number("/journal/round"),
+            done + failed,
+        )
+    };
+    recorded.pointer("/metadata/uid") == ours.pointer("/metadata/uid") && rank(recorded) > rank(ours)
 }
 
 /// Returns the document that stands at [`path`], with the fields of the object that last.
@@ -208,6 +264,21 @@ pub fn suspension_document(suspension: &Suspension) -> serde_json::Value {
         },
         "spec": suspension.spec,
         "status": suspension.status,
+    })
+}
+
+/// Returns the document of a shift that stands at [`path`].
+pub fn shift_document(shift: &ReplicaShift) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "ReplicaShift",
+        "metadata": {
+            "name": shift.metadata.name,
+            "namespace": shift.metadata.namespace,
+            "uid": shift.metadata.uid,
+        },
+        "spec": shift.spec,
+        "status": shift.status,
     })
 }
 

@@ -12,6 +12,7 @@ mod override_policy;
 pub mod overrides;
 mod placement;
 mod policy;
+mod resources;
 mod schema;
 mod selector;
 mod work;
@@ -37,8 +38,9 @@ pub use policy::{
     DecisionConditions, DispatchSuspension, Failover, PropagationPolicy, PropagationSpec, PurgeMode,
     StatePreservation, StateRule, SuspendedClusters,
 };
+pub use resources::{Amounts, Capacity, Need};
 pub use schema::crds;
-pub use selector::{LabelRequirement, LabelSelector, ResourceSelector, Specificity};
+pub use selector::{BadSelector, LabelRequirement, LabelSelector, ResourceSelector, Specificity};
 pub use work::{Identifier, ManifestStatus, Work, WorkSpec, WorkStatus, Workload};
 
 /// The fields of an object that no type here names.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,84 @@ impl LabelSelector {
                 .match_expressions
                 .iter()
                 .all(|requirement| requirement.matches(labels.get(&requirement.key)))
+    }
+}
+
+/// A text that is no label selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no label selector")]
+pub struct BadSelector(String);
+
+impl FromStr for LabelSelector {
+    type Err = BadSelector;
+
+    /// Reads what `kubectl -l` takes: `a=b,c!=d,e in (f, g),h notin (i),j,!k`.
+    fn from_str(text: &str) -> Result<Self, BadSelector> {
+        let bad = || BadSelector(text.to_owned());
+        let mut depth = 0_i32;
+        let mut parts = vec![String::new()];
+        for letter in text.chars() {
+            match letter {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                _ => {}
+            }
+            match parts.last_mut() {
+                Some(part) if letter != ',' || depth > 0 => part.push(letter),
+                _ => parts.push(String::new()),
+            }
+        }
+        let requirements: Option<Vec<_>> = parts.iter().map(|part| requirement(part.trim())).collect();
+        let match_expressions = requirements.filter(|_| depth == 0).ok_or_else(bad)?;
+        Ok(Self {
+            match_expressions,
+            ..Self::default()
+        })
+    }
+}
+
+fn requirement(text: &str) -> Option<LabelRequirement> {
+    let is_name = |name: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
+        !name.is_empty() && name.chars().all(fits)
+    };
+    let is_value = |value: &str| value.is_empty() || (is_name(value) && !value.contains('/'));
+    let of = |key: &str, operator: &str, values: Vec<String>| {
+        let fits = is_name(key) && values.iter().all(|value| is_value(value));
+        fits.then(|| LabelRequirement {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values,
+            rest: Rest::new(),
+        })
+    };
+    if let Some(key) = text.strip_prefix('!') {
+        return of(key.trim(), "DoesNotExist", Vec::new());
+    }
+    if let Some((head, list)) = text.split_once('(') {
+        let mut words = head.split_whitespace();
+        let (key, operator) = (words.next()?, words.next()?);
+        let operator = match operator {
+            "in" => "In",
+            "notin" => "NotIn",
+            _ => return None,
+        };
+        let list = list.strip_suffix(')')?;
+        let values = list.split(',').map(|value| value.trim().to_owned()).collect();
+        return words
+            .next()
+            .is_none()
+            .then(|| of(key, operator, values))
+            .flatten();
+    }
+    let one =
+        |key: &str, operator: &str, value: &str| of(key.trim(), operator, vec![value.trim().to_owned()]);
+    if let Some((key, value)) = text.split_once("!=") {
+        return one(key, "NotIn", value);
+    }
+    match text.split_once('=') {
+        Some((key, value)) => one(key, "In", value.strip_prefix('=').unwrap_or(value)),
+        None => of(text, "Exists", Vec::new()),
     }
 }
 
@@ -154,4 +233,40 @@ fn labels(object: &Value) -> BTreeMap<String, String> {
         .flatten()
         .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(selector: &str, labels: &[(&str, &str)]) -> Option<bool> {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let selector: LabelSelector = selector.parse().ok()?;
+        Some(selector.matches(&labels.collect()))
+    }
+
+    #[test]
+    fn a_selector_is_read_as_kubectl_reads_it() {
+        let labels = [("tier", "critical"), ("team", "b")];
+        for (selector, expected) in [
+            ("tier=critical", Some(true)),
+            ("tier==critical,team=b", Some(true)),
+            ("tier=critical,team=c", Some(false)),
+            ("tier!=critical", Some(false)),
+            ("other!=x", Some(true)),
+            ("team in (a, b)", Some(true)),
+            ("team notin (a, b),tier", Some(false)),
+            ("!other", Some(true)),
+            ("other", Some(false)),
+            ("team in (a,b", None),
+            ("team within (a)", None),
+            ("", None),
+            ("tier=critical,", None),
+            ("a b", None),
+        ] {
+            assert_eq!(matches(selector, &labels), expected, "{selector}");
+        }
+    }
 }

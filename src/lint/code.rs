@@ -81,6 +81,9 @@ rules! {
     SharedPolicy = 106, "shared-policy", Error, "A workload can't be suspended alone: its policy selects others, too.";
     OverAlready = 107, "over-already", Warning, "The suspension ends in the past.";
     SuspendsNowhere = 108, "suspends-nowhere", Warning, "A cluster is suspended in which the policy never puts anything.";
+    BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
+    UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
+    ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";
     DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";
     OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
     StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";

@@ -5,6 +5,7 @@
 mod code;
 mod failover;
 mod failover_plan;
+mod moves;
 pub mod nearest;
 mod objects;
 mod references;
@@ -127,6 +128,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     references::check(set, context, &mut findings);
     failover_plan::check(set, &mut findings);
     suspension::check(set, context, &mut findings);
+    moves::check(set, &mut findings);
     let schemas = context
         .schemas
         .with_definitions(set.definitions().map(|object| &object.value));

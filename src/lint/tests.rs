@@ -306,3 +306,36 @@ fn a_suspension_of_nothing_nowhere_or_the_past_is_found() {
         "{found}"
     );
 }
+
+#[test]
+fn an_evacuation_that_can_not_be_done_or_whose_cordon_is_tolerated_is_found() {
+    let evacuation = |spec: &str| {
+        check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: Evacuation\nmetadata: {{name: drain}}\nspec: {spec}\n{SHARED}"
+        ))
+    };
+    assert_eq!(
+        evacuation("{cluster: east, select: {kinds: [Deployment.apps], labelSelector: tier=critical}}"),
+        ""
+    );
+    for (spec, wrong) in [
+        ("{}", "CUT0121"),
+        ("{cluster: east, taint: {key: a}}", "CUT0121"),
+        ("{cluster: east, to: {clusters: [east]}}", "CUT0121"),
+        ("{cluster: east, order: [{labelSelector: 'tier in'}]}", "CUT0121"),
+        (
+            "{cluster: east, select: {kinds: [Deploymnt]}}",
+            "did you mean Deployment?",
+        ),
+        ("{cluster: east, maxParalel: 2}", "CUT0006"),
+    ] {
+        let found = evacuation(spec);
+        assert!(found.contains(wrong), "{spec}: {found}");
+    }
+    let tolerant = evacuation(
+        "{cluster: east}\n---\napiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\n\
+         metadata: {name: t, namespace: shop}\nspec: {resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}], \
+         placement: {clusterTolerations: [{operator: Exists}]}}",
+    );
+    assert!(tolerant.contains("CUT0123"), "{tolerant}");
+}

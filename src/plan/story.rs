@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::{self, Migration, OnFailure, Strategy, Suspension};
+use crate::api::{self, Evacuation, Migration, MovesSpec, OnFailure, Rebalance, Strategy, Suspension};
 use crate::name::{ClusterName, ObjectKey};
 
 /// Returns what an object asks cutover to do; `None` if it is no intent, or has a form that this release doesn't know.
@@ -14,6 +14,8 @@ pub(super) fn of_intent(object: &Value, suspends: &[ObjectKey]) -> Option<String
     match text("kind")? {
         "Migration" => of_migration(object),
         "Suspension" => of_suspension(object, suspends),
+        "Evacuation" => of_evacuation(object),
+        "Rebalance" => of_rebalance(object),
         _ => None,
     }
 }
@@ -48,6 +50,72 @@ fn of_suspension(object: &Value, suspends: &[ObjectKey]) -> Option<String> {
         parts.push("is to be aborted".to_owned());
     }
     Some(parts.join("; "))
+}
+
+fn of_evacuation(object: &Value) -> Option<String> {
+    let evacuation: Evacuation = serde_json::from_value(object.clone()).ok()?;
+    let spec = &evacuation.spec;
+    let what = match (&spec.cluster, &spec.taint) {
+        (Some(cluster), _) => format!("moves what runs in {cluster} elsewhere"),
+        (None, Some(taint)) => format!(
+            "moves what runs in every cluster with the taint {} elsewhere",
+            taint.key
+        ),
+        (None, None) => return None,
+    };
+    let mut parts = vec![what];
+    if spec.cordon {
+        let until = if spec.keep_cordoned {
+            "until it is deleted"
+        } else {
+            "meanwhile"
+        };
+        parts.push(format!("the cluster takes nothing new {until}"));
+    }
+    parts.extend(of_moves(&spec.moves));
+    Some(parts.join("; "))
+}
+
+fn of_rebalance(object: &Value) -> Option<String> {
+    let rebalance: Rebalance = serde_json::from_value(object.clone()).ok()?;
+    let spec = &rebalance.spec;
+    let mut parts = vec![if spec.dry_run {
+        "says what would move if workloads were spread anew".to_owned()
+    } else {
+        "spreads workloads over the clusters anew".to_owned()
+    }];
+    if !spec.when.is_empty() {
+        let when: Vec<String> = spec.when.iter().map(|occasion| format!("{occasion:?}")).collect();
+        parts.push(format!("again at each {}", when.join(", ")));
+    }
+    parts.extend(of_moves(&spec.moves));
+    Some(parts.join("; "))
+}
+
+fn of_moves(spec: &MovesSpec) -> Vec<String> {
+    let mut parts = Vec::new();
+    let clusters: Vec<&str> = spec.to.clusters.iter().map(ClusterName::as_str).collect();
+    if !clusters.is_empty() {
+        parts.push(format!("to {}", clusters.join(" or ")));
+    }
+    parts.push(format!("{} at a time", spec.max_parallel));
+    parts.push(match spec.max_failures {
+        0 => "stops at the first failure".to_owned(),
+        most => format!("stops after more than {most} failures"),
+    });
+    if let Some(window) = &spec.window {
+        parts.push(format!("begins moves {window}"));
+    }
+    if spec.approval.as_ref().is_some_and(|gate| !gate.before.is_empty()) {
+        parts.push("waits for approval before the first".to_owned());
+    }
+    if spec.paused {
+        parts.push("is paused".to_owned());
+    }
+    if spec.abort {
+        parts.push("is to be aborted".to_owned());
+    }
+    parts
 }
 
 fn of_migration(object: &Value) -> Option<String> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::api::{self, Migration, WorkloadProfile};
 use crate::cluster::{Answer, Cluster, Lookup, Reader};
 use crate::intent::world::{Desired, Member, Overrides, World};
-use crate::intent::{Read, Seen, pin};
+use crate::intent::{Read, Seen, moves, pin};
 use crate::karmada::{
     self, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding, OverridePolicy,
     PropagationPolicy, PropagationSpec, ResourceBinding, meta,
@@ -86,6 +86,30 @@ pub async fn outlooks(cluster: Option<&Cluster>, changes: &ChangeSet, now: Times
         reaches,
         notes,
     }
+}
+
+/// Returns what Preflight of each migration would come to, were it begun now.
+pub(super) async fn verdicts(
+    cluster: &Cluster,
+    migrations: &[Migration],
+    now: Timestamp,
+) -> Vec<moves::Verdict> {
+    let look = Look::new(cluster).await;
+    let look = &look;
+    let verdicts = migrations.iter().map(async |migration| {
+        let workload = migration
+            .spec
+            .workload
+            .key(migration.metadata.namespace.as_deref());
+        let world = look.world(migration, &workload).await;
+        match Outlook::judge(migration, &world, now).verdict {
+            Verdict::Clear | Verdict::There | Verdict::UnderWay(_) => moves::Verdict::Clear,
+            Verdict::Blocked(findings) => moves::Verdict::Blocked(findings),
+            Verdict::Waits(why) => moves::Verdict::Waits(why),
+            Verdict::Unknown(why) => moves::Verdict::Unknown(why),
+        }
+    });
+    join_all(verdicts).await
 }
 
 const fn is_written(change: &Change) -> bool {

@@ -20,7 +20,7 @@ use crate::intent::record;
 use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
 use crate::report::{
-    self, CommitText, Ended, HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview,
+    self, CommitText, Ended, HeldObject, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview,
     TrailerKey, Urgency, WaitOverview,
 };
 
@@ -140,6 +140,8 @@ impl Publisher {
         let overview = self.overview();
         let no_intents = overview.migrations.is_empty()
             && overview.suspensions.is_empty()
+            && overview.shifts.is_empty()
+            && overview.many.is_empty()
             && overview.failover_plans.is_empty();
         if overview.revision.is_none() && no_intents {
             return Ok(Published::Unchanged(None));
@@ -198,7 +200,12 @@ impl Publisher {
             .iter_mut()
             .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
             .collect();
-        let (migrations, rollouts, suspensions) = (self.intents(), self.intents(), self.intents());
+        let (migrations, rollouts) = (self.intents(), self.intents());
+        let (suspensions, shifts) = (self.intents(), self.intents());
+        let many = report::MANY
+            .into_iter()
+            .flat_map(|kind| self.observer.list(api::GROUP, kind));
+        let many = many.filter_map(|object| Many::read(&object)).collect();
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
         let left_behind = self.left_behind.borrow_and_update().clone();
         Overview {
@@ -207,6 +214,8 @@ impl Publisher {
             migrations,
             rollouts,
             suspensions,
+            shifts,
+            many,
             failover_plans: self.intents(),
             left_behind: left_behind.into_iter().map(left_overview).collect(),
         }
@@ -318,10 +327,16 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
     let ours = parse(path, ours)?;
     let there = parse(path, recorded).ok();
     match ours.get("kind").and_then(Value::as_str) {
+        Some("ReplicaShift") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_shift)),
         Some("FailoverPlan") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_plan)),
         Some("Rollout") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout)),
         Some("Suspension") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_suspension)),
         _ => {}
+    }
+    let kind = ours.get("kind").and_then(Value::as_str).unwrap_or_default();
+    if report::MANY.contains(&kind) {
+        let recorded = parse(path, recorded).ok();
+        return Ok(recorded.is_some_and(|recorded| record::is_newer_moves(&recorded, &ours)));
     }
     let uid = ours
         .pointer("/metadata/uid")

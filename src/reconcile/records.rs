@@ -38,6 +38,14 @@ impl Records for GitRecords {
         })
     }
 
+    fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
+        Box::pin(async move {
+            let path = path(intent);
+            let bytes = self.repo.read_fresh(Branch::Status, path.clone()).await?;
+            bytes.map(|bytes| parse(&path, &bytes)).transpose()
+        })
+    }
+
     fn author<'a>(&'a self, file: &'a str, revision: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let revision = revision.to_owned().try_into().ok()?;
@@ -137,11 +145,10 @@ fn document(intent: &Migration, record: &Record) -> Value {
 }
 
 fn path(intent: &ObjectKey) -> String {
-    record::path(
-        &intent.kind,
-        intent.namespace.as_deref().unwrap_or_default(),
-        &intent.name,
-    )
+    match intent.namespace.as_deref() {
+        Some(namespace) => record::path(&intent.kind, namespace, &intent.name),
+        None => record::path_of_cluster_scope(&intent.kind, &intent.name),
+    }
 }
 
 pub(super) fn to_yaml(document: &Value) -> Result<Vec<u8>, Error> {

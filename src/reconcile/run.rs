@@ -16,13 +16,14 @@ use super::running::{Running, Stop};
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::{GitRecords, settings};
-use crate::api::{self, Phase, RolloutStatus, SuspensionPhase, WaitCode};
+use crate::api::{self, MovesPhase, Phase, RolloutStatus, ShiftPhase, SuspensionPhase, WaitCode};
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
 use crate::name::Revision;
 use crate::notify::Notifier;
 use crate::repo::{self, Polling, Repo};
+use crate::report;
 use crate::tenure::Tenure;
 
 /// What a reconciler works on.
@@ -379,9 +380,25 @@ async fn settled(observer: &Observer) {
             seen && (status.phase.is_at_rest() || code.is_some_and(WaitCode::is_for_a_person))
         })
     };
+    let shifts = |observer: &Observer| {
+        observer.list(api::GROUP, "ReplicaShift").iter().all(|object| {
+            let phase =
+                serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(ShiftPhase::Pending);
+            let code: Option<WaitCode> =
+                serde_json::from_value(object["status"]["waitingFor"]["code"].clone()).ok();
+            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            // What rests waits for Git, which this run has read.
+            let rests = phase.is_terminal() || phase == ShiftPhase::Shifted && code.is_some();
+            seen && (rests || code.is_some_and(WaitCode::is_for_a_person))
+        })
+    };
     let still = |observer: &Observer| {
         suspensions(observer)
             && rollouts(observer)
+            && shifts(observer)
+            && report::MANY
+                .iter()
+                .all(|kind| observer.list(api::GROUP, kind).iter().all(|one| rests(one)))
             && observer.list(api::GROUP, "Migration").iter().all(|object| {
                 let phase =
                     serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
@@ -392,6 +409,18 @@ async fn settled(observer: &Observer) {
             })
     };
     while !observer.until(Duration::from_hours(1), still).await {}
+}
+
+/// Returns whether an intent that moves many workloads goes on only when something happens, or somebody does something.
+fn rests(object: &serde_json::Value) -> bool {
+    let status = &object["status"];
+    let phase = serde_json::from_value(status["phase"].clone()).unwrap_or(MovesPhase::Pending);
+    let code: Option<WaitCode> = serde_json::from_value(status["waitingFor"]["code"].clone()).ok();
+    let moving = status["progress"]["moving"].as_u64().unwrap_or_default();
+    let seen = status["observedGeneration"] == object["metadata"]["generation"];
+    // One that can't begin goes on with the next run.
+    let waits = code.is_some_and(|code| code.is_for_a_person() || phase == MovesPhase::Preflight);
+    seen && (phase.is_terminal() || phase == MovesPhase::Watching || (moving == 0 && waits))
 }
 
 fn migrations(observer: &Observer) -> Vec<(String, String, Phase)> {

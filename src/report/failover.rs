@@ -10,8 +10,8 @@ use super::markdown::escape;
 use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled};
 use super::{Told, brief, duration, instant};
 use crate::api::{
-    FailoverPhase as Phase, FailoverPlan, FailoverPlanStatus, LastKnown, Move, OpenQuestion, WaitingFor,
-    WorkloadRef,
+    FailoverPhase as Phase, FailoverPlan, FailoverPlanStatus, LastKnown, OpenQuestion, Relocation,
+    WaitingFor, WorkloadRef,
 };
 use crate::intent::record;
 use crate::name::ClusterName;
@@ -142,7 +142,7 @@ fn question(ask: &OpenQuestion) -> String {
 }
 
 /// Tells of one move in a sentence.
-fn sentence(done: &Move) -> String {
+fn sentence(done: &Relocation) -> String {
     let state = done.state.as_ref().map_or_else(String::new, |state| {
         let values: Vec<String> = state
             .values

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use super::{Account, failover, names, route, status};
-use crate::api::{FailoverPlan, Migration, Move, Phase};
+use crate::api::{FailoverPlan, Migration, Phase, Relocation};
 use crate::error::Error;
 use crate::redact;
 
@@ -70,7 +70,7 @@ pub fn ended(migrations: &[Migration]) -> Result<Vec<Ended>, Error> {
 
 /// Returns the lines of all failovers, in the order in which they ended.
 pub fn failed_over(plans: &[FailoverPlan]) -> Vec<Ended> {
-    let mut all: Vec<(&Move, &FailoverPlan)> = plans
+    let mut all: Vec<(&Relocation, &FailoverPlan)> = plans
         .iter()
         .flat_map(|plan| failover::status(plan).history.iter().map(move |done| (done, plan)))
         // A migration has a line of its own.
@@ -82,7 +82,7 @@ pub fn failed_over(plans: &[FailoverPlan]) -> Vec<Ended> {
         .collect()
 }
 
-fn of_failover(plan: &FailoverPlan, done: &Move) -> Ended {
+fn of_failover(plan: &FailoverPlan, done: &Relocation) -> Ended {
     let (namespace, name) = failover::names(plan);
     let uid = plan.metadata.uid.as_deref().unwrap_or_default();
     let workload = &plan.spec.workload;

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration,
-    failover, finding_text, gantt, instant, names, record_path, rollout, route, since, status, suspension,
-    symbol,
+    failover, finding_text, gantt, instant, names, record_path, rollout, route, shift, since, status,
+    suspension, symbol,
 };
 use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
 
@@ -65,6 +65,8 @@ pub(super) fn page(overview: &Overview) -> String {
     left_behind(&mut page, &overview.left_behind);
     rollout::section(&mut page, &overview.rollouts);
     suspension::section(&mut page, &overview.suspensions);
+    shift::section(&mut page, &overview.shifts);
+    super::many::section(&mut page, &overview.many);
     failover::section(&mut page, &overview.failover_plans);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {

@@ -10,10 +10,12 @@ mod failover;
 mod findings;
 mod gantt;
 mod history;
+mod many;
 mod markdown;
 mod notice;
 pub mod review;
 mod rollout;
+mod shift;
 mod snapshot;
 mod suspension;
 mod text;
@@ -23,7 +25,9 @@ mod units;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::api::{FailoverPlan, Finding, Migration, MigrationStatus, Phase, Rollout, Suspension};
+use crate::api::{
+    FailoverPlan, Finding, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, Suspension,
+};
 use crate::error::Error;
 use crate::intent::record;
 use crate::name::{Location, ObjectKey, Revision};
@@ -35,8 +39,10 @@ pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use failover::{failover_events, failover_lines};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use history::{Ended, HISTORY_DIR, appended, ended, failed_over};
+pub use many::{MANY, Many, moves_events, plan_lines};
 pub use notice::{Body, Format, Notice};
 pub use rollout::{rollout_events, rollout_lines};
+pub use shift::{shift_events, shift_lines};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
 pub use suspension::{suspension_events, suspension_lines};
 pub use text::View;
@@ -57,6 +63,8 @@ pub struct Overview {
     pub migrations: Vec<Migration>,
     pub rollouts: Vec<Rollout>,
     pub suspensions: Vec<Suspension>,
+    pub shifts: Vec<ReplicaShift>,
+    pub many: Vec<Many>,
     pub failover_plans: Vec<FailoverPlan>,
     pub left_behind: Vec<LeftOverview>,
 }
@@ -178,6 +186,13 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
         let document = yaml(&record::suspension_document(suspension))?;
         files.insert(suspension_path(suspension), document.into_bytes());
     }
+    for shift in &overview.shifts {
+        let document = yaml(&record::shift_document(shift))?;
+        files.insert(shift_path(shift), document.into_bytes());
+    }
+    for one in &overview.many {
+        files.insert(one.path(), yaml(&one.document)?.into_bytes());
+    }
     for plan in &overview.failover_plans {
         let document = yaml(&record::failover_plan_document(plan))?;
         files.insert(failover::path(plan), document.into_bytes());
@@ -203,6 +218,11 @@ fn rollout_path(one: &Rollout) -> String {
 fn suspension_path(suspension: &Suspension) -> String {
     let (namespace, name) = suspension::names(suspension);
     record::path("Suspension", namespace, name)
+}
+
+fn shift_path(shift: &ReplicaShift) -> String {
+    let (namespace, name) = shift::names(shift);
+    record::path("ReplicaShift", namespace, name)
 }
 
 fn yaml(value: &impl serde::Serialize) -> Result<String, Error> {

@@ -5,13 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::failover::FailoverSnapshot;
+use super::many::ManySnapshot;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
-    record_path, rollout, rollout_path, route, since, status, suspension, suspension_path,
+    record_path, rollout, rollout_path, route, shift, shift_path, since, status, suspension, suspension_path,
 };
 use crate::api::{
-    HeldCopy, Migration, MigrationStatus, Phase, Rollout, RolloutCluster, RolloutPhase, Suspension,
-    SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
+    HeldCopy, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, RolloutCluster, RolloutPhase,
+    ShiftPhase, Suspension, SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
 };
 use crate::error::Error;
 use crate::name::{Location, Revision};
@@ -34,6 +35,11 @@ pub struct Snapshot {
     pub(super) rollouts: Vec<RolloutSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) suspensions: Vec<SuspensionSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) shifts: Vec<ShiftSnapshot>,
+    /// Evacuations and rebalances.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) many: Vec<ManySnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) failover_plans: Vec<FailoverSnapshot>,
     /// What syncs applied and nobody looks after any more.
@@ -228,6 +234,63 @@ impl SuspensionSnapshot {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShiftSnapshot {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// For instance `replicas of Deployment web from blue to green`.
+    pub(super) what: String,
+    pub(super) phase: ShiftPhase,
+    /// How many have gone, of how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) moved: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) floor: Option<u32>,
+    /// The fewest replicas that were seen ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lowest: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) finished_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+}
+
+impl ShiftSnapshot {
+    fn of(one: &ReplicaShift) -> Self {
+        let status = shift::status(one);
+        let (namespace, name) = shift::names(one);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            what: shift::what(one),
+            phase: status.phase,
+            moved: status.moved.clone(),
+            floor: status.floor,
+            lowest: status.lowest,
+            started_at: status.common.started_at,
+            finished_at: status.common.finished_at,
+            waiting_for: status.common.waiting_for.clone(),
+            record: shift_path(one),
+        }
+    }
+
+    /// Says how it went on since `before`, if it did.
+    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
+        let was = before.and_then(|before| before.shifts.iter().find(|was| was.record == self.record));
+        let name = format!("{}/{}", self.namespace, self.name);
+        match was {
+            Some(was) if was.phase == self.phase => None,
+            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
+            None => Some(format!("{name}: {}", self.phase)),
+        }
+    }
+}
+
 impl Snapshot {
     pub(super) fn of(overview: &Overview) -> Self {
         let mut intents: Vec<IntentSnapshot> = overview.migrations.iter().map(IntentSnapshot::of).collect();
@@ -236,6 +299,10 @@ impl Snapshot {
         rollouts.sort_by(|a, b| a.record.cmp(&b.record));
         let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
         suspensions.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut shifts: Vec<_> = overview.shifts.iter().map(ShiftSnapshot::of).collect();
+        shifts.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut many: Vec<_> = overview.many.iter().map(ManySnapshot::of).collect();
+        many.sort_by(|a, b| a.record.cmp(&b.record));
         let mut failover_plans: Vec<_> = overview.failover_plans.iter().map(FailoverSnapshot::of).collect();
         failover_plans.sort_by(|a, b| a.record.cmp(&b.record));
         Self {
@@ -245,6 +312,8 @@ impl Snapshot {
             intents,
             rollouts,
             suspensions,
+            shifts,
+            many,
             failover_plans,
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
         }
@@ -431,12 +500,21 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
         let tells = one.phase.is_at_rest() || one.phase == RolloutPhase::Halted;
         tells && one.change(Some(&was)).is_some()
     });
+    let shifted = is.shifts.iter().any(|one| {
+        let tells =
+            one.phase.is_terminal() || matches!(one.phase, ShiftPhase::RollingBack | ShiftPhase::Shifted);
+        let known = was.shifts.iter().find(|known| known.record == one.record);
+        let asks =
+            |one: &ShiftSnapshot| one.waiting_for.as_ref().map(|wait| wait.code) == Some(WaitCode::Approval);
+        tells && one.change(Some(&was)).is_some() || asks(one) && !known.is_some_and(asks)
+    });
+    let emptied = is.many.iter().any(|one| one.is_urgent(&was.many));
     let failed_over = is
         .failover_plans
         .iter()
         .any(|plan| plan.is_urgent(&was.failover_plans));
-    let moved = turned || froze || stopped || failed_over;
-    if moved || problems(&was) != problems(&is) || findings(before) != findings(after) {
+    let told = turned || froze || stopped || shifted || emptied || failed_over;
+    if told || problems(&was) != problems(&is) || findings(before) != findings(after) {
         Urgency::Ended
     } else {
         Urgency::Moves
@@ -448,6 +526,7 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
 pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let before: Option<Snapshot> = before.and_then(|bytes| serde_yaml::from_slice(bytes).ok());
     let after = Snapshot::of(overview);
+    let known_many = before.as_ref().map_or(&[][..], |before| &before.many);
     let plans_before = before.as_ref().map_or(&[][..], |before| &before.failover_plans);
     let moved: Vec<String> = after
         .intents
@@ -465,6 +544,8 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
                 .iter()
                 .filter_map(|one| one.change(before.as_ref())),
         )
+        .chain(after.shifts.iter().filter_map(|one| one.change(before.as_ref())))
+        .chain(after.many.iter().filter_map(|one| one.change(known_many)))
         .chain(
             after
                 .failover_plans
@@ -494,6 +575,18 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     for one in &after.suspensions {
         if one.change(before.as_ref()).is_some() {
             trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
+            trailers.push((TrailerKey::Phase, one.phase.to_string()));
+        }
+    }
+    for one in &after.shifts {
+        if one.change(before.as_ref()).is_some() {
+            trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
+            trailers.push((TrailerKey::Phase, one.phase.to_string()));
+        }
+    }
+    for one in &after.many {
+        if one.change(known_many).is_some() {
+            trailers.push((TrailerKey::Intent, one.name.clone()));
             trailers.push((TrailerKey::Phase, one.phase.to_string()));
         }
     }

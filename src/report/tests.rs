@@ -41,6 +41,8 @@ fn overview(migrations: Vec<Migration>) -> Overview {
     Overview {
         rollouts: Vec::new(),
         suspensions: Vec::new(),
+        shifts: Vec::new(),
+        many: Vec::new(),
         revision: Some(revision.clone()),
         syncs: vec![SyncOverview {
             name: "fleet".to_owned(),
@@ -550,10 +552,10 @@ fn the_status_branch_tells_the_same_as_what_was_observed() {
     let record = serde_yaml::from_slice(&files["intents/shop/migration-orders-to-west.yaml"]).unwrap();
     let recorded = View::recorded(
         Some(&files[SNAPSHOT_FILE]),
-        vec![record],
-        Vec::new(),
-        Vec::new(),
-        Vec::new(),
+        Overview {
+            migrations: vec![record],
+            ..Overview::default()
+        },
     )
     .unwrap();
     let live = View::of(&observed);
@@ -562,10 +564,7 @@ fn the_status_branch_tells_the_same_as_what_was_observed() {
     assert!(
         View::recorded(
             Some(b"version: 99\nsyncs: []\nintents: []\n"),
-            Vec::new(),
-            Vec::new(),
-            Vec::new(),
-            Vec::new()
+            Overview::default()
         )
         .is_err()
     );
@@ -583,4 +582,58 @@ fn the_json_status_fits_its_schema_and_has_the_time_of_each_phase() {
     assert_eq!(report["downtimeMs"], 1250);
     assert_eq!(report["steps"][1]["tookMs"], 1450);
     assert_eq!(report["steps"][1]["evidence"][0], "stopped: suspended | no pods");
+}
+
+#[test]
+fn an_evacuation_is_told_with_what_moves_and_what_stays() {
+    let workload = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name});
+    let object = json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "Evacuation", "metadata": {"name": "drain", "uid": "u"},
+        "spec": {"cluster": "east"},
+        "status": {
+            "phase": "Moving", "attempt": 1, "clusters": ["east"],
+            "progress": {"done": 1, "of": 2, "moving": 0, "failed": 1},
+            "moves": [
+                {"workload": workload("cart"), "from": "east", "to": "west", "means": "StartFirst", "state": "Moved"},
+                {"workload": workload("web"), "from": "east", "to": "west", "means": "StartFirst", "state": "Failed", "note": "too late"},
+            ],
+            "stays": [{
+                "workload": workload("stuck"), "cluster": "east", "runs": true,
+                "why": {"code": "NoTarget", "message": "no cluster takes it", "hint": "make room"},
+            }],
+        },
+    });
+    let one = Many::read(&object).unwrap();
+    let overview = Overview {
+        many: vec![one],
+        ..overview(Vec::new())
+    };
+    let files = status_tree(&overview).unwrap();
+    assert!(
+        files.contains_key("intents/_cluster/evacuation-drain.yaml"),
+        "{files:?}"
+    );
+    let page = String::from_utf8(files[STATUS_FILE].clone()).unwrap();
+    assert!(page.contains("1 of 2, 1 failed"), "{page}");
+    assert!(
+        page.contains("NoTarget: no cluster takes it (make room)"),
+        "{page}"
+    );
+    let text = anstream::adapter::strip_str(&View::of(&overview).text(NOW)).to_string();
+    assert!(
+        text.contains("drain  empties east  Moving  1 of 2, 1 failed"),
+        "{text}"
+    );
+    assert!(
+        text.contains("✗ Deployment shop/web from east to west  too late"),
+        "{text}"
+    );
+    let recorded = View::recorded(
+        Some(&files[SNAPSHOT_FILE]),
+        Vec::new(),
+        Vec::new(),
+        Vec::new(),
+        overview.many.clone(),
+    );
+    assert_eq!(recorded.unwrap().text(NOW), View::of(&overview).text(NOW));
 }

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
 use super::{
-    Overview, by_urgency, failover, failover_lines, names, rollout, rollout_lines, suspension,
-    suspension_lines, units::instant,
+    Many, Overview, by_urgency, failover, failover_lines, many, names, rollout, rollout_lines, shift,
+    shift_lines, suspension, suspension_lines, units::instant,
 };
-use crate::api::{FailoverPlan, Migration, Rollout, Suspension};
+use crate::api::{FailoverPlan, Migration, ReplicaShift, Rollout, Suspension};
 use crate::error::Error;
 
 /// How everything stands, to be shown.
@@ -20,6 +20,8 @@ pub struct View {
     migrations: Vec<Migration>,
     rollouts: Vec<Rollout>,
     suspensions: Vec<Suspension>,
+    shifts: Vec<ReplicaShift>,
+    many: Vec<Many>,
     failover_plans: Vec<FailoverPlan>,
 }
 
@@ -31,25 +33,15 @@ impl View {
             migrations: overview.migrations.clone(),
             rollouts: overview.rollouts.clone(),
             suspensions: overview.suspensions.clone(),
+            shifts: overview.shifts.clone(),
+            many: overview.many.clone(),
             failover_plans: overview.failover_plans.clone(),
         }
     }
 
     /// Returns the view of what a status branch says: its [`super::SNAPSHOT_FILE`], and its records of intents.
-    pub fn recorded(
-        snapshot: Option<&[u8]>,
-        migrations: Vec<Migration>,
-        rollouts: Vec<Rollout>,
-        suspensions: Vec<Suspension>,
-        failover_plans: Vec<FailoverPlan>,
-    ) -> Result<Self, Error> {
-        let mut view = Self::of(&Overview {
-            migrations,
-            rollouts,
-            suspensions,
-            failover_plans,
-            ..Overview::default()
-        });
+    pub fn recorded(snapshot: Option<&[u8]>, intents: Overview) -> Result<Self, Error> {
+        let mut view = Self::of(&intents);
         if let Some(bytes) = snapshot {
             let read = Snapshot::read(bytes)?;
             view.snapshot.revision = read.revision;
@@ -72,6 +64,13 @@ impl View {
             wanted(namespace, name)
         });
         let suspensions = suspensions.cloned().collect();
+        let shifts = self.shifts.iter().filter(|shift| {
+            let (namespace, name) = shift::names(shift);
+            wanted(namespace, name)
+        });
+        let shifts = shifts.cloned().collect();
+        let many = self.many.iter().filter(|one| wanted("", &one.name));
+        let many = many.cloned().collect();
         let failover_plans = self.failover_plans.iter().filter(|plan| {
             let (namespace, name) = failover::names(plan);
             wanted(namespace, name)
@@ -86,6 +85,8 @@ impl View {
             migrations: self.migrations.iter().filter(wanted).cloned().collect(),
             rollouts,
             suspensions,
+            shifts,
+            many,
             failover_plans,
             ..Overview::default()
         })
@@ -93,10 +94,9 @@ impl View {
 
     /// Returns whether no intent is in it.
     pub const fn is_empty(&self) -> bool {
-        self.migrations.is_empty()
-            && self.rollouts.is_empty()
-            && self.suspensions.is_empty()
-            && self.failover_plans.is_empty()
+        let plain = self.suspensions.is_empty() && self.shifts.is_empty() && self.many.is_empty();
+        let claiming = self.migrations.is_empty() && self.rollouts.is_empty();
+        plain && claiming && self.failover_plans.is_empty()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -132,6 +132,24 @@ impl View {
                 text.push('\n');
             }
             for line in suspension_lines(suspension, now) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        for shift in &self.shifts {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in shift_lines(shift, now) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        for one in &self.many {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in many::lines(one, now) {
                 text.push_str(&line);
                 text.push('\n');
             }

@@ -94,7 +94,7 @@ fn times(migration: &Migration, now: Timestamp) -> Option<String> {
 }
 
 /// Why it waits, since when, until when, and what happens then.
-fn wait_lines(waiting: &WaitingFor, now: Timestamp) -> Vec<String> {
+pub(super) fn wait_lines(waiting: &WaitingFor, now: Timestamp) -> Vec<String> {
     let since = format!("since {} ({})", instant(waiting.since), ago(waiting.since, now));
     let mut lines = vec![
         format!("  {} {}", styled(BUSY, "waits:"), brief(&waiting.reason)),

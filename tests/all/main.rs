@@ -16,6 +16,7 @@ mod differential;
 mod drift;
 #[cfg(feature = "sandbox")]
 mod e2e;
+mod evacuation;
 mod events;
 mod failover;
 mod faults;
@@ -44,6 +45,7 @@ mod publish;
 mod published;
 mod races;
 mod real_server;
+mod rebalance;
 mod repo;
 #[cfg(feature = "sandbox")]
 mod review;
@@ -51,6 +53,7 @@ mod rollout;
 mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;
+mod shift;
 #[cfg(feature = "sandbox")]
 mod status_branch;
 mod suspension;

@@ -13,6 +13,8 @@ pub mod proxy;
 pub mod fleet;
 
 #[cfg(feature = "sandbox")]
+pub mod many;
+#[cfg(feature = "sandbox")]
 pub mod real;
 #[cfg(feature = "sandbox")]
 pub mod replica;

@@ -1,7 +1,7 @@
 //! The claim is lent to a Migration of the same workload, pin and all, and taken up again with the writer that it left.
 
 use super::{Borrower, Machine, Phase, Stop};
-use crate::api::{ClaimOwner, ClaimSpec, Move};
+use crate::api::{ClaimOwner, ClaimSpec, Relocation};
 use crate::intent::effect::Effect;
 use crate::intent::token;
 use crate::name::ClusterName;
@@ -117,7 +117,7 @@ impl Machine<'_> {
             .identities
             .extend(identity.map(|identity| (writer.clone(), identity)));
         if let Some(from) = from.filter(|from| *from != writer) {
-            self.status.history.push(Move {
+            self.status.history.push(Relocation {
                 what: format!("{} {}", to.kind, to.name),
                 attempt: 0,
                 at: since,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Phase, Stop};
-use crate::api::{Flight, Move, OldCopy};
+use crate::api::{Flight, OldCopy, Relocation};
 use crate::intent::fence;
 use crate::intent::proof::{Gone, Healthy, NotProved};
 use crate::karmada::PurgeMode;
@@ -139,11 +139,11 @@ impl Machine<'_> {
     }
 }
 
-fn of_flight(flight: &Flight, to: &ClusterName, attempt: u32, now: jiff::Timestamp) -> Move {
+fn of_flight(flight: &Flight, to: &ClusterName, attempt: u32, now: jiff::Timestamp) -> Relocation {
     let down = flight
         .up_since
         .map(|up| up.duration_since(flight.since).as_millis());
-    Move {
+    Relocation {
         what: "Failover".to_owned(),
         attempt,
         at: flight.since,

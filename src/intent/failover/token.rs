@@ -26,7 +26,7 @@ impl Machine<'_> {
     pub(super) fn owner(&self) -> ClaimOwner {
         ClaimOwner {
             kind: "FailoverPlan".to_owned(),
-            namespace: self.input.namespace.to_owned(),
+            namespace: self.input.namespace.unwrap_or_default().to_owned(),
             name: self.input.name.to_owned(),
             uid: self.input.uid.to_owned(),
         }
@@ -49,6 +49,7 @@ impl Machine<'_> {
             },
             writer: journal.writer.clone(),
             shared: false,
+            standing: false,
             guards,
             lender: None,
             clusters: if guards {
@@ -271,7 +272,11 @@ impl Machine<'_> {
             namespace: workload.namespace.clone(),
             name: pin::name(workload),
             owner_uid: self.input.uid.to_owned(),
-            owner: format!("FailoverPlan {}/{}", self.input.namespace, self.input.name),
+            owner: format!(
+                "FailoverPlan {}/{}",
+                self.input.namespace.unwrap_or_default(),
+                self.input.name
+            ),
             api_version: journal.spec.workload.api_version.clone(),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),

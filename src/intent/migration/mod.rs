@@ -22,7 +22,7 @@ mod token;
 mod wait;
 
 pub(super) use finish::is_scheduled;
-pub(super) use preflight::{binding_findings, keeps_target};
+pub(super) use preflight::binding_findings;
 
 use std::time::Duration;
 
@@ -36,6 +36,7 @@ use super::token::Due;
 use super::world::World;
 use super::{Step, Trouble};
 use admission::FENCE_CONDITION;
+pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack,

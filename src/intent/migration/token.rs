@@ -36,7 +36,7 @@ impl Machine<'_> {
             binding_id: journal.binding.id.clone(),
             owner: ClaimOwner {
                 kind: "Migration".to_owned(),
-                namespace: self.input.namespace.to_owned(),
+                namespace: self.input.namespace.unwrap_or_default().to_owned(),
                 name: self.input.name.to_owned(),
                 uid: self.input.uid.to_owned(),
             },
@@ -52,6 +52,7 @@ impl Machine<'_> {
             guards: false,
             lender: journal.lender.clone(),
             clusters: journal.clusters.clone(),
+            standing: false,
         })
     }
 
@@ -239,7 +240,11 @@ impl Machine<'_> {
             namespace: workload.namespace.clone(),
             name: pin::name(workload),
             owner_uid: self.input.uid.to_owned(),
-            owner: format!("Migration {}/{}", self.input.namespace, self.input.name),
+            owner: format!(
+                "Migration {}/{}",
+                self.input.namespace.unwrap_or_default(),
+                self.input.name
+            ),
             api_version: journal.spec.workload.api_version.clone(),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),

@@ -88,7 +88,7 @@ impl<'a> Machine<'a> {
             binding_id: journal.binding.id.clone(),
             owner: ClaimOwner {
                 kind: "Rollout".to_owned(),
-                namespace: self.input.namespace.to_owned(),
+                namespace: self.input.namespace.unwrap_or_default().to_owned(),
                 name: self.input.name.to_owned(),
                 uid: self.input.uid.to_owned(),
             },
@@ -101,6 +101,7 @@ impl<'a> Machine<'a> {
             lender: None,
             // Where it runs is none of a rollout's business.
             clusters: Vec::new(),
+            standing: false,
         };
         Ok(token::claim(
             self.world().claim.get()?.as_ref(),
@@ -175,7 +176,11 @@ impl<'a> Machine<'a> {
             namespace: workload.namespace.clone(),
             name: pin::name(workload),
             owner_uid: self.input.uid.to_owned(),
-            owner: format!("Rollout {}/{}", self.input.namespace, self.input.name),
+            owner: format!(
+                "Rollout {}/{}",
+                self.input.namespace.unwrap_or_default(),
+                self.input.name
+            ),
             api_version: journal.workload.api_version.clone(),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),

@@ -64,6 +64,8 @@ pub struct World {
     pub contested: Vec<Contested>,
     /// The author of the commit that last changed the intent.
     pub author: Option<String>,
+    /// The uid of the intent that asks for this one: its claim on the workload stands in no way.
+    pub parent: Option<String>,
 }
 
 /// One workload in one member.
@@ -376,8 +378,11 @@ impl<'a> Machine<'a> {
 
     /// Says which intent claims one of the workloads, if any does.
     fn claimed(&self) -> Result<Option<String>, NotKnown> {
+        let parent = self.world().parent.as_ref();
         for binding in self.world().bindings.get()? {
-            if let Some(claim) = self.claim_of(binding)? {
+            if let Some(claim) = self.claim_of(binding)?
+                && Some(&claim.spec.owner.uid) != parent
+            {
                 let owner = &claim.spec.owner;
                 return Ok(Some(format!(
                     "{} {}/{} has claimed {}",
@@ -462,7 +467,7 @@ impl<'a> Machine<'a> {
     }
 
     fn own_name(&self) -> String {
-        format!("{}/{}", self.input.namespace, self.input.name)
+        format!("{}/{}", self.input.namespace.unwrap_or_default(), self.input.name)
     }
 
     fn journal(&self) -> Result<&SuspensionJournal, Stop> {

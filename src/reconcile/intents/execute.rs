@@ -33,7 +33,9 @@ pub(super) async fn send(parts: &Parts, intent: &Migration, effect: &Effect) -> 
             let gvk = intent.spec_in_force().workload.gvk();
             apply_template(parts, &gvk, template, manifest).await
         }
-        Effect::PatchTemplate { template, patch } => send.patch_template(intent, template, patch).await,
+        Effect::PatchTemplate { template, patch } => {
+            patch_template(parts, &intent.spec_in_force().workload.gvk(), template, patch).await
+        }
         Effect::PushRecord(record) => {
             parts.records.push(intent, record).await?;
             Ok(Sent::Done)
@@ -103,12 +105,21 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
         } => send.patch_binding(binding, patch, *rehearse).await,
         Effect::PatchBindingStatus { binding, patch, .. } => send.patch_binding_status(binding, patch).await,
         Effect::PatchPolicy { policy, patch, .. } => send.patch_policy(policy, patch).await,
+        Effect::PatchCluster { cluster, patch, .. } => {
+            send.patch("cluster.karmada.io/v1alpha1", "Cluster", cluster, patch)
+                .await
+        }
+        Effect::CreateIntent { manifest } => send.create_intent(manifest).await,
+        Effect::PatchIntent { intent, patch, .. } => {
+            send.patch(api::API_VERSION, "Migration", intent, patch).await
+        }
         Effect::CreateCanary {
             name,
             scheduler,
             cluster,
         } => send.canary(name, scheduler, cluster).await,
         Effect::DeleteCanary { name } => send.delete_canary(name).await,
+        Effect::DeleteIntent { kind, intent } => send.delete(api::API_VERSION, kind, intent).await,
         Effect::AddFinalizer
         | Effect::RemoveFinalizer
         | Effect::ApplyTemplate { .. }
@@ -116,6 +127,22 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
         | Effect::PushRecord(_)
         | Effect::Keep(_) => Err(Error::internal(format!("{effect}: whose?"))),
     }
+}
+
+/// Changes a template of some kind.
+pub(super) async fn patch_template(
+    parts: &Parts,
+    kind: &Gvk,
+    template: &effect::Exactly,
+    patch: &[Value],
+) -> Result<Sent, Error> {
+    let served = served(&parts.cluster, kind).await?;
+    let writer = parts.cluster.writer(INTENT_MANAGER);
+    Ok(sent(
+        writer
+            .patch(&served, &exactly(template), patch, Mode::Write)
+            .await?,
+    ))
 }
 
 struct Send<'a> {
@@ -165,6 +192,42 @@ impl Send<'_> {
         Ok(sent(
             self.writer
                 .patch_status(&served, &exactly(binding), patch)
+                .await?,
+        ))
+    }
+
+    /// Creates what is this intent's own. One that is there already is told apart by whose it is.
+    async fn create_intent(&self, manifest: &Value) -> Result<Sent, Error> {
+        let text = |field: &str| manifest[field].as_str().unwrap_or_default();
+        let gvk = Gvk::new(text("apiVersion"), text("kind"));
+        let served = served(&self.parts.cluster, &gvk).await?;
+        match self.writer.create(&served, manifest, Mode::Write).await? {
+            Written::Exists(there) => {
+                let parent = |object: &Value| object["metadata"]["labels"][api::PARENT_LABEL].clone();
+                if parent(&there) == parent(manifest) {
+                    return Ok(Sent::Done);
+                }
+                let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
+                Err(Error::new(
+                    Kind::Conflict,
+                    format!("there is a {} {name} that somebody else has made", gvk.kind),
+                ))
+            }
+            other => Ok(sent(other)),
+        }
+    }
+
+    async fn patch(
+        &self,
+        api_version: &str,
+        kind: &str,
+        object: &effect::Exactly,
+        patch: &[Value],
+    ) -> Result<Sent, Error> {
+        let served = served(&self.parts.cluster, &Gvk::new(api_version, kind)).await?;
+        Ok(sent(
+            self.writer
+                .patch(&served, &exactly(object), patch, Mode::Write)
                 .await?,
         ))
     }
@@ -259,20 +322,6 @@ impl Send<'_> {
         self.delete("policy.karmada.io/v1alpha1", "PropagationPolicy", &object)
             .await?;
         Ok(Sent::Done)
-    }
-
-    async fn patch_template(
-        &self,
-        intent: &Migration,
-        template: &effect::Exactly,
-        patch: &[Value],
-    ) -> Result<Sent, Error> {
-        let served = served(&self.parts.cluster, &intent.spec_in_force().workload.gvk()).await?;
-        Ok(sent(
-            self.writer
-                .patch(&served, &exactly(template), patch, Mode::Write)
-                .await?,
-        ))
     }
 }
 

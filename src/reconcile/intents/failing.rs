@@ -11,7 +11,7 @@ use crate::api::{
     MigrationSpec, MigrationStatus, Phase,
 };
 use crate::error::Error;
-use crate::intent::failover::{self, Borrower, World, canary_name, wants_record};
+use crate::intent::failover::{self, Borrower, World, wants_record};
 use crate::intent::{Effect, Seen, Step};
 use crate::name::{ClusterName, ObjectKey};
 use crate::report::{self, Told};
@@ -96,17 +96,6 @@ pub(super) fn any_like(changed: &ObjectKey) -> Option<ObjectKey> {
         name: ANY.to_owned(),
         ..changed.clone()
     })
-}
-
-/// Returns the canary that a plan's journal speaks of.
-pub(super) fn canary_of(plan: &FailoverPlan) -> Option<String> {
-    let status = plan
-        .status
-        .as_ref()
-        .filter(|status| !status.phase.is_terminal())?;
-    let journal = status.journal.as_ref()?;
-    let uid = plan.metadata.uid.as_deref()?;
-    Some(canary_name(uid, journal.round, journal.fence.canary))
 }
 
 /// A plan as a migration would look at its workload: what it is about, and all clusters that have to do with it.

@@ -122,7 +122,7 @@ fn pod(object: &Value) -> Pod {
     }
 }
 
-fn is_ready(node: &Value) -> bool {
+pub(super) fn is_ready(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array();
     conditions
         .into_iter()

@@ -8,12 +8,14 @@ mod events;
 mod execute;
 mod failing;
 mod kind;
+mod many;
 mod members;
 mod metrics;
 mod moving;
 mod observe;
 mod rolling;
 mod scope;
+mod shifting;
 mod suspending;
 mod sweep;
 mod wake;
@@ -45,8 +47,10 @@ use crate::notify::Notifier;
 use events::Events;
 use failing::Failing;
 use kind::Kind;
+use many::MovingMany;
 use moving::Moving;
 use rolling::Rolling;
+use shifting::Shifting;
 use suspending::Suspending;
 use wake::Workers;
 use worker::Worker;
@@ -55,6 +59,11 @@ use worker::Worker;
 pub trait Records: Send + Sync {
     /// Reads the record of an intent at the remote; `None` only if there certainly is none.
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>>;
+
+    /// Reads what is recorded of an intent of another kind than Migration; `None` only if there certainly is nothing.
+    fn document<'a>(&'a self, _intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Returns who made the last commit up to a revision that changed a file; `None` if that can't be told.
     fn author<'a>(&'a self, _file: &'a str, _revision: &'a str) -> BoxFuture<'a, Option<String>> {
@@ -137,9 +146,12 @@ pub fn watched() -> Vec<Watched> {
     // The statuses of Works and bindings change when something happens in a member or in the scheduler. There are as many of
     // them as there are workloads, and they are read afresh.
     vec![
+        kind(api::API_VERSION, "Evacuation", with_status, Form::Tree),
         kind(api::API_VERSION, "FailoverPlan", with_status, Form::Tree),
         kind(api::API_VERSION, "Migration", with_status, Form::Tree),
         kind(api::API_VERSION, "Rollout", with_status, Form::Tree),
+        kind(api::API_VERSION, "Rebalance", with_status, Form::Tree),
+        kind(api::API_VERSION, "ReplicaShift", with_status, Form::Tree),
         kind(api::API_VERSION, "Suspension", with_status, Form::Tree),
         kind(api::API_VERSION, "Claim", slim, Form::Tree),
         kind(
@@ -248,9 +260,12 @@ impl Crew {
 
     /// Gives a worker to every intent that has none; `changed`: to that one, if it is an intent.
     fn hire(&mut self, changed: Option<&ObjectKey>) {
+        self.hire_for::<MovingMany<api::Evacuation>>(changed);
         self.hire_for::<Failing>(changed);
         self.hire_for::<Moving>(changed);
         self.hire_for::<Rolling>(changed);
+        self.hire_for::<MovingMany<api::Rebalance>>(changed);
+        self.hire_for::<Shifting>(changed);
         self.hire_for::<Suspending>(changed);
     }
 

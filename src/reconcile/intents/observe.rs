@@ -185,7 +185,7 @@ impl Look<'_> {
             self.overrides(),
             self.clusters(),
             self.canary(),
-            self.leases(),
+            leases(self.parts),
             self.record(),
             self.metrics(),
         );
@@ -383,33 +383,6 @@ impl Look<'_> {
         }
     }
 
-    /// An installation without leader election has no leases: that is an answer, too.
-    async fn leases(&self) -> Seen<BTreeMap<String, LeaseSeen>> {
-        let mut seen = BTreeMap::new();
-        let read = CONTROLLERS.map(async |name| {
-            let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
-            let lease = match served(&self.parts.cluster, &gvk).await {
-                Ok(served) => {
-                    let reader = self.parts.cluster.reader();
-                    optional(reader.get_together(&served, Some(KARMADA_NAMESPACE), name).await)
-                }
-                Err(error) => Seen::unknown(error.to_string()),
-            };
-            (name, lease)
-        });
-        for (name, lease) in join_all(read).await {
-            let lease = match lease {
-                Seen::Known { value, .. } => value.map_or_else(LeaseSeen::default, |lease| LeaseSeen {
-                    holder: lease["spec"]["holderIdentity"].as_str().map(str::to_owned),
-                    transitions: lease["spec"]["leaseTransitions"].as_i64().unwrap_or_default(),
-                }),
-                Seen::Unknown { why } => return Seen::unknown(why),
-            };
-            seen.insert(name.to_owned(), lease);
-        }
-        Seen::known(seen, self.instant())
-    }
-
     /// Tried only under a claim of this intent, for that is what the fence goes by, and not while nothing runs.
     async fn admission(&self, world: &World, trial: bool) -> Option<Vec<(Guard, Outcome)>> {
         let journal = self.status.journal_in_force()?;
@@ -484,4 +457,36 @@ impl Look<'_> {
             answered: tick,
         }
     }
+}
+
+/// An installation without leader election has no leases: that is an answer, too.
+pub(super) async fn leases(parts: &Parts) -> Seen<BTreeMap<String, LeaseSeen>> {
+    let mut seen = BTreeMap::new();
+    let read = CONTROLLERS.map(async |name| {
+        let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
+        let lease = match served(&parts.cluster, &gvk).await {
+            Ok(served) => {
+                let reader = parts.cluster.reader();
+                optional(reader.get_together(&served, Some(KARMADA_NAMESPACE), name).await)
+            }
+            Err(error) => Seen::unknown(error.to_string()),
+        };
+        (name, lease)
+    });
+    for (name, lease) in join_all(read).await {
+        let lease = match lease {
+            Seen::Known { value, .. } => value.map_or_else(LeaseSeen::default, |lease| LeaseSeen {
+                holder: lease["spec"]["holderIdentity"].as_str().map(str::to_owned),
+                transitions: lease["spec"]["leaseTransitions"].as_i64().unwrap_or_default(),
+            }),
+            Seen::Unknown { why } => return Seen::unknown(why),
+        };
+        seen.insert(name.to_owned(), lease);
+    }
+    let tick = parts.cluster.tick();
+    let read = intent::Read {
+        sent: tick,
+        answered: tick,
+    };
+    Seen::known(seen, read)
 }

@@ -17,6 +17,7 @@ use crate::api::{
 };
 use crate::cluster::Answer;
 use crate::error::Error;
+use crate::intent::pin::OWNER_LABEL;
 use crate::intent::suspension::{self, Contest, Copy, World, binding_id, covered, workload};
 use crate::intent::{self, Effect, Seen, Step};
 use crate::karmada::{
@@ -161,6 +162,7 @@ fn nothing(why: &str) -> World {
         copies: None,
         contested: Vec::new(),
         author: None,
+        parent: None,
     }
 }
 
@@ -175,6 +177,8 @@ impl Look<'_> {
     async fn control_plane(&self) -> World {
         let mut world = nothing("it depends on the policy");
         world.author = self.author().await;
+        let labels = self.intent.metadata.labels.as_ref();
+        world.parent = labels.and_then(|labels| labels.get(OWNER_LABEL).cloned());
         let now = self.policy_name().await;
         let journal = self.status.journal.as_ref();
         let name = match (journal, now.get()) {
@@ -435,7 +439,7 @@ impl Look<'_> {
 }
 
 /// Returns the policy that has taken a template up.
-fn claimed_by(template: &Value) -> Option<PolicyName> {
+pub(super) fn claimed_by(template: &Value) -> Option<PolicyName> {
     let annotations = template.pointer("/metadata/annotations")?;
     let noted = |key: &str| annotations.get(key)?.as_str().map(str::to_owned);
     if let (Some(namespace), Some(name)) = (noted(meta::POLICY_NAMESPACE), noted(meta::POLICY_NAME)) {

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
-use super::{Parts, failing, served};
-use crate::api::{self, Claim, FailoverPlan, Migration, Progress, Rollout, WorkloadProfile};
+use super::{Parts, served};
+use crate::api::{self, Claim, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, WorkloadProfile};
 use crate::cluster::{Answer, Change, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
@@ -26,9 +26,10 @@ use crate::profile;
 use crate::report::Told;
 
 /// The kinds of intents that claim workloads, and how it is told that one has ended.
-const CLAIMING: [(&str, HasEnded); 3] = [
+const CLAIMING: [(&str, HasEnded); 4] = [
     ("FailoverPlan", ended::<FailoverPlan>),
     ("Migration", ended::<Migration>),
+    ("ReplicaShift", ended::<ReplicaShift>),
     ("Rollout", ended::<Rollout>),
 ];
 
@@ -390,18 +391,20 @@ impl Sweep {
         if names.is_empty() {
             return Ok(());
         }
-        let intents: Seen<Vec<Migration>> =
-            ask::list(&self.parts.cluster, api::API_VERSION, "Migration", None, None).await;
-        let Ok(intents) = intents.get() else {
-            return Ok(());
-        };
-        let plans: Seen<Vec<FailoverPlan>> =
-            ask::list(&self.parts.cluster, api::API_VERSION, "FailoverPlan", None, None).await;
-        let Ok(plans) = plans.get() else {
-            return Ok(());
-        };
-        let of_plans = plans.iter().filter_map(failing::canary_of);
-        let needed: BTreeSet<String> = intents.iter().filter_map(canary_of).chain(of_plans).collect();
+        let mut needed = BTreeSet::new();
+        for (kind, has_ended) in CLAIMING {
+            let gvk = Gvk::new(api::API_VERSION, kind);
+            if let Lookup::NotServed = self.parts.cluster.lookup(&gvk).await? {
+                continue;
+            }
+            let intents: Seen<Vec<Value>> =
+                ask::list(&self.parts.cluster, api::API_VERSION, kind, None, None).await;
+            let Ok(intents) = intents.get() else {
+                return Ok(());
+            };
+            let at_work = intents.iter().filter(|intent| !has_ended(intent));
+            needed.extend(at_work.filter_map(canary_of));
+        }
         for name in names.into_iter().filter(|name| !needed.contains(*name)) {
             let effect = Effect::DeleteCanary {
                 name: name.to_owned(),
@@ -412,11 +415,15 @@ impl Sweep {
     }
 }
 
-fn canary_of(intent: &Migration) -> Option<String> {
-    let status = intent.status.as_ref()?;
-    let number = status.journal_in_force()?.fence.canary;
-    let uid = intent.metadata.uid.as_deref()?;
-    (!has_ended(intent)).then(|| canary_name(uid, status.attempt, number))
+/// Every kind that waits for canaries keeps their number in its journal in the same place.
+fn canary_of(intent: &Value) -> Option<String> {
+    let number = |pointer: &str| u32::try_from(intent.pointer(pointer)?.as_u64()?).ok();
+    let (canary, attempt) = (
+        number("/status/journal/fence/canary")?,
+        // A plan guards for as long as it stands: it counts rounds.
+        number("/status/journal/round").or_else(|| number("/status/attempt"))?,
+    );
+    Some(canary_name(&uid_of(intent)?, attempt, canary))
 }
 
 fn uid_of(intent: &Value) -> Option<String> {
@@ -427,13 +434,6 @@ fn uid_of(intent: &Value) -> Option<String> {
 fn ended<I: HasStatus<Status: Progress> + DeserializeOwned>(intent: &Value) -> bool {
     let intent = serde_json::from_value::<I>(intent.clone());
     intent.is_ok_and(|intent| intent.status().is_some_and(Progress::has_ended))
-}
-
-fn has_ended(intent: &Migration) -> bool {
-    intent
-        .status
-        .as_ref()
-        .is_some_and(|status| status.phase.is_terminal())
 }
 
 /// Reads the namespace from what a claim says of its workload: `<kind>.<group> <namespace>/<name>`.

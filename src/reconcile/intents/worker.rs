@@ -286,7 +286,7 @@ impl<K: Kind> Worker<K> {
         let meta = intent.meta();
         Input::<K> {
             uid: meta.uid.as_deref().unwrap_or_default(),
-            namespace: self.key.namespace.as_deref().unwrap_or_default(),
+            namespace: self.key.namespace.as_deref(),
             name: &self.key.name,
             generation: meta.generation.unwrap_or_default(),
             revision,

@@ -209,8 +209,10 @@ pub(super) fn held_strays(
     for (key, live) in strays {
         wanted.insert(Arc::new(Entry::from(&as_written(key, live))));
     }
-    for entry in placed.objects.of_kind(api::GROUP, "Migration") {
-        wanted.replace(Arc::clone(entry));
+    for kind in ["Migration", "ReplicaShift"] {
+        for entry in placed.objects.of_kind(api::GROUP, kind) {
+            wanted.replace(Arc::clone(entry));
+        }
     }
     let mut held = if strays.is_empty() {
         BTreeMap::new()
@@ -235,7 +237,7 @@ fn as_written(key: &ObjectKey, live: &Value) -> Manifest {
 }
 
 /// The kinds that say what is held back.
-pub(super) const HOLDING: [&str; 3] = ["Migration", "Rollout", "Claim"];
+pub(super) const HOLDING: [&str; 4] = ["Migration", "ReplicaShift", "Rollout", "Claim"];
 
 impl Held {
     pub(super) fn look(observer: &Observer, objects: &Shelf<Entry>) -> Self {

@@ -149,7 +149,7 @@ fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
     for _ in 0..PASSES {
         status = step(&Input {
             uid: metadata.uid.as_deref().unwrap_or("not-there-yet"),
-            namespace: metadata.namespace.as_deref().unwrap_or_default(),
+            namespace: metadata.namespace.as_deref(),
             name: metadata.name.as_deref().unwrap_or_default(),
             generation: 1,
             revision: None,

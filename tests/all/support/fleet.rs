@@ -124,6 +124,15 @@ impl Fleet {
         *self.numbers.0.lock().unwrap() = Some(answer);
     }
 
+    /// What the status branch has of an intent that is no Migration.
+    pub fn record(&self, name: &str, document: Value) {
+        self.records
+            .others
+            .lock()
+            .unwrap()
+            .insert(name.to_owned(), document);
+    }
+
     pub fn migrate(&self, name: &str, to: &str) {
         self.migrate_with(
             name,
@@ -435,10 +444,11 @@ impl Metrics for GivenNumbers {
 
 /// The status branch of tests that are not about Git.
 #[derive(Default)]
-struct MemoryRecords(
-    Mutex<BTreeMap<(Option<String>, String), Recorded>>,
-    Mutex<BTreeMap<ObjectKey, Kept>>,
-);
+struct MemoryRecords {
+    migrations: Mutex<BTreeMap<(Option<String>, String), Recorded>>,
+    others: Mutex<BTreeMap<String, Value>>,
+    kept: Mutex<BTreeMap<ObjectKey, Kept>>,
+}
 
 /// With the uid of the intent.
 type Recorded = (Option<String>, Record);
@@ -446,8 +456,13 @@ type Recorded = (Option<String>, Record);
 impl Records for MemoryRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         let key = (intent.namespace.clone(), intent.name.clone());
-        let record = self.0.lock().unwrap().get(&key).cloned();
+        let record = self.migrations.lock().unwrap().get(&key).cloned();
         Box::pin(std::future::ready(Ok(record.map(|(_, record)| record))))
+    }
+
+    fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
+        let document = self.others.lock().unwrap().get(&intent.name).cloned();
+        Box::pin(std::future::ready(Ok(document)))
     }
 
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
@@ -456,7 +471,7 @@ impl Records for MemoryRecords {
             intent.metadata.name.clone().unwrap(),
         );
         let uid = intent.metadata.uid.clone();
-        let mut records = self.0.lock().unwrap();
+        let mut records = self.migrations.lock().unwrap();
         let is_old = records.get(&key).is_some_and(|(uid_there, there)| {
             let there = json!({"metadata": {"uid": uid_there}, "status": there.status});
             is_newer(&there, uid.as_deref().unwrap_or_default(), &record.status)
@@ -471,12 +486,17 @@ impl Records for MemoryRecords {
     }
 
     fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
-        let kept = self.1.lock().unwrap().get(intent).map(|kept| kept.status.clone());
+        let kept = self
+            .kept
+            .lock()
+            .unwrap()
+            .get(intent)
+            .map(|kept| kept.status.clone());
         Box::pin(std::future::ready(Ok(kept)))
     }
 
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
-        let mut all = self.1.lock().unwrap();
+        let mut all = self.kept.lock().unwrap();
         let is_old = all
             .get(&kept.intent)
             .is_some_and(|there| is_newer_plan(&there.document, &kept.uid, &kept.status));

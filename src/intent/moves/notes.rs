@@ -1,0 +1,54 @@
+//! What a pass says of itself in the status.
+
+use super::{Aim, Effect, Machine, Phase};
+use crate::api::{MoveState, Tally};
+
+impl<A: Aim> Machine<'_, A> {
+    /// What is about to be sent stands in the journal first; the rest is for people.
+    pub(super) fn note(&mut self, effects: &[Effect]) {
+        let ended = self.status.phase.is_terminal();
+        let changed = match &mut self.status.journal {
+            Some(journal) => {
+                journal.planned = effects
+                    .iter()
+                    .filter(|_| !ended)
+                    .map(ToString::to_string)
+                    .collect();
+                !ended && journal.spec.bare() != self.input.spec.bare()
+            }
+            None => false,
+        };
+        let now = self.input.now;
+        let phase = self.status.phase;
+        let common = &mut self.status.common;
+        common.set_condition(
+            "SpecChangeIgnored",
+            changed,
+            "MidFlight",
+            "the spec was changed while moves are under way; the change is not obeyed",
+            now,
+        );
+        let done = phase == Phase::Completed;
+        common.set_condition(
+            "Completed",
+            done,
+            phase.name(),
+            "every workload that was to move has moved",
+            now,
+        );
+        self.status.progress = self.tally();
+    }
+
+    fn tally(&self) -> Option<Tally> {
+        let moves = &self.status.moves;
+        let count = |which: &dyn Fn(MoveState) -> bool| {
+            u32::try_from(moves.iter().filter(|one| which(one.state)).count()).unwrap_or(u32::MAX)
+        };
+        (!moves.is_empty()).then(|| Tally {
+            done: count(&|state| state == MoveState::Moved),
+            of: count(&|_| true),
+            moving: count(&MoveState::is_under_way),
+            failed: count(&|state| state == MoveState::Failed),
+        })
+    }
+}

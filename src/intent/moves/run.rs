@@ -1,0 +1,115 @@
+//! So many at a time, in their order, until nothing is left or too much has failed.
+
+use super::start::count;
+use super::{Aim, Machine, NOW_AND_THEN, Phase, SOON, Stop, listed, under_way};
+use crate::api::MoveState;
+
+impl<A: Aim> Machine<'_, A> {
+    pub(super) fn moving(&mut self) -> Result<(), Stop> {
+        self.cordon()?;
+        self.children()?;
+        let failed: Vec<String> = self
+            .status
+            .moves
+            .iter()
+            .filter(|one| one.state == MoveState::Failed)
+            .map(|one| one.workload.to_string())
+            .collect();
+        if failed.len() > self.spec().moves().max_failures as usize {
+            let reason = format!(
+                "{} could not be moved: {}",
+                count(failed.len(), "workload"),
+                listed(&failed)
+            );
+            return Err(self.begin_to_end(reason, Phase::Failed));
+        }
+        let running = under_way(&self.status);
+        if running >= self.spec().moves().max_parallel as usize {
+            self.moves_go_on();
+            return Ok(());
+        }
+        if let Err(stop) = self.may_go_on() {
+            // What has begun is seen to its end; only then is there nothing but to wait.
+            if running == 0 {
+                return Err(stop);
+            }
+            self.moves_go_on();
+            return Ok(());
+        }
+        self.survey()?;
+        self.keep_cordons()?;
+        if self.begin_next()? {
+            return Err(Stop::Again);
+        }
+        if running > 0 {
+            self.moves_go_on();
+            return Ok(());
+        }
+        if self.movable() > 0 {
+            return Err(Stop::Wait(format!(
+                "{} still being looked at",
+                count(self.movable(), "move")
+            )));
+        }
+        self.look_again(NOW_AND_THEN);
+        if failed.is_empty() {
+            self.nothing_is_in_the_way()?;
+        }
+        self.is_done(&failed)
+    }
+
+    fn moves_go_on(&mut self) {
+        self.look_again(SOON * 4);
+        self.status.common.waiting_for = None;
+    }
+
+    /// Takes the next one down as starting; its intent is created when that is written.
+    fn begin_next(&mut self) -> Result<bool, Stop> {
+        let (now, most) = (self.input.now, self.spec().moves().max_parallel as usize);
+        let mut free = most.saturating_sub(under_way(&self.status));
+        let (uid, attempt, round) = (
+            self.input.uid.to_owned(),
+            self.status.common.attempt,
+            self.journal()?.round,
+        );
+        let parent = self.input.name.to_owned();
+        let mut begun = false;
+        for one in &mut self.status.moves {
+            let ready = one.state == MoveState::Waiting && one.checked && one.blocked.is_none();
+            if free == 0 || !ready {
+                continue;
+            }
+            one.by = Some(super::children::name(&parent, &uid, attempt, round, one));
+            (one.state, one.started_at, one.note) = (MoveState::Starting, Some(now), None);
+            free -= 1;
+            begun = true;
+        }
+        Ok(begun)
+    }
+
+    fn is_done(&mut self, failed: &[String]) -> Result<(), Stop> {
+        let moved = self
+            .status
+            .moves
+            .iter()
+            .filter(|one| one.state == MoveState::Moved);
+        let moved = count(moved.count(), "workload");
+        let left = self.blocked();
+        if self.spec().stands() && failed.is_empty() {
+            self.note_known()?;
+            self.enter(Phase::Watching, vec![format!("{moved} moved")]);
+            return Err(Stop::Again);
+        }
+        if !failed.is_empty() {
+            let reason = format!("{moved} moved; {} could not be: {}", failed.len(), listed(failed));
+            return Err(self.begin_to_end(reason, Phase::Failed));
+        }
+        let leaves = !left.is_empty();
+        let reason = if leaves {
+            format!("{moved} moved; left where they are: {}", listed(&left))
+        } else {
+            format!("{moved} moved")
+        };
+        Err(self.begin_to_end(reason, Phase::Completed))
+    }
+}

@@ -1,0 +1,71 @@
+//! The way back: first everything runs where it ran, then what came goes.
+
+use super::{Machine, Next, Stop};
+use crate::intent::effect::{Effect, Exactly};
+
+impl Machine<'_> {
+    pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
+        let ends_as = match &self.journal()?.back {
+            Some(back) => back.ends_as,
+            None => return Err(Stop::Wait("the journal says nothing of a way back".to_owned())),
+        };
+        // Before the pin there was, nobody had other replicas than before.
+        let pinned = self.journal()?.pinned || self.has_pin()?;
+        if !pinned || self.journal()?.unpinning {
+            return self.finish(ends_as);
+        }
+        if !self.journal()?.fence.lowered {
+            self.lift_suspension()?;
+            self.bring_back()?;
+        }
+        self.finish(ends_as)
+    }
+
+    fn bring_back(&mut self) -> Result<(), Stop> {
+        let (from, to) = (self.from()?, self.to()?);
+        let all = self.at_start(&from)?;
+        if self.wanted(&from)? < all {
+            self.want(&from, all)?;
+            return Err(Stop::Again);
+        }
+        self.stand()?;
+        self.arrived(&from)?;
+        let few = self.at_start(&to)?;
+        if self.wanted(&to)? > few {
+            self.take(&to, few)?;
+            return Err(Stop::Again);
+        }
+        self.arrived(&to)?;
+        if self.journal()?.expands {
+            self.journal_mut()?.expands = false;
+            return Err(Stop::Again);
+        }
+        Ok(())
+    }
+
+    /// Nothing reaches a cluster that is suspended: what this intent has suspended goes on first.
+    fn lift_suspension(&self) -> Result<(), Stop> {
+        if self.journal()?.spec.then.suspend.is_empty() {
+            return Ok(());
+        }
+        let Some(suspension) = self.world().suspension.get()? else {
+            return Ok(());
+        };
+        if !self.is_ours(suspension) {
+            return Ok(());
+        }
+        let name = suspension.metadata.name.clone().unwrap_or_default();
+        if suspension.metadata.deletion_timestamp.is_some() {
+            return Err(Stop::Wait(format!("Suspension {name} to end")));
+        }
+        Err(Stop::Act(vec![Effect::DeleteIntent {
+            kind: "Suspension",
+            intent: Exactly {
+                namespace: suspension.metadata.namespace.clone(),
+                name,
+                uid: suspension.metadata.uid.clone().unwrap_or_default(),
+                resource_version: None,
+            },
+        }]))
+    }
+}

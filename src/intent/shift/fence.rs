@@ -1,0 +1,242 @@
+//! Keeps the scheduler from moving the workload while its replicas go over, and puts the target into the binding.
+
+use serde_json::{Value, json};
+
+use super::{Machine, Next, Phase, Stop};
+use crate::api::Barrier;
+use crate::intent::effect::{Effect, Exactly, add, remove, test};
+use crate::intent::migration::canary_name;
+use crate::karmada::ResourceBinding;
+use crate::name::ClusterName;
+
+impl Machine<'_> {
+    /// The fence first, then the pin with the numbers of the start, then the target: born under the pin, with none.
+    pub(super) fn hold(&mut self) -> Result<Next, Stop> {
+        if !self.input.has_finalizer {
+            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+        }
+        self.stand()?;
+        let mut evidence = vec![format!(
+            "scheduling is suspended and the scheduler past it; every Work carries {}",
+            self.marker()?
+        )];
+        let wanted = self.journal()?.wanted.clone();
+        for cluster in self.clusters()? {
+            let side = super::Side::Member(cluster.clone());
+            if wanted.contains_key(&cluster) {
+                evidence.push(self.arrived(&side)?);
+            }
+        }
+        Ok(Next::Enter(Phase::Shifting, evidence))
+    }
+
+    /// Brings everything to what the journal says, in this order: claim, fence, pin, markers, the list of clusters, and the
+    /// template's own replicas.
+    pub(super) fn stand(&mut self) -> Result<(), Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        self.pin()?;
+        self.markers()?;
+        self.listed()?;
+        self.template_replicas()
+    }
+
+    fn fence(&mut self) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        if let Some(task) = binding.spec.graceful_eviction_tasks.first() {
+            return Err(Stop::Wait(format!(
+                "Karmada evicts the workload from {} ({}): a person must look",
+                task.from_cluster, task.reason
+            )));
+        }
+        if !binding.spec.scheduling_suspended() {
+            let generation = binding.metadata.generation;
+            let raise = raise(binding);
+            let fence = &mut self.journal_mut()?.fence;
+            // A canary from before a suspension proves nothing about it: each has a number of its own.
+            if fence.barrier.is_some() || fence.suspending != generation {
+                fence.barrier = None;
+                fence.suspending = generation;
+                fence.canary += 1;
+                return Err(Stop::Again);
+            }
+            // The scheduler hears of both in this order: they are of one kind.
+            let canary = self.create_canary()?;
+            return Err(Stop::Act(vec![raise, canary]));
+        }
+        self.barrier()
+    }
+
+    /// Waits for a canary that was created after the suspension was seen: the scheduler has one queue and one worker, so
+    /// whatever was queued before it is done.
+    fn barrier(&mut self) -> Result<(), Stop> {
+        let canary = self.world().canary.get()?;
+        if self.journal()?.fence.barrier.is_some() {
+            return self.remove_canary();
+        }
+        let name = self.canary()?;
+        match canary {
+            None => Err(Stop::Act(vec![self.create_canary()?])),
+            Some(canary) if observed(canary) > 0 => {
+                let leases = self.world().leases.get()?.clone();
+                let passed_at = self.input.now;
+                self.journal_mut()?.fence.barrier = Some(Barrier {
+                    canary: name,
+                    passed_at,
+                    leases,
+                });
+                Err(Stop::Again)
+            }
+            Some(_) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {name} yet"
+            ))),
+        }
+    }
+
+    fn create_canary(&self) -> Result<Effect, Stop> {
+        Ok(Effect::CreateCanary {
+            name: self.canary()?,
+            scheduler: self.binding()?.spec.scheduler_name.clone(),
+            cluster: self.journal()?.spec.to.to_string(),
+        })
+    }
+
+    fn canary(&self) -> Result<String, Stop> {
+        let number = self.journal()?.fence.canary;
+        Ok(canary_name(self.input.uid, self.status.common.attempt, number))
+    }
+
+    /// A barrier is good for one process of each controller: after another one took over, it and the sequence are made anew.
+    fn renew_barrier(&mut self) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?;
+        let journal = self.journal_mut()?;
+        match &journal.fence.barrier {
+            Some(barrier) if barrier.leases != *leases => {
+                journal.fence.barrier = None;
+                journal.fence.canary += 1;
+                if journal.pinned {
+                    journal.seq += 1;
+                }
+                Err(Stop::Again)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
+    pub(super) fn listed(&self) -> Result<(), Stop> {
+        let wanted = self.clusters()?;
+        self.list(&wanted, "list the clusters of the shift")
+    }
+
+    pub(super) fn list(&self, wanted: &[ClusterName], why: &'static str) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let now = &binding.spec.clusters;
+        let is_listed = |name: &ClusterName| now.iter().any(|cluster| cluster.name == *name);
+        let no_other = now.iter().all(|cluster| wanted.contains(&cluster.name));
+        if no_other && wanted.iter().all(is_listed) {
+            return Ok(());
+        }
+        let divides = binding
+            .spec
+            .placement
+            .as_ref()
+            .is_some_and(crate::karmada::Placement::divides);
+        let mut list: Vec<Value> = now
+            .iter()
+            .filter(|cluster| wanted.contains(&cluster.name))
+            .map(|cluster| json!(cluster))
+            .collect();
+        // Whatever stands here, the pin says how many the cluster gets; what is divided must keep its sum.
+        let added = wanted.iter().filter(|name| !is_listed(name)).map(|name| {
+            let lost = self.journal().ok().filter(|_| divides);
+            let lost = lost.and_then(|journal| journal.start.get(name).copied());
+            match lost {
+                Some(share) if divides => json!({"name": name, "replicas": share}),
+                _ if divides => json!({"name": name}),
+                _ => json!({"name": name, "replicas": binding.spec.replicas}),
+            }
+        });
+        list.extend(added);
+        let rehearse = wanted.len() > now.len();
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            test("/spec/suspension/scheduling", json!(true)),
+            add("/spec/clusters", Value::Array(list)),
+        ];
+        Err(Stop::Act(vec![patch_binding(why, binding, patch, rehearse)]))
+    }
+
+    /// The scheduler may act again, with the pin still on.
+    pub(super) fn resume_scheduling(&mut self) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        if !self.journal()?.fence.lowered {
+            let fence = &mut self.journal_mut()?.fence;
+            fence.lowered = true;
+            fence.barrier = None;
+            return Err(Stop::Again);
+        }
+        if !binding.spec.scheduling_suspended() {
+            return Ok(());
+        }
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            remove("/spec/suspension/scheduling"),
+        ];
+        Err(Stop::Act(vec![patch_binding(
+            "resume scheduling",
+            binding,
+            patch,
+            false,
+        )]))
+    }
+
+    /// Nothing of the barrier is left behind.
+    pub(super) fn remove_canary(&mut self) -> Result<(), Stop> {
+        if self.world().canary.get()?.is_some() {
+            let delete = self.delete_canary()?;
+            self.beside.push(delete);
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_canary(&self) -> Result<Effect, Stop> {
+        Ok(Effect::DeleteCanary { name: self.canary()? })
+    }
+}
+
+/// Returns the generation of a binding that the scheduler has handled last.
+pub(super) fn observed(binding: &ResourceBinding) -> i64 {
+    let status = binding.status.as_ref();
+    status.map_or(0, |status| status.scheduler_observed_generation)
+}
+
+fn raise(binding: &ResourceBinding) -> Effect {
+    let suspend = match binding.spec.suspension {
+        Some(_) => add("/spec/suspension/scheduling", json!(true)),
+        None => add("/spec/suspension", json!({"scheduling": true})),
+    };
+    let patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+        suspend,
+    ];
+    patch_binding("suspend scheduling", binding, patch, false)
+}
+
+fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>, rehearse: bool) -> Effect {
+    Effect::PatchBinding {
+        why,
+        binding: Exactly {
+            namespace: binding.metadata.namespace.clone(),
+            name: binding.metadata.name.clone().unwrap_or_default(),
+            uid: binding.metadata.uid.clone().unwrap_or_default(),
+            resource_version: None,
+        },
+        patch,
+        rehearse,
+    }
+}
