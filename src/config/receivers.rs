@@ -188,7 +188,7 @@ mod tests {
                 "4:21",
                 "Slak",
             ),
-            ("- {name: a, format: Slack, url: swordfish}\n", "4:33", "no host"),
+            ("- {name: a, format: Slack, url: swordfish}\n", "4:33", "https"),
             (
                 "- {name: a, format: Slack, url: 'https://u:swordfish@h/x'}\n",
                 "4:33",

@@ -34,7 +34,7 @@ impl Default for Patience {
         Self {
             attempts: 6,
             first: Duration::from_secs(1),
-            longest: Duration::from_secs(60),
+            longest: Duration::from_mins(1),
             answer: Duration::from_secs(10),
         }
     }

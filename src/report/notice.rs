@@ -17,7 +17,7 @@ pub enum Format {
     Slack,
     /// `POST /api/v2/alerts` of Prometheus' Alertmanager.
     Alertmanager,
-    /// CloudEvents 1.0, structured, as JSON.
+    /// `CloudEvents` 1.0, structured, as JSON.
     CloudEvents,
 }
 

@@ -526,32 +526,11 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
 pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let before: Option<Snapshot> = before.and_then(|bytes| serde_yaml::from_slice(bytes).ok());
     let after = Snapshot::of(overview);
-    let known_many = before.as_ref().map_or(&[][..], |before| &before.many);
-    let plans_before = before.as_ref().map_or(&[][..], |before| &before.failover_plans);
-    let moved: Vec<String> = after
-        .intents
-        .iter()
+    let others = news(before.as_ref(), &after);
+    let migrations = after.intents.iter();
+    let moved: Vec<String> = migrations
         .filter_map(|intent| change(before.as_ref(), intent))
-        .chain(
-            after
-                .rollouts
-                .iter()
-                .filter_map(|one| one.change(before.as_ref())),
-        )
-        .chain(
-            after
-                .suspensions
-                .iter()
-                .filter_map(|one| one.change(before.as_ref())),
-        )
-        .chain(after.shifts.iter().filter_map(|one| one.change(before.as_ref())))
-        .chain(after.many.iter().filter_map(|one| one.change(known_many)))
-        .chain(
-            after
-                .failover_plans
-                .iter()
-                .filter_map(|plan| plan.change(plans_before)),
-        )
+        .chain(others.iter().map(|news| news.line.clone()))
         .collect();
     let subject = match moved.as_slice() {
         [] => sync_subject(before.as_ref(), &after),
@@ -566,35 +545,9 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     if let Some(revision) = &after.revision {
         trailers.push((TrailerKey::Revision, revision.to_string()));
     }
-    for one in &after.rollouts {
-        if one.change(before.as_ref()).is_some() {
-            trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
-            trailers.push((TrailerKey::Phase, one.phase.to_string()));
-        }
-    }
-    for one in &after.suspensions {
-        if one.change(before.as_ref()).is_some() {
-            trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
-            trailers.push((TrailerKey::Phase, one.phase.to_string()));
-        }
-    }
-    for one in &after.shifts {
-        if one.change(before.as_ref()).is_some() {
-            trailers.push((TrailerKey::Intent, format!("{}/{}", one.namespace, one.name)));
-            trailers.push((TrailerKey::Phase, one.phase.to_string()));
-        }
-    }
-    for one in &after.many {
-        if one.change(known_many).is_some() {
-            trailers.push((TrailerKey::Intent, one.name.clone()));
-            trailers.push((TrailerKey::Phase, one.phase.to_string()));
-        }
-    }
-    for plan in &after.failover_plans {
-        if plan.change(plans_before).is_some() {
-            trailers.push((TrailerKey::Intent, format!("{}/{}", plan.namespace, plan.name)));
-            trailers.push((TrailerKey::Phase, plan.phase.to_string()));
-        }
+    for news in others {
+        trailers.push((TrailerKey::Intent, news.intent));
+        trailers.push((TrailerKey::Phase, news.phase));
     }
     for migration in &overview.migrations {
         let intent = IntentSnapshot::of(migration);
@@ -611,6 +564,43 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
         body,
         trailers,
     }
+}
+
+/// That an intent is in another phase than before.
+struct News {
+    line: String,
+    intent: String,
+    phase: String,
+}
+
+/// Returns what is news of intents that are no Migrations.
+fn news(before: Option<&Snapshot>, after: &Snapshot) -> Vec<News> {
+    let mut all = Vec::new();
+    let mut add = |line: Option<String>, intent: String, phase: String| {
+        all.extend(line.map(|line| News { line, intent, phase }));
+    };
+    for one in &after.rollouts {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(before), name, one.phase.to_string());
+    }
+    for one in &after.suspensions {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(before), name, one.phase.to_string());
+    }
+    for one in &after.shifts {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(before), name, one.phase.to_string());
+    }
+    let known = before.map_or(&[][..], |before| &before.many);
+    for one in &after.many {
+        add(one.change(known), one.name.clone(), one.phase.to_string());
+    }
+    let known = before.map_or(&[][..], |before| &before.failover_plans);
+    for one in &after.failover_plans {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(known), name, one.phase.to_string());
+    }
+    all
 }
 
 /// Returns the phases that an intent has been in since a snapshot, in order, the present one last.

@@ -630,10 +630,10 @@ fn an_evacuation_is_told_with_what_moves_and_what_stays() {
     );
     let recorded = View::recorded(
         Some(&files[SNAPSHOT_FILE]),
-        Vec::new(),
-        Vec::new(),
-        Vec::new(),
-        overview.many.clone(),
+        Overview {
+            many: overview.many.clone(),
+            ..Overview::default()
+        },
     );
     assert_eq!(recorded.unwrap().text(NOW), View::of(&overview).text(NOW));
 }

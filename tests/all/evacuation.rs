@@ -520,6 +520,11 @@ fn killed_at_any_line_a_drain_still_ends() {
             "{what}: {lines:#?}"
         );
     }
+    // Journals that only say how far the Migrations are come again and again; of each sort the first ones are enough.
+    let lines: Vec<Line> = lines
+        .into_iter()
+        .filter(|(what, count)| !what.ends_with("journal") || *count <= 3)
+        .collect();
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
