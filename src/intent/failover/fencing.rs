@@ -233,7 +233,7 @@ impl Machine<'_> {
         Ok(first.and_then(|rule| journal.carried.as_ref()?.get(&rule.name).cloned()))
     }
 
-    /// A new copy that doesn't come up: people are told, and may choose another cluster.
+    /// A new copy that doesn't come up: people are told, and it is waited for.
     fn not_well(&mut self, to: &ClusterName, why: &NotProved) -> Result<Stop, Stop> {
         let since = self.status.common.steps.last().map(|step| step.started_at);
         let late = since.is_some_and(|since| self.input.now.duration_since(since) >= UP_WITHIN);
@@ -241,7 +241,7 @@ impl Machine<'_> {
             self.tell(Finding::new(
                 "NotHealthy",
                 format!("{to}: the new copy does not come up"),
-                "look at it there; cutover failover sends it to another cluster",
+                "look at it there: a failover that is under way can't be sent elsewhere",
             ))?;
         }
         Ok(Stop::Wait(why.to_string()))

@@ -195,7 +195,7 @@ pub const PIN_EDITED: Event = Event {
         HarmedAndAsksOrBack(FORKED),
         HarmedAndAsksOrBack(FORKED),
         HarmedAndMoved,
-        HarmedAndBack,
+        HarmedAndAsksOrBack(FORKED),
     ],
     ..Event::NONE
 };
@@ -493,7 +493,15 @@ pub const SOURCE_REJOINED_FROM_A_BACKUP: Event = Event {
 pub const TARGET_REJOINED_EMPTY: Event = Event {
     what: "the target is lost, and an empty cluster joins under its name",
     strike: |fleet| fleet.world.rejoin("west", None),
-    endings: [Moved, Moved, Moved, Moved, Asks(REPLACED), Moved, Back],
+    endings: [
+        Moved,
+        Moved,
+        Moved,
+        Asks(REPLACED),
+        Asks(REPLACED),
+        Moved,
+        Asks(REPLACED),
+    ],
     ..Event::NONE
 };
 

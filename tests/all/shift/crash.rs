@@ -97,18 +97,22 @@ async fn play(stage: &Stage, scenario: Scenario) {
         let moved = stage.status("go")["moved"].clone();
         moved == "1/2" || moved == "2/2"
     };
+    // Killed at one of its last lines, it had come to its end before.
+    let has_ended = || stage.status("go")["phase"] == scenario.ends;
     if scenario.aborts {
-        stage.until("half has gone", || half_way(stage)).await;
+        stage
+            .until("half has gone", || half_way(stage) || has_ended())
+            .await;
         stage.shift("go", spec(scenario));
     } else {
         stage
-            .until("it rests", || stage.status("go")["phase"] == "Shifted")
+            .until("it rests", || {
+                stage.status("go")["phase"] == "Shifted" || has_ended()
+            })
             .await;
         stage.fleet.apply(&POLICIES, duplicated(&["west"]));
     }
-    stage
-        .until("it ends", || stage.status("go")["phase"] == scenario.ends)
-        .await;
+    stage.until("it ends", has_ended).await;
     stage.settled(scenario.left).await;
     stage.assert_clean();
 }
