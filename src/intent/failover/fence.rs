@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Machine, Stop, canary_name};
+use super::{Machine, Stop};
 use crate::api::Barrier;
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence;
+use crate::intent::migration::canary_name;
 use crate::karmada::EvictionTask;
 use crate::name::ClusterName;
 

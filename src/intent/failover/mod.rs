@@ -83,11 +83,6 @@ pub fn step(input: &Input<'_>) -> Step<FailoverPlanStatus> {
     }
 }
 
-/// Returns the name of the canary that a plan's barrier waits for.
-pub fn canary_name(uid: &str, round: u32, number: u32) -> String {
-    super::migration::canary_name(uid, round, number)
-}
-
 /// Returns whether a status says something that has to be in Git before it goes on.
 pub fn wants_record(status: &FailoverPlanStatus) -> bool {
     let unrecorded =

@@ -130,7 +130,8 @@ impl Around<'_> {
     pub(super) async fn binding_and_works(
         &self,
     ) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
-        let binding = self.binding().await;
+        let name = meta::binding_name(&self.workload.name, &self.workload.kind);
+        let binding = self.binding(&name).await;
         let label = meta::binding_id_label(self.workload.namespace.is_none());
         let id = match &binding {
             Seen::Known { value, .. } => {
@@ -142,27 +143,27 @@ impl Around<'_> {
             Seen::Unknown { .. } => None,
         };
         let works = match id {
-            Some(id) => {
-                let selector = format!("{label}={id}");
-                let of = "work.karmada.io/v1alpha1";
-                let works: Seen<Vec<Work>> =
-                    list(&self.parts.cluster, of, "Work", None, Some(&selector)).await;
-                by_cluster(&works)
-            }
+            Some(id) => self.works(&id).await,
             None => Seen::unknown("the binding's id is not known"),
         };
         (binding, works)
     }
 
-    async fn binding(&self) -> Seen<Option<ResourceBinding>> {
+    /// Returns the Works of a binding, by its id.
+    pub(super) async fn works(&self, id: &str) -> Seen<BTreeMap<ClusterName, Work>> {
+        let label = meta::binding_id_label(self.workload.namespace.is_none());
+        let (selector, of) = (format!("{label}={id}"), "work.karmada.io/v1alpha1");
+        by_cluster(&list(&self.parts.cluster, of, "Work", None, Some(&selector)).await)
+    }
+
+    pub(super) async fn binding(&self, name: &str) -> Seen<Option<ResourceBinding>> {
         let of = "work.karmada.io/v1alpha2";
-        let name = meta::binding_name(&self.workload.name, &self.workload.kind);
         let cluster = &self.parts.cluster;
         match self.workload.namespace.as_deref() {
-            Some(namespace) => get(cluster, Gvk::new(of, "ResourceBinding"), Some(namespace), &name).await,
+            Some(namespace) => get(cluster, Gvk::new(of, "ResourceBinding"), Some(namespace), name).await,
             None => {
                 let kind = Gvk::new(of, "ClusterResourceBinding");
-                let binding: Seen<Option<ClusterResourceBinding>> = get(cluster, kind, None, &name).await;
+                let binding: Seen<Option<ClusterResourceBinding>> = get(cluster, kind, None, name).await;
                 map(&binding, |binding| binding.clone().map(ResourceBinding::from))
             }
         }

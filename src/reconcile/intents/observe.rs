@@ -1,22 +1,20 @@
 //! One pass's fresh reads. The control plane is read before any member: a release counts on that order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use futures::future::{join, join_all};
-use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::ask::{all, by_cluster, get, list, map, optional};
+use super::around::Around;
+use super::ask::{get, list, optional};
 use super::{Parts, metrics, served, wanted};
-use crate::api::{self, Claim, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
-use crate::cluster::{Answer, Lookup, Read};
+use crate::api::{self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
+use crate::cluster::Lookup;
 use crate::intent::admission::{self, Outcome};
 use crate::intent::migration::canary_name;
-use crate::intent::world::{Overrides, Sampled};
-use crate::intent::{self, Seen, World, pin};
-use crate::karmada::{self, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};
+use crate::intent::world::Sampled;
+use crate::intent::{self, Seen, World};
+use crate::karmada::{ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::profile::{self, Profile};
 
@@ -51,6 +49,7 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         spec,
         status,
         workload,
+        gvk: spec.workload.gvk(),
     };
     if status.phase == Phase::Pending {
         return look.before_the_start().await;
@@ -128,18 +127,6 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
     }
 }
 
-fn pin_among(all: &Overrides, workload: &ObjectKey) -> Option<OverridePolicy> {
-    let name = pin::name(workload);
-    let is_pin = |metadata: &ObjectMeta| metadata.name.as_deref() == Some(&name);
-    if workload.namespace.is_some() {
-        let mut all = all.namespaced.iter();
-        return all.find(|policy| is_pin(&policy.metadata)).cloned();
-    }
-    let mut all = all.cluster_wide.iter();
-    let policy = all.find(|policy| is_pin(&policy.metadata))?;
-    Some(policy.clone().into())
-}
-
 /// One pass's look, for one intent.
 pub(super) struct Look<'a> {
     pub parts: &'a Parts,
@@ -147,12 +134,21 @@ pub(super) struct Look<'a> {
     pub spec: &'a MigrationSpec,
     pub status: &'a MigrationStatus,
     pub workload: ObjectKey,
+    gvk: Gvk,
 }
 
 impl Look<'_> {
+    fn around(&self) -> Around<'_> {
+        Around {
+            parts: self.parts,
+            workload: &self.workload,
+            gvk: &self.gvk,
+        }
+    }
+
     /// An intent that waits for its turn costs next to nothing.
     async fn before_the_start(&self) -> World {
-        let (claim, record) = join(self.claim(), self.record()).await;
+        let (claim, record) = join(self.around().claim(), self.record()).await;
         World {
             claim,
             record,
@@ -160,14 +156,9 @@ impl Look<'_> {
         }
     }
 
-    async fn claim(&self) -> Seen<Option<Claim>> {
-        let name = api::claim_name(&self.workload);
-        self.get(Gvk::new(api::API_VERSION, "Claim"), None, &name).await
-    }
-
     /// All at once, but for what depends on an answer: each round costs every pass of every intent.
     async fn control_plane(&self) -> World {
-        let workload = &self.workload;
+        let (workload, around) = (&self.workload, self.around());
         let (
             (binding, works),
             (template, profiles, desired),
@@ -181,9 +172,9 @@ impl Look<'_> {
         ) = tokio::join!(
             self.binding_and_works(),
             self.template_and_desired(),
-            self.claim(),
-            self.overrides(),
-            self.clusters(),
+            around.claim(),
+            around.overrides(),
+            around.clusters(),
             self.canary(),
             leases(self.parts),
             self.record(),
@@ -191,7 +182,7 @@ impl Look<'_> {
         );
         World {
             workload: workload.clone(),
-            pin: map(&overrides, |all| pin_among(all, workload)),
+            pin: around.pin(&overrides),
             overrides,
             clusters,
             template,
@@ -209,57 +200,6 @@ impl Look<'_> {
         }
     }
 
-    async fn clusters(&self) -> Seen<Arc<BTreeMap<ClusterName, karmada::Cluster>>> {
-        let by_name = |clusters: Vec<karmada::Cluster>| {
-            let named = clusters.into_iter().map(|cluster| {
-                let name = cluster.metadata.name.clone().unwrap_or_default();
-                (ClusterName::new(name), cluster)
-            });
-            Answer::Found(named.collect::<BTreeMap<_, _>>())
-        };
-        let gvk = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
-        match served(&self.parts.cluster, &gvk).await {
-            Ok(served) => {
-                let reader = self.parts.cluster.reader();
-                let read = reader.list_together(&served, None, |read| read.typed().map(by_name));
-                all(read.await)
-            }
-            Err(error) => Seen::unknown(error.to_string()),
-        }
-    }
-
-    /// To a workload of cluster scope Karmada applies no policy of a namespace.
-    async fn overrides(&self) -> Seen<Overrides> {
-        let of = "policy.karmada.io/v1alpha1";
-        let namespace = self.workload.namespace.as_deref();
-        let namespaced = async {
-            match namespace {
-                Some(_) => self.list_together(of, "OverridePolicy", namespace).await,
-                None => Seen::known(Arc::default(), self.instant()),
-            }
-        };
-        let cluster_wide = self.list_together(of, "ClusterOverridePolicy", None);
-        match join(cluster_wide, namespaced).await {
-            (
-                Seen::Known {
-                    value: cluster_wide,
-                    read: first,
-                },
-                Seen::Known {
-                    value: namespaced,
-                    read: second,
-                },
-            ) => Seen::known(
-                Overrides {
-                    cluster_wide,
-                    namespaced,
-                },
-                if namespace.is_some() { second } else { first },
-            ),
-            (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::unknown(why),
-        }
-    }
-
     /// The Works are found by the binding's id, which stays when names are hashed. They are read after the binding: a
     /// cluster that it had just lost still has one.
     async fn binding_and_works(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
@@ -271,7 +211,8 @@ impl Look<'_> {
             || meta::binding_name(&self.workload.name, &self.workload.kind),
             |binding| binding.name.clone(),
         );
-        let binding = self.binding(&name).await;
+        let around = self.around();
+        let binding = around.binding(&name).await;
         let label = meta::binding_id_label(self.workload.namespace.is_none());
         let id = match (&journaled, &binding) {
             (Some(journaled), _) => Some(journaled.id.clone()),
@@ -289,31 +230,10 @@ impl Look<'_> {
             _ => None,
         };
         let works = match id {
-            Some(id) => {
-                let selector = format!("{label}={id}");
-                let works: Seen<Vec<Work>> = self
-                    .list("work.karmada.io/v1alpha1", "Work", None, Some(&selector))
-                    .await;
-                by_cluster(&works)
-            }
+            Some(id) => around.works(&id).await,
             None => Seen::unknown("the binding's id is not known"),
         };
         (binding, works)
-    }
-
-    async fn binding(&self, name: &str) -> Seen<Option<ResourceBinding>> {
-        let of = "work.karmada.io/v1alpha2";
-        match self.workload.namespace.as_deref() {
-            Some(namespace) => {
-                self.get(Gvk::new(of, "ResourceBinding"), Some(namespace), name)
-                    .await
-            }
-            None => {
-                let kind = Gvk::new(of, "ClusterResourceBinding");
-                let binding = self.get::<ClusterResourceBinding>(kind, None, name).await;
-                map(&binding, |binding| binding.clone().map(ResourceBinding::from))
-            }
-        }
     }
 
     fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
@@ -421,24 +341,6 @@ impl Look<'_> {
         get(&self.parts.cluster, gvk, namespace, name).await
     }
 
-    /// What every intent asks for is asked for once.
-    async fn list_together<T: DeserializeOwned + Send + Sync + 'static>(
-        &self,
-        api_version: &str,
-        kind: &str,
-        namespace: Option<&str>,
-    ) -> Seen<Arc<Vec<T>>> {
-        match served(&self.parts.cluster, &Gvk::new(api_version, kind)).await {
-            Ok(served) => {
-                let reader = self.parts.cluster.reader();
-                all(reader
-                    .list_together(&served, namespace, Read::<Vec<Value>>::typed)
-                    .await)
-            }
-            Err(error) => Seen::unknown(error.to_string()),
-        }
-    }
-
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         api_version: &str,
@@ -451,11 +353,7 @@ impl Look<'_> {
 
     /// A read that took no time: what was put together here, after what it was put together from.
     pub(super) fn instant(&self) -> intent::Read {
-        let tick = self.parts.cluster.tick();
-        intent::Read {
-            sent: tick,
-            answered: tick,
-        }
+        self.around().instant()
     }
 }
 

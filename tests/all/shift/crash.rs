@@ -1,20 +1,15 @@
 //! The controller is killed before and after every write that a shift makes, and another one finishes what it began.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
-use futures::future::BoxFuture;
+use cutover::reconcile::intents::{Nobody, Side, Witness};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use super::stage::{Stage, duplicated};
+use crate::crash::{Line, Recorder, Trap};
 use crate::support::fleet::POLICIES;
-
-/// A line between two writes: what is written, which side of it, and the how-manieth time.
-type Line = (String, Side, usize);
 
 #[derive(Clone, Copy)]
 struct Scenario {
@@ -141,11 +136,7 @@ async fn record(scenario: Scenario) -> Vec<Line> {
 async fn kill_at(scenario: Scenario, line: Line) {
     let mut stage = begin().await;
     let floor = stage.watch_floor(2);
-    let trap = Arc::new(Trap {
-        line: line.clone(),
-        seen: Mutex::default(),
-        sprung: Notify::new(),
-    });
+    let trap = Arc::new(Trap::at(line.clone()));
     stage.lead(Arc::clone(&trap) as Arc<dyn Witness>);
     stage.shift("go", json!({"percentages": [50, 100]}));
     let killed = async {
@@ -165,48 +156,4 @@ async fn kill_at(scenario: Scenario, line: Line) {
     stage.lead(Arc::new(Nobody));
     play(&stage, scenario).await;
     floor.held();
-}
-
-#[derive(Default)]
-struct Lines {
-    lines: Vec<Line>,
-    counts: BTreeMap<(String, Side), usize>,
-}
-
-impl Lines {
-    fn add(&mut self, point: &Point) -> Line {
-        let count = self.counts.entry((point.what.clone(), point.side)).or_default();
-        *count += 1;
-        let line = (point.what.clone(), point.side, *count);
-        self.lines.push(line.clone());
-        line
-    }
-}
-
-#[derive(Default)]
-struct Recorder(Mutex<Lines>);
-
-impl Witness for Recorder {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        self.0.lock().unwrap().add(point);
-        Box::pin(std::future::ready(()))
-    }
-}
-
-/// Stops at one line and says so; what comes after it is never reached.
-struct Trap {
-    line: Line,
-    seen: Mutex<Lines>,
-    sprung: Notify,
-}
-
-impl Witness for Trap {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        let line = self.seen.lock().unwrap().add(point);
-        if line != self.line {
-            return Box::pin(std::future::ready(()));
-        }
-        self.sprung.notify_one();
-        Box::pin(std::future::pending())
-    }
 }
