@@ -77,6 +77,11 @@ impl GitArgs {
         })
     }
 
+    /// Returns the certificate authorities to trust beside those of the system.
+    pub fn ca_file(&self) -> Option<&Path> {
+        self.git_ca_file.as_deref()
+    }
+
     /// Returns what opens the repository.
     pub fn credentials(&self) -> Credentials {
         let user = self.git_user.clone();

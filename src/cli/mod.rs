@@ -15,6 +15,7 @@ mod evacuate;
 mod example;
 mod failover;
 mod files;
+mod forge;
 mod global;
 mod init;
 mod migrate;

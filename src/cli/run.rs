@@ -11,12 +11,13 @@ use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
+use super::forge::ForgeArgs;
 use super::plan::fresh_mask;
 use super::{output, signal};
 use crate::cluster::{Prometheus, PrometheusOptions};
 use crate::config::Receivers;
 use crate::error::{Error, Kind, Result};
-use crate::forge::Hook;
+use crate::forge::{self, Hook, Telling};
 use crate::name::Revision;
 use crate::notify::{Notifier, Patience, Sending};
 use crate::plan::{Expected, Palette, TextOptions};
@@ -55,6 +56,8 @@ pub struct Run {
     /// Tell others what happens: a file that names them (docs/notifications.md)
     #[arg(long, value_name = "FILE")]
     notify_file: Option<PathBuf>,
+    #[command(flatten)]
+    forge: ForgeArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -237,10 +240,19 @@ impl Run {
             ..Options::new(repo, cluster)
         };
         let sending = self.notify(&mut options)?;
+        let telling = self.tell_of_commits(&mut options)?;
         let outcome = Box::pin(self.reconcile(options, cancel)).await;
-        if let Some(sending) = sending {
-            sending.end(NOTICES).await;
-        }
+        let sent = async {
+            if let Some(sending) = sending {
+                sending.end(NOTICES).await;
+            }
+        };
+        let told = async {
+            if let Some(telling) = telling {
+                telling.end(NOTICES).await;
+            }
+        };
+        tokio::join!(sent, told);
         outcome
     }
 
@@ -255,6 +267,18 @@ impl Run {
         self.hook.listen(&self.branch, trigger, &cancel).await?;
         reconcile::run(options, cancel).await?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prepares to say beside commits how they fare, if that is asked for.
+    fn tell_of_commits(&self, options: &mut Options) -> Result<Option<Telling>> {
+        options.web = self.forge.web(&self.repo)?;
+        let patience = forge::Patience::default();
+        let started = self
+            .forge
+            .statuses(options.web.as_ref(), self.git.ca_file(), patience)?;
+        let (statuses, telling) = started.unzip();
+        options.statuses = statuses;
+        Ok(telling)
     }
 
     /// Prepares to tell others what happens, if that is asked for.

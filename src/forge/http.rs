@@ -1,5 +1,6 @@
 //! One REST API: every request has a timeout, what can be asked again is, and no more often than the API wants.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
@@ -45,8 +46,13 @@ pub struct Api {
     /// Without a slash at the end.
     base: String,
     token: Option<HeaderValue>,
+    /// What it calls the form of its answers.
+    accept: &'static str,
     patience: Patience,
 }
+
+/// GitHub's own; others know no other than JSON, and may refuse to answer in a form of which they haven't heard.
+const GITHUB: &str = "application/vnd.github+json";
 
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -75,6 +81,16 @@ pub(super) enum Again {
 impl Api {
     /// Sends nothing yet. `base` is for instance `https://api.github.com`, or `https://git.example.com/api/v3`.
     pub fn new(base: &str, token: Option<&Secret>, patience: Patience) -> Result<Self, Error> {
+        Self::trusting(base, token, patience, None)
+    }
+
+    /// The same; trusts the certificate authorities of a PEM file, too.
+    pub fn trusting(
+        base: &str,
+        token: Option<&Secret>,
+        patience: Patience,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, Error> {
         let bad = |why: &str| Error::BadInput {
             what: "the URL of the API",
             why: why.to_owned(),
@@ -89,28 +105,41 @@ impl Api {
         if url.scheme_str() != Some("https") && !is_here {
             return Err(bad("a token is sent by https only"));
         }
-        let token = token.map(|token| {
-            let header = HeaderValue::from_str(&format!("Bearer {}", token.reveal().trim()));
-            let mut header = header.map_err(|_| Error::BadInput {
-                what: "the token",
-                why: "it has characters that no token has".to_owned(),
-            })?;
-            header.set_sensitive(true);
-            Ok(header)
-        });
         let mut config = Config::new(url);
         config.connect_timeout = Some(patience.answer);
         config.read_timeout = Some(patience.answer);
         config.default_retry = false;
+        config.root_cert = ca_file.map(authorities).transpose()?;
         let client = ClientBuilder::try_from(config)
             .map_err(|error| bad(&error.to_string()))?
             .build();
         Ok(Self {
             client,
             base: base.to_owned(),
-            token: token.transpose()?,
+            token: token.map(bearer).transpose()?,
+            accept: GITHUB,
             patience,
         })
+    }
+
+    /// Returns the same API, asked by whoever has this token.
+    pub(super) fn by(&self, token: &Secret) -> Result<Self, Error> {
+        Ok(Self {
+            token: Some(bearer(token)?),
+            ..self.clone()
+        })
+    }
+
+    /// Returns an API that isn't GitHub's.
+    pub(super) fn plain(self) -> Self {
+        Self {
+            accept: "application/json",
+            ..self
+        }
+    }
+
+    pub(super) fn base(&self) -> &str {
+        &self.base
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Answer, Error> {
@@ -174,8 +203,10 @@ impl Api {
             .method(method)
             .uri(path)
             .header(header::USER_AGENT, USER_AGENT)
-            .header(header::ACCEPT, "application/vnd.github+json")
-            .header("x-github-api-version", "2022-11-28");
+            .header(header::ACCEPT, self.accept);
+        if self.accept == GITHUB {
+            request = request.header("x-github-api-version", "2022-11-28");
+        }
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, token);
         }
@@ -202,9 +233,8 @@ impl Api {
         }
         let why = value
             .as_ref()
-            .and_then(|value| value["message"].as_str())
-            .unwrap_or("it does not say why")
-            .to_owned();
+            .and_then(reason)
+            .unwrap_or_else(|| "it does not say why".to_owned());
         let now = jiff::Timestamp::now().as_second();
         if let Some(wait) = limited(status, headers, &why, now) {
             return Err(Error::Limited {
@@ -248,6 +278,41 @@ impl Api {
             api: self.base.clone(),
             why: why.to_owned(),
         }
+    }
+}
+
+fn bearer(token: &Secret) -> Result<HeaderValue, Error> {
+    let header = HeaderValue::from_str(&format!("Bearer {}", token.reveal().trim()));
+    let mut header = header.map_err(|_| Error::BadInput {
+        what: "the token",
+        why: "it has characters that no token has".to_owned(),
+    })?;
+    header.set_sensitive(true);
+    Ok(header)
+}
+
+/// Reads the certificates of a PEM file.
+fn authorities(file: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let bad = |why: String| Error::BadInput {
+        what: "the file of certificate authorities",
+        why: format!("{}: {why}", file.display()),
+    };
+    let pem = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+    let certificates = openssl::x509::X509::stack_from_pem(&pem).unwrap_or_default();
+    if certificates.is_empty() {
+        return Err(bad("it has no certificate in PEM form".to_owned()));
+    }
+    let der = certificates.iter().map(|certificate| certificate.to_der());
+    der.collect::<Result<_, _>>()
+        .map_err(|error| bad(error.to_string()))
+}
+
+/// Returns why something was refused: GitHub and Gitea say it in a sentence, GitLab also field by field.
+fn reason(answer: &Value) -> Option<String> {
+    match (&answer["message"], &answer["error"]) {
+        (Value::String(text), _) | (Value::Null, Value::String(text)) => Some(text.clone()),
+        (Value::Null, _) => None,
+        (fields, _) => Some(fields.to_string()),
     }
 }
 

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::publish::Reports;
+use super::overview::Reports;
 use super::sync::SyncReport;
 use crate::notify::Notifier;
 use crate::report::{Notice, Told};

@@ -2,27 +2,22 @@
 //! for what a phase waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::overview::{Reports, Seen};
 use super::records::parse;
-use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
+use super::sync::LeftBehind;
 use crate::api::{self, MigrationStatus};
 use crate::cluster::Observer;
 use crate::error::Error;
 use crate::intent::record;
-use crate::name::ObjectKey;
 use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
-use crate::report::{
-    self, CommitText, Ended, HeldObject, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview,
-    TrailerKey, Urgency, WaitOverview,
-};
+use crate::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency};
 
 /// How long changes are gathered into one commit.
 const GATHER: Duration = Duration::from_millis(300);
@@ -33,20 +28,11 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// As long at most: somebody may be about to allow it.
 const AGAIN_AT_MOST: Duration = Duration::from_mins(5);
 
-/// One sync's reports, under its name.
-#[derive(Clone, Debug)]
-pub struct Reports {
-    pub name: String,
-    pub latest: watch::Receiver<Option<Arc<SyncReport>>>,
-}
-
 /// Keeps the status branch up to date.
 #[derive(Debug)]
 pub struct Publisher {
     repo: Repo,
-    observer: Observer,
-    reports: Vec<Reports>,
-    left_behind: watch::Receiver<Vec<LeftBehind>>,
+    seen: Seen,
     /// What the branch holds of ours, so that nothing new costs nothing.
     published: BTreeMap<String, Vec<u8>>,
     /// How often at most is published while things move.
@@ -59,12 +45,9 @@ pub struct Publisher {
 
 impl Publisher {
     pub fn new(repo: Repo, observer: Observer, reports: Vec<Reports>) -> Self {
-        let (_nobody, left_behind) = watch::channel(Vec::new());
         Self {
             repo,
-            observer,
-            reports,
-            left_behind,
+            seen: Seen::new(observer, reports),
             published: BTreeMap::new(),
             every: Duration::from_secs(10),
             last: None,
@@ -75,7 +58,10 @@ impl Publisher {
     /// Publishes what is left behind, too.
     #[must_use]
     pub fn with(self, left_behind: watch::Receiver<Vec<LeftBehind>>) -> Self {
-        Self { left_behind, ..self }
+        Self {
+            seen: self.seen.with(left_behind),
+            ..self
+        }
     }
 
     /// Sets how often at most is published while things move.
@@ -93,7 +79,7 @@ impl Publisher {
     }
 
     async fn follow(&mut self, cancel: &CancellationToken) {
-        let mut news = self.observer.news();
+        let mut news = self.seen.news();
         let mut again = AGAIN;
         loop {
             let mut wait = self.rest();
@@ -110,7 +96,7 @@ impl Publisher {
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = news.heard(|change| change.key.group == api::GROUP) => {}
-                () = self.reported() => {}
+                () = self.seen.reported() => {}
                 () = tokio::time::sleep(wait) => continue,
             }
             tokio::select! {
@@ -124,7 +110,7 @@ impl Publisher {
     /// Returns how long to wait before what there is may be published: when something has ended or failed, nobody waits for
     /// the next round.
     fn rest(&mut self) -> Duration {
-        let now = self.overview();
+        let now = self.seen.overview();
         let Some((last, at)) = &self.last else {
             return Duration::ZERO;
         };
@@ -137,7 +123,7 @@ impl Publisher {
 
     /// Commits how things stand now, if that is news.
     pub async fn once(&mut self) -> Result<Published, Error> {
-        let overview = self.overview();
+        let overview = self.seen.overview();
         let no_intents = overview.migrations.is_empty()
             && overview.suspensions.is_empty()
             && overview.shifts.is_empty()
@@ -178,48 +164,6 @@ impl Publisher {
         self.last = Some((last, Instant::now()));
         Ok(published)
     }
-
-    /// Returns every intent of a kind; one that this release can't read is left out.
-    fn intents<I: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned>(&self) -> Vec<I> {
-        let objects = self.observer.list(api::GROUP, &I::kind(&()));
-        let read = objects
-            .iter()
-            .map(|object| serde_json::from_value(Value::clone(object)));
-        read.filter_map(Result::ok).collect()
-    }
-
-    async fn reported(&self) {
-        let latest = self.reports.iter().map(|reports| changed(reports.latest.clone()));
-        let left = std::iter::once(changed(self.left_behind.clone()));
-        let _ = futures::future::select_all(left.chain(latest)).await;
-    }
-
-    fn overview(&mut self) -> Overview {
-        let syncs: Vec<SyncOverview> = self
-            .reports
-            .iter_mut()
-            .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
-            .collect();
-        let (migrations, rollouts) = (self.intents(), self.intents());
-        let (suspensions, shifts) = (self.intents(), self.intents());
-        let many = report::MANY
-            .into_iter()
-            .flat_map(|kind| self.observer.list(api::GROUP, kind));
-        let many = many.filter_map(|object| Many::read(&object)).collect();
-        let revision = syncs.iter().find_map(|sync| sync.revision.clone());
-        let left_behind = self.left_behind.borrow_and_update().clone();
-        Overview {
-            revision,
-            syncs,
-            migrations,
-            rollouts,
-            suspensions,
-            shifts,
-            many,
-            failover_plans: self.intents(),
-            left_behind: left_behind.into_iter().map(left_overview).collect(),
-        }
-    }
 }
 
 /// Returns whether what is recorded of an intent has come further than our copy of it.
@@ -235,70 +179,6 @@ fn is_further<S: Default + serde::de::DeserializeOwned>(
     };
     let status = status.unwrap_or_default();
     recorded.is_some_and(|recorded| is_newer(recorded, uid.unwrap_or_default(), &status))
-}
-
-/// Returns when there is something new. One that never says anything again is waited for.
-fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
-    Box::pin(async move {
-        if news.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    })
-}
-
-fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
-    let Some(report) = report else {
-        return SyncOverview {
-            name: name.to_owned(),
-            ..SyncOverview::default()
-        };
-    };
-    let problems = report.all_problems().into_iter().map(|problem| Problem {
-        message: problem.message,
-        location: problem.at,
-        hint: problem.hint,
-    });
-    let waiting = report.waits().into_iter().map(|waiting| WaitOverview {
-        what: waiting.wait.what.clone(),
-        since: waiting.wait.since,
-        until: waiting.wait.until,
-        overdue: waiting.wait.overdue,
-        objects: waiting.objects,
-    });
-    let is_done = |object: &&ObjectReport| matches!(&object.result, ObjectResult::Applied(outcome) if outcome.is_in_sync());
-    let undone = report.objects.values().filter(|object| !is_done(object)).count();
-    let staying = report.pruned.iter().flat_map(PruneReport::staying);
-    let no_prune = |key| (key, "this sync does not prune".to_owned());
-    let orphaned = report.orphaned.iter().map(no_prune);
-    let note = |(object, note): (&ObjectKey, String)| ObjectNote {
-        object: object.clone(),
-        note,
-    };
-    let held_back = report
-        .held_back()
-        .map(|(object, by)| HeldObject {
-            object: object.clone(),
-            by: by.to_owned(),
-        })
-        .collect();
-    SyncOverview {
-        name: name.to_owned(),
-        revision: Some(report.revision.clone()),
-        in_sync: report.desired.saturating_sub(undone),
-        held_back,
-        waiting: waiting.collect(),
-        drifted: report.drifted().map(note).collect(),
-        kept: staying.chain(orphaned).map(note).collect(),
-        problems: problems.collect(),
-    }
-}
-
-fn left_overview(left: LeftBehind) -> LeftOverview {
-    LeftOverview {
-        why: left.why,
-        hint: left.hint,
-        objects: left.objects,
-    }
 }
 
 /// Returns the files of the history that grow: from what the branch has now, so that nobody's lines are lost.

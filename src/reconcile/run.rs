@@ -11,10 +11,12 @@ use tokio_util::sync::CancellationToken;
 use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Witness};
 use super::lease::{self, LeaseOptions};
 use super::notices;
-use super::publish::{Publisher, Reports};
+use super::overview::{Reports, Seen};
+use super::publish::Publisher;
 use super::running::{Running, Stop};
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
+use super::verdicts::{Saying, Statuses};
 use super::{GitRecords, settings};
 use crate::api::{self, MovesPhase, Phase, RolloutStatus, ShiftPhase, SuspensionPhase, WaitCode};
 use crate::cluster::{Cluster, Observer};
@@ -23,7 +25,7 @@ use crate::error::Error;
 use crate::name::Revision;
 use crate::notify::Notifier;
 use crate::repo::{self, Polling, Repo};
-use crate::report;
+use crate::report::{self, Web};
 use crate::tenure::Tenure;
 
 /// What a reconciler works on.
@@ -42,6 +44,10 @@ pub struct Options {
     pub metrics: Arc<dyn Metrics>,
     /// Who is told what happens, beside the status branch and the Events.
     pub notifier: Option<Notifier>,
+    /// Where people see the repository.
+    pub web: Option<Web>,
+    /// Who is told how commits fare.
+    pub statuses: Option<Statuses>,
     /// What decides who works on a control plane; `None`: nobody else ever does.
     pub lease: Option<LeaseOptions>,
     /// How long [`once`] waits for the lease.
@@ -62,6 +68,8 @@ impl Options {
             witness: Arc::new(Nobody),
             metrics: Arc::new(NoMetrics),
             notifier: None,
+            web: None,
+            statuses: None,
             lease: None,
             patience: Duration::from_secs(30),
             grace: Duration::from_secs(20),
@@ -207,6 +215,9 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         let syncs = layout.sync(at, &cancel).await?;
         let left_behind = layout.abandoned.once(&repo.source()).await;
         let migrations = migrations(&layout.observer);
+        if let Some(saying) = saying(&options, &settings.config) {
+            saying.say(&layout.seen().overview());
+        }
         layout.publisher().once().await?;
         Ok(Summary {
             syncs,
@@ -312,6 +323,10 @@ impl Layout {
         Publisher::new(repo, observer, self.reports()).with(self.abandoned.told())
     }
 
+    fn seen(&self) -> Seen {
+        Seen::new(self.observer.clone(), self.reports())
+    }
+
     fn reports(&self) -> Vec<Reports> {
         let reports = |(name, sync): &(String, Sync)| Reports {
             name: name.clone(),
@@ -331,6 +346,10 @@ impl Layout {
             let (reports, clock) = (self.reports(), Arc::clone(&options.clock));
             running.spawn(|stop| notices::run(reports, notifier, clock, stop));
         }
+        if let Some(saying) = saying(options, config) {
+            let seen = self.seen();
+            running.spawn(|stop| saying.run(seen, stop));
+        }
         running.spawn(|stop| intents::run(parts, stop));
         let publisher = self.publisher().every(config.status.every.duration());
         let (abandoned, source) = (self.abandoned, self.repo.source());
@@ -341,6 +360,13 @@ impl Layout {
         }
         running
     }
+}
+
+/// Returns who says how commits fare, if that is asked for.
+fn saying(options: &Options, config: &Config) -> Option<Saying> {
+    let statuses = options.statuses.clone()?;
+    let pages = options.web.clone().map(|web| (web, config.status.branch.clone()));
+    Some(Saying::new(statuses, pages, (options.clock)()))
 }
 
 /// Returns the syncs so that each comes after those that it depends on. Their order is kept otherwise.

@@ -87,6 +87,24 @@ impl RemoteUrl {
         name.strip_suffix(".git").unwrap_or(&name).to_owned()
     }
 
+    /// Returns the server's name and the address under which it shows the repository to people, if it does so where a server
+    /// usually does: by https, whatever the way in which Git goes.
+    pub fn page(&self) -> Option<(&str, String)> {
+        let (server, root) = match &self.0.transport {
+            Transport::Ssh(server) => (server, format!("https://{}", server.host)),
+            Transport::Http(server) => {
+                let usual = if server.scheme == "https" { 443 } else { 80 };
+                let port = (server.port != usual).then(|| format!(":{}", server.port));
+                let root = format!("{}://{}{}", server.scheme, server.host, port.unwrap_or_default());
+                (server, root)
+            }
+            Transport::Local(_) | Transport::Git(_) => return None,
+        };
+        let place = self.place();
+        let (_, path) = place.split_once('/')?;
+        Some((&server.host, format!("{root}/{path}")))
+    }
+
     /// Returns the directory of a repository on this machine.
     pub fn local_path(&self) -> Option<&Path> {
         match &self.0.transport {
@@ -361,6 +379,38 @@ mod tests {
             assert_eq!(url(text).place(), "example.com/team/fleet", "{text}");
         }
         assert_eq!(url("/srv/fleet.git").place(), "/srv/fleet.git");
+    }
+
+    #[test]
+    fn a_repository_is_shown_where_its_server_shows_repositories() {
+        for (text, page) in [
+            (
+                "git@GitHub.com:team/fleet.git",
+                Some(("github.com", "https://github.com/team/fleet")),
+            ),
+            (
+                "ssh://git@git.example.com:2222/team/fleet",
+                Some(("git.example.com", "https://git.example.com/team/fleet")),
+            ),
+            (
+                "https://ci:token@git.example.com:8443/team/fleet.git/",
+                Some(("git.example.com", "https://git.example.com:8443/team/fleet")),
+            ),
+            (
+                "http://127.0.0.1:3000/team/fleet",
+                Some(("127.0.0.1", "http://127.0.0.1:3000/team/fleet")),
+            ),
+            ("git://example.com/team/fleet", None),
+            ("/srv/fleet.git", None),
+        ] {
+            let found = url(text);
+            let found = found.page();
+            assert_eq!(
+                found.as_ref().map(|(host, page)| (*host, page.as_str())),
+                page,
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -21,6 +21,8 @@ mod suspension;
 mod text;
 mod told;
 mod units;
+mod verdict;
+mod web;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,6 +50,8 @@ pub use suspension::{suspension_events, suspension_lines};
 pub use text::View;
 pub use told::{finding_lines, migration_lines, step_line};
 pub use units::{brief, duration, instant};
+pub use verdict::{Outcome, Verdict, verdicts};
+pub use web::{Host, NoHost, Web};
 
 /// The file for people.
 pub const STATUS_FILE: &str = "STATUS.md";

@@ -11,6 +11,7 @@ mod ask;
 mod cli;
 mod cluster;
 mod cluster_scope;
+mod commit_statuses;
 mod crash;
 mod differential;
 mod drift;

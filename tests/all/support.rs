@@ -1,6 +1,7 @@
 //! What several test files share.
 
 pub mod counted;
+pub mod forges;
 pub mod git;
 pub mod github;
 

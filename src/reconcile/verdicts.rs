@@ -1,0 +1,90 @@
+//! Says beside commits how they fare: whoever looks at one sees whether it is in force, and how what it asked for has ended.
+//! Nobody waits for it.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use super::overview::Seen;
+use crate::api;
+use crate::forge::{CommitStatus, Teller};
+use crate::report::{Overview, Verdict, Web, verdicts};
+
+/// How long changes are gathered.
+const GATHER: Duration = Duration::from_millis(300);
+/// What ended longer ago than that before a start isn't told after it: that it was told isn't remembered.
+const LATELY: SignedDuration = SignedDuration::from_hours(1);
+
+/// Who is told of commits, and how.
+#[derive(Clone, Debug)]
+pub struct Statuses {
+    pub teller: Teller,
+    /// What the names of all statuses begin with.
+    pub name: String,
+    /// Where all statuses link to, instead of the status branch.
+    pub link: Option<String>,
+}
+
+/// The same with what a reconciler knows.
+#[derive(Clone, Debug)]
+pub(super) struct Saying {
+    statuses: Statuses,
+    /// The pages of the status branch.
+    pages: Option<(Web, String)>,
+    /// Since when this reconciler has been working.
+    since: Timestamp,
+}
+
+impl Saying {
+    pub(super) fn new(statuses: Statuses, pages: Option<(Web, String)>, since: Timestamp) -> Self {
+        Self {
+            statuses,
+            pages,
+            since,
+        }
+    }
+
+    /// Says whenever there is something new, until it is cancelled.
+    pub(super) async fn run(self, mut seen: Seen, stop: CancellationToken) {
+        let mut news = seen.news();
+        loop {
+            self.say(&seen.overview());
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = news.heard(|change| change.key.group == api::GROUP) => {}
+                () = seen.reported() => {}
+            }
+            tokio::select! {
+                () = stop.cancelled() => return self.say(&seen.overview()),
+                () = tokio::time::sleep(GATHER) => {}
+            }
+            news.forget();
+        }
+    }
+
+    pub(super) fn say(&self, overview: &Overview) {
+        let is_news = |verdict: &Verdict| {
+            let ended = verdict.ended_at;
+            ended.is_none_or(|ended| self.since.duration_since(ended) <= LATELY)
+        };
+        let all = verdicts(overview).into_iter().filter(is_news);
+        self.statuses
+            .teller
+            .tell(all.map(|verdict| self.status(verdict)).collect());
+    }
+
+    fn status(&self, verdict: Verdict) -> CommitStatus {
+        let page = || {
+            let (web, branch) = self.pages.as_ref()?;
+            Some(web.file(branch, &verdict.file))
+        };
+        CommitStatus {
+            link: self.statuses.link.clone().or_else(page),
+            name: format!("{}/{}", self.statuses.name, verdict.subject),
+            revision: verdict.revision,
+            outcome: verdict.outcome,
+            note: verdict.note,
+        }
+    }
+}
