@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
@@ -73,7 +74,9 @@ impl Plan {
         cluster.require_karmada().await?;
         let (url, branch, target) = self.source()?;
         let options = self.git.options(url, &branch)?;
-        let plan = reconcile::plan(&options, &cluster, target, &CancellationToken::new()).await?;
+        let mut plan = reconcile::plan(&options, &cluster, target, &CancellationToken::new()).await?;
+        let outlooks = reconcile::outlooks(&cluster, &plan, Timestamp::now()).await;
+        plan.changes.foretell(outlooks.forecasts);
         self.tell(&plan)
     }
 

@@ -168,8 +168,10 @@ impl Review {
             );
         }
         match self.in_git(&clone, &range).await {
-            Ok(changes) => {
-                reviewed.outlooks = reconcile::outlooks(None, &changes, Timestamp::now()).await;
+            Ok(mut changes) => {
+                let outlooks = reconcile::outlooks_offline(&changes);
+                changes.foretell(outlooks.forecasts.clone());
+                reviewed.outlooks = outlooks;
                 reviewed.plan = Some((changes, None));
             }
             Err(error) => {
@@ -185,8 +187,9 @@ impl Review {
         cluster.require_karmada().await?;
         let options = self.git.options(local(clone.path())?, "main")?;
         let cancel = CancellationToken::new();
-        let plan = reconcile::plan(&options, &cluster, Target::Range(range), &cancel).await?;
-        let outlooks = reconcile::outlooks(Some(&cluster), &plan.changes, Timestamp::now()).await;
+        let mut plan = reconcile::plan(&options, &cluster, Target::Range(range), &cancel).await?;
+        let outlooks = reconcile::outlooks(&cluster, &plan, Timestamp::now()).await;
+        plan.changes.foretell(outlooks.forecasts.clone());
         Ok((plan.changes, plan.hash, outlooks))
     }
 

@@ -81,9 +81,17 @@ rules! {
     SharedPolicy = 106, "shared-policy", Error, "A workload can't be suspended alone: its policy selects others, too.";
     OverAlready = 107, "over-already", Warning, "The suspension ends in the past.";
     SuspendsNowhere = 108, "suspends-nowhere", Warning, "A cluster is suspended in which the policy never puts anything.";
+    RivalIntents = 109, "rival-intents", Error, "Two standing intents of one kind are about the same workload.";
+    TooLate = 110, "too-late", Note, "The deadline of an intent, or the end of its window, is in the past: it begins nothing.";
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";
+    InVain = 124, "in-vain", Warning, "A field of an evacuation says nothing beside the others.";
+    NamedTwice = 131, "named-twice", Warning, "A rollout names a cluster twice: only the first place counts.";
+    NoSuchWave = 132, "no-such-wave", Warning, "A rollout waits for an approval of a wave that it doesn't name.";
+    BadShift = 141, "bad-shift", Error, "A replica shift asks for something that can't be done.";
+    ScaledBesides = 142, "scaled-besides", Warning, "Something else sets the replicas that a shift moves, so that the shift is refused.";
+    FailoverMeanwhile = 143, "failover-meanwhile", Warning, "The policy of a workload whose replicas are shifted has failover: the shift is refused.";
     DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";
     OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
     StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";

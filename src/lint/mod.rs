@@ -5,6 +5,8 @@
 mod code;
 mod failover;
 mod failover_plan;
+mod gradual;
+mod intents;
 mod moves;
 pub mod nearest;
 mod objects;
@@ -129,6 +131,8 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     failover_plan::check(set, &mut findings);
     suspension::check(set, context, &mut findings);
     moves::check(set, &mut findings);
+    gradual::check(set, &mut findings);
+    intents::check(set, context, &mut findings);
     let schemas = context
         .schemas
         .with_definitions(set.definitions().map(|object| &object.value));

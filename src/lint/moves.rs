@@ -15,6 +15,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
         if spec.cordon {
             tolerated(evacuation, set, findings);
         }
+        in_vain(evacuation, &spec, findings);
     }
     for rebalance in set.of_kind(api::GROUP, RebalanceSpec::KIND) {
         aim::<RebalanceSpec>(rebalance, set, findings);
@@ -45,6 +46,24 @@ fn aim<A: Aim>(intent: &Manifest, set: &Set, findings: &mut Vec<Finding>) -> Opt
         }
     }
     Some(spec)
+}
+
+/// What is said beside something that makes it say nothing.
+fn in_vain(evacuation: &Manifest, spec: &EvacuationSpec, findings: &mut Vec<Finding>) {
+    if spec.keep_cordoned && !spec.cordon {
+        let at = evacuation.location("/spec/keepCordoned");
+        let message = format!("{} keeps a cordon that it doesn't put up", evacuation.key);
+        findings.push(
+            Finding::new(Code::InVain, at, message).hint("leave spec.cordon out, or spec.keepCordoned"),
+        );
+    }
+    let to = &spec.moves.to.clusters;
+    let own = spec.cluster.as_ref().filter(|_| to.len() > 1);
+    if let Some(index) = own.and_then(|own| to.iter().position(|cluster| cluster == own)) {
+        let at = evacuation.location(&format!("/spec/to/clusters/{index}"));
+        let message = format!("{} empties {}: nothing is moved there", evacuation.key, to[index]);
+        findings.push(Finding::new(Code::InVain, at, message).hint("take it off the list"));
+    }
 }
 
 /// A policy that tolerates the cordon puts new work where the evacuation takes it away.

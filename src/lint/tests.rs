@@ -339,3 +339,147 @@ fn an_evacuation_that_can_not_be_done_or_whose_cordon_is_tolerated_is_found() {
     );
     assert!(tolerant.contains("CUT0123"), "{tolerant}");
 }
+
+const WEB: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop, labels: {resourcetemplate.karmada.io/retain-replicas: 'true'}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: busy, namespace: shop}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
+  failover: {cluster: {purgeMode: Gracefully}}
+---
+";
+
+#[test]
+fn a_shift_that_would_be_refused_is_found() {
+    let shift = "apiVersion: cutover.dev/v1alpha1
+kind: ReplicaShift
+metadata: {name: web, namespace: shop}
+spec:
+  workload: {apiVersion: apps/v1, kind: Deployment, name: web}
+  from: {cluster: blue}
+  to: blue
+  step: 2
+  percentages: [50, 10]
+  pause: {approval: [20]}
+  then: {suspend: [green]}
+  deadline: 2026-02-01T00:00:00Z
+";
+    insta::assert_snapshot!(check_text(&format!("{WEB}{shift}")), @"
+    warning[CUT0143]: PropagationPolicy shop/web has failover, by which a side could be evicted in the middle of a step: ReplicaShift shop/web is refused
+      --> a.yaml:15:13
+    hint: take spec.failover off the policy for the time of the shift
+    warning[CUT0142]: Deployment shop/web lets each cluster keep its own replicas, by the label resourcetemplate.karmada.io/retain-replicas: ReplicaShift shop/web is refused
+      --> a.yaml:21:59
+    hint: take the label away for the time of the shift
+    warning[CUT0142]: HorizontalPodAutoscaler shop/busy sets the replicas that ReplicaShift shop/web moves: it is refused
+      --> a.yaml:21:59
+    hint: remove it for the time of the shift; spec.floor keeps the capacity meanwhile
+    error[CUT0141]: ReplicaShift shop/web: the replicas are to go from blue to blue
+      --> a.yaml:23:7
+    hint: mend spec.from or spec.to
+    error[CUT0141]: ReplicaShift shop/web: spec.step and spec.percentages are both given
+      --> a.yaml:24:9
+    hint: give one of them
+    error[CUT0141]: ReplicaShift shop/web: spec.percentages don't ascend
+      --> a.yaml:25:16
+    hint: for instance [10, 50, 100]
+    error[CUT0141]: ReplicaShift shop/web: no step brings 20%
+      --> a.yaml:26:22
+    hint: the last one brings 10%
+    error[CUT0141]: ReplicaShift shop/web: the replicas don't come from green
+      --> a.yaml:27:20
+    hint: name the cluster of spec.from; others are suspended by a Suspension of their own
+    note[CUT0110]: the deadline of ReplicaShift shop/web was over at 2026-02-01T00:00:00Z: it begins nothing any more
+      --> a.yaml:28:13
+    hint: leave it if it is done; else give it a later time
+    ");
+}
+
+#[test]
+fn a_rollout_that_says_something_twice_or_in_vain_is_found() {
+    let rollout = |name: &str| {
+        format!(
+            "---
+apiVersion: cutover.dev/v1alpha1
+kind: Rollout
+metadata: {{name: {name}, namespace: shop}}
+spec:
+  workload: {{apiVersion: apps/v1, kind: Deployment, name: web}}
+  order: [canary]
+  waves:
+  - clusters: [east, canary]
+  - clusters: []
+  approval: {{beforeWaves: [4]}}
+"
+        )
+    };
+    let web = WEB.split("---").next().unwrap();
+    insta::assert_snapshot!(check_text(&format!("{web}{}{}", rollout("one"), rollout("two"))), @"
+    warning[CUT0131]: Rollout shop/one names canary twice: only the first place counts
+      --> a.yaml:12:22
+    hint: take it out of one of them
+    error[CUT0007]: spec.waves[1].clusters must be a list of at least 1
+      --> a.yaml:13:15
+    warning[CUT0132]: Rollout shop/one names 3 waves, and waits before wave 4
+      --> a.yaml:14:28
+    hint: waves are counted from 1; clusters that aren't named come after, one by one
+    error[CUT0109]: Rollout shop/two and Rollout shop/one are about the same workload
+      --> a.yaml:20:13
+    hint: keep one of them; the other one is at a.yaml:5:1
+    warning[CUT0131]: Rollout shop/two names canary twice: only the first place counts
+      --> a.yaml:23:22
+    hint: take it out of one of them
+    error[CUT0007]: spec.waves[1].clusters must be a list of at least 1
+      --> a.yaml:24:15
+    warning[CUT0132]: Rollout shop/two names 3 waves, and waits before wave 4
+      --> a.yaml:25:28
+    hint: waves are counted from 1; clusters that aren't named come after, one by one
+    ");
+}
+
+#[test]
+fn an_evacuation_that_says_something_in_vain_is_found() {
+    let text = "apiVersion: cutover.dev/v1alpha1
+kind: Evacuation
+metadata: {name: drain}
+spec:
+  cluster: east
+  cordon: false
+  keepCordoned: true
+  to: {clusters: [west, east]}
+  window: {notAfter: 2026-01-01T00:00:00Z}
+";
+    insta::assert_snapshot!(check_text(text), @"
+    warning[CUT0124]: Evacuation drain keeps a cordon that it doesn't put up
+      --> a.yaml:7:17
+    hint: leave spec.cordon out, or spec.keepCordoned
+    warning[CUT0124]: Evacuation drain empties east: nothing is moved there
+      --> a.yaml:8:25
+    hint: take it off the list
+    note[CUT0110]: the window of Evacuation drain was over at 2026-01-01T00:00:00Z: it begins nothing any more
+      --> a.yaml:9:22
+    hint: leave it if it is done; else give it a later time
+    ");
+}
+
+#[test]
+fn every_code_is_in_the_reference() {
+    let reference = include_str!("../../docs/checks.md");
+    for rule in RULES {
+        let row = format!(
+            "| {} | `{}` | {} | {} |",
+            rule.code, rule.name, rule.severity, rule.explanation
+        );
+        assert!(reference.contains(&row), "docs/checks.md lacks:\n{row}");
+    }
+}

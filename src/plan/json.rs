@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::view::{Shown, View};
-use super::{Action, Problem, Summary};
+use super::{Action, Forecast, Problem, Summary};
 use crate::api::API_VERSION;
 use crate::name::{Location, Revision};
 use crate::redact::MASK;
@@ -50,6 +50,9 @@ pub struct PlannedChange {
     /// What an intent asks for, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intent: Option<String>,
+    /// What would come of an intent that is new or changed, or of the rollout that takes a template along.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Forecast>,
     /// Why the API server could not be asked what it makes of this; absent: it was, or the answer is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
@@ -138,6 +141,7 @@ fn planned(shown: Shown<'_>) -> PlannedChange {
         action: change.action.name(),
         reason: shown.reason().map(str::to_owned),
         intent: shown.story(),
+        forecast: change.forecast.clone(),
         unchecked: change.unchecked.clone(),
         object: ObjectId {
             api_version: change.gvk.api_version(),

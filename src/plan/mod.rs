@@ -22,6 +22,7 @@ pub mod applyset;
 mod defaults;
 pub mod drift;
 mod fields;
+mod forecast;
 pub mod glance;
 mod hash;
 mod health;
@@ -46,6 +47,7 @@ use serde_json::Value;
 
 pub use annotations::{FORCE_ANNOTATION, Manner, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION};
 pub use defaults::without_defaults;
+pub use forecast::{Forecast, ForecastStep, Outcome};
 pub use hash::{Expected, Hash, NotAHash};
 pub use health::{Health, binding_of, health};
 pub use json::{ActionName, Document, PlannedChange, PlannedField};
@@ -108,6 +110,8 @@ pub struct Change {
     pub unchecked: Option<String>,
     /// Every object of Git that a suspension keeps changes of from clusters, if it is one.
     pub suspends: Vec<ObjectKey>,
+    /// What would come of it, if it is an intent that somebody has looked at.
+    pub forecast: Option<Forecast>,
     /// The digest of what would be sent.
     sent: Option<String>,
     /// Which object it would be sent to.
@@ -130,6 +134,7 @@ impl Change {
             source: Some(desired.source.clone()),
             unchecked: None,
             suspends: Vec::new(),
+            forecast: None,
             sent: None,
             uid: live.and_then(uid),
             wave: order::wave(&desired.value),
@@ -185,6 +190,7 @@ impl Change {
             source: Some(entry.source()),
             unchecked: None,
             suspends: Vec::new(),
+            forecast: None,
             sent: None,
             uid: uid.map(str::to_owned),
             wave: order::written_wave(entry.written()),
@@ -202,6 +208,7 @@ impl Change {
             source: None,
             unchecked: None,
             suspends: Vec::new(),
+            forecast: None,
             sent: None,
             uid: uid(live),
             wave: order::wave(live),
@@ -221,6 +228,7 @@ impl Change {
             source: None,
             unchecked: None,
             suspends: Vec::new(),
+            forecast: None,
             sent: None,
             uid: None,
             wave: 0,

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use crate::api::{self, Evacuation, Migration, MovesSpec, OnFailure, Rebalance, Strategy, Suspension};
+use crate::api::{
+    self, Evacuation, FailoverPlan, FencedBy, Migration, MovesSpec, OnFailure, OnRolloutFailure, Rebalance,
+    ReplicaShift, Rollout, Strategy, Suspension,
+};
 use crate::name::{ClusterName, ObjectKey};
 
 /// Returns what an object asks cutover to do; `None` if it is no intent, or has a form that this release doesn't know.
@@ -16,6 +19,9 @@ pub(super) fn of_intent(object: &Value, suspends: &[ObjectKey]) -> Option<String
         "Suspension" => of_suspension(object, suspends),
         "Evacuation" => of_evacuation(object),
         "Rebalance" => of_rebalance(object),
+        "Rollout" => of_rollout(object),
+        "ReplicaShift" => of_shift(object),
+        "FailoverPlan" => of_failover_plan(object),
         _ => None,
     }
 }
@@ -43,13 +49,98 @@ fn of_suspension(object: &Value, suspends: &[ObjectKey]) -> Option<String> {
         Some(until) => format!("until {until}"),
         None => "until a person ends it".to_owned(),
     });
-    if spec.paused {
-        parts.push("is paused".to_owned());
-    }
-    if spec.abort {
-        parts.push("is to be aborted".to_owned());
-    }
+    parts.extend(of_control(spec.paused, spec.abort));
     Some(parts.join("; "))
+}
+
+fn of_rollout(object: &Value) -> Option<String> {
+    let rollout: Rollout = serde_json::from_value(object.clone()).ok()?;
+    let spec = &rollout.spec;
+    let (workload, strategy) = (&spec.workload, &spec.strategy);
+    let mut parts = vec![match &spec.undo_to {
+        Some(revision) => format!(
+            "takes {} {} back to revision {revision}, cluster by cluster",
+            workload.kind, workload.name
+        ),
+        None => format!(
+            "lets every change of {} {} go cluster by cluster",
+            workload.kind, workload.name
+        ),
+    }];
+    parts.push(match strategy.max_unavailable_clusters {
+        1 => "one cluster may be other than good meanwhile".to_owned(),
+        most => format!("{most} clusters may be other than good meanwhile"),
+    });
+    if let Some(window) = &strategy.window {
+        parts.push(format!("releases clusters {window}"));
+    }
+    parts.push(match strategy.on_failure {
+        OnRolloutFailure::Halt => "halts if one isn't good in time".to_owned(),
+        OnRolloutFailure::Undo => "undoes it if one isn't good in time".to_owned(),
+    });
+    parts.extend(of_control(spec.paused, spec.abort));
+    Some(parts.join("; "))
+}
+
+fn of_shift(object: &Value) -> Option<String> {
+    let shift: ReplicaShift = serde_json::from_value(object.clone()).ok()?;
+    let spec = &shift.spec;
+    let how = if spec.percentages.is_empty() {
+        format!("{} at a time", spec.step.unwrap_or(1))
+    } else {
+        let shares: Vec<String> = spec.percentages.iter().map(|share| format!("{share}%")).collect();
+        format!("in steps of {}", shares.join(", "))
+    };
+    let mut parts = vec![
+        format!(
+            "moves the replicas of {} {} from {} to {}",
+            spec.workload.kind, spec.workload.name, spec.from, spec.to
+        ),
+        how,
+        format!("never fewer than {} ready", spec.floor),
+    ];
+    if let Some(window) = &spec.window {
+        parts.push(format!("begins {window}"));
+    }
+    parts.push(match spec.on_failure {
+        OnFailure::RollBack => "brings them back if a step fails".to_owned(),
+        OnFailure::Hold => "stays as it is if a step fails".to_owned(),
+    });
+    parts.extend(of_control(spec.paused, spec.abort));
+    Some(parts.join("; "))
+}
+
+fn of_failover_plan(object: &Value) -> Option<String> {
+    let plan: FailoverPlan = serde_json::from_value(object.clone()).ok()?;
+    let spec = &plan.spec;
+    let workload = format!("{} {}", spec.workload.kind, spec.workload.name);
+    let mut parts = vec![format!(
+        "keeps {workload} to one writer, with its state, when it fails over"
+    )];
+    let source = &spec.source_unreachable;
+    parts.push(match (&source.proceed_after, source.fenced_by) {
+        (Some(after), Some(FencedBy::Approval)) => {
+            format!("asks a person when its cluster can't be seen for {after}")
+        }
+        (Some(after), Some(FencedBy::NodeFencing)) => {
+            format!("takes a cluster that can't be seen for {after} for fenced")
+        }
+        _ => "stays held while its cluster can't be seen".to_owned(),
+    });
+    if let Some(request) = &spec.request {
+        parts.push(format!(
+            "asks for failover {} to {} now",
+            request.attempt, request.to
+        ));
+    }
+    parts.extend(of_control(spec.paused, spec.abort));
+    Some(parts.join("; "))
+}
+
+fn of_control(paused: bool, abort: bool) -> Vec<String> {
+    let paused = paused.then(|| "is paused".to_owned());
+    let abort = abort.then(|| "is to be aborted".to_owned());
+    paused.into_iter().chain(abort).collect()
 }
 
 fn of_evacuation(object: &Value) -> Option<String> {
@@ -109,12 +200,7 @@ fn of_moves(spec: &MovesSpec) -> Vec<String> {
     if spec.approval.as_ref().is_some_and(|gate| !gate.before.is_empty()) {
         parts.push("waits for approval before the first".to_owned());
     }
-    if spec.paused {
-        parts.push("is paused".to_owned());
-    }
-    if spec.abort {
-        parts.push("is to be aborted".to_owned());
-    }
+    parts.extend(of_control(spec.paused, spec.abort));
     parts
 }
 
@@ -160,11 +246,6 @@ fn of_migration(object: &Value) -> Option<String> {
         OnFailure::RollBack => "rolls back if it fails".to_owned(),
         OnFailure::Hold => "stays held if it fails".to_owned(),
     });
-    if spec.paused {
-        parts.push("is paused".to_owned());
-    }
-    if spec.abort {
-        parts.push("is to be aborted".to_owned());
-    }
+    parts.extend(of_control(spec.paused, spec.abort));
     Some(parts.join("; "))
 }

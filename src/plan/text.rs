@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::lines::{DiffStyle, Line, Sign, of_change};
 use super::view::{Shown, View};
-use super::{Action, count};
+use super::{Action, Forecast, Outcome, count};
 
 /// How a plan is shown.
 #[derive(Clone, Debug)]
@@ -148,8 +148,32 @@ impl Out<'_> {
         if let Some(story) = shown.story() {
             self.note(palette.header, &story);
         }
+        if let Some(forecast) = &change.forecast {
+            self.forecast(forecast);
+        }
         if let Some(unchecked) = &change.unchecked {
             self.note(palette.warning, &format!("not tried on the server: {unchecked}"));
+        }
+    }
+
+    fn forecast(&mut self, forecast: &Forecast) {
+        let palette = &self.options.palette;
+        let style = match forecast.outcome {
+            Outcome::Begins | Outcome::Nothing | Outcome::UnderWay => palette.header,
+            Outcome::Waits | Outcome::Unknown => palette.warning,
+            Outcome::Refused => palette.removed,
+        };
+        self.note(style, &forecast.headline());
+        if forecast.outcome == Outcome::Refused {
+            for why in &forecast.because {
+                self.note(style, &format!("  {why}"));
+            }
+        }
+        for step in &forecast.steps {
+            self.note(palette.dim, &format!("  {}: {}", step.name, step.what));
+        }
+        for remark in &forecast.remarks {
+            self.note(palette.warning, &format!("  note: {remark}"));
         }
     }
 

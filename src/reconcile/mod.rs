@@ -1,5 +1,6 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
+mod forecasts;
 pub mod intents;
 pub mod lease;
 mod notices;
@@ -17,7 +18,7 @@ mod templates;
 mod verdicts;
 
 pub use offline::plan_offline;
-pub use outlook::{Outlooks, outlooks};
+pub use outlook::{Outlooks, outlooks, outlooks_offline};
 pub use overview::Reports;
 pub use plan::{Plan, Target, plan};
 pub use publish::Publisher;

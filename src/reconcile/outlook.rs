@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::forecasts::{self, is_written};
+use super::plan::Plan;
 use crate::api::{self, Migration, WorkloadProfile};
 use crate::cluster::{Answer, Cluster, Lookup, Reader};
 use crate::intent::world::{Desired, Member, Overrides, World};
@@ -18,7 +20,7 @@ use crate::karmada::{
     PropagationPolicy, PropagationSpec, ResourceBinding, meta,
 };
 use crate::name::{ClusterName, Gvk, ObjectKey};
-use crate::plan::{Action, Change, ChangeSet};
+use crate::plan::{Action, Change, ChangeSet, Forecast};
 use crate::report::review::{Move, Neighbours, Outlook, PolicyChange, Reach, Template, Verdict};
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
@@ -28,37 +30,30 @@ const BINDINGS: &str = "work.karmada.io/v1alpha2";
 #[derive(Debug, Default)]
 pub struct Outlooks {
     pub moves: Vec<Move>,
+    /// What would come of each intent, by the change under which that is told.
+    pub forecasts: BTreeMap<ObjectKey, Forecast>,
     pub reaches: Vec<Reach>,
     pub notes: Vec<String>,
 }
 
-/// Looks at what the changes of a plan would meet; without a cluster, says of migrations only what they ask for.
-pub async fn outlooks(cluster: Option<&Cluster>, changes: &ChangeSet, now: Timestamp) -> Outlooks {
-    let migrations: Vec<(&Change, Migration)> = changes
-        .changes
-        .iter()
-        .filter(|change| is_written(change) && change.key.group == api::GROUP)
-        .filter(|change| change.key.kind == "Migration")
-        .filter_map(|change| Some((change, serde_json::from_value(change.after.clone()?).ok()?)))
-        .collect();
+/// Looks at what the changes of a plan would meet.
+pub async fn outlooks(cluster: &Cluster, plan: &Plan, now: Timestamp) -> Outlooks {
+    let changes = &plan.changes;
+    let migrations = migrations(changes);
     let policies: Vec<PolicyChange> = changes.changes.iter().filter_map(policy_change).collect();
-    let Some(cluster) = cluster else {
-        let moves = migrations
-            .iter()
-            .map(|(change, migration)| Move::new(migration, change.source.clone()));
+    let mut forecasts = Box::pin(forecasts::forecasts(cluster, plan, now)).await;
+    if migrations.is_empty() && policies.is_empty() {
         return Outlooks {
-            moves: moves.collect(),
+            forecasts,
             ..Outlooks::default()
         };
-    };
-    if migrations.is_empty() && policies.is_empty() {
-        return Outlooks::default();
     }
     let look = Look::new(cluster).await;
     let moves = migrations
         .into_iter()
         .map(|(change, migration)| look.at(change, migration, changes, now));
     let moves = join_all(moves).await;
+    forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
     let mut notes = Vec::new();
     let reaches = match (look.bindings.get(), look.clusters.get()) {
         (Ok(bindings), Ok(clusters)) => policies
@@ -83,9 +78,34 @@ pub async fn outlooks(cluster: Option<&Cluster>, changes: &ChangeSet, now: Times
     };
     Outlooks {
         moves,
+        forecasts,
         reaches,
         notes,
     }
+}
+
+/// Says of intents what they ask for: no control plane is asked.
+pub fn outlooks_offline(changes: &ChangeSet) -> Outlooks {
+    let migrations = migrations(changes).into_iter();
+    let moves: Vec<Move> = migrations
+        .map(|(change, migration)| Move::new(&migration, change.source.clone()))
+        .collect();
+    let mut forecasts = forecasts::unasked(changes);
+    forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
+    Outlooks {
+        moves,
+        forecasts,
+        ..Outlooks::default()
+    }
+}
+
+fn migrations(changes: &ChangeSet) -> Vec<(&Change, Migration)> {
+    let written = changes.changes.iter();
+    written
+        .filter(|change| is_written(change) && change.key.group == api::GROUP)
+        .filter(|change| change.key.kind == "Migration")
+        .filter_map(|change| Some((change, serde_json::from_value(change.after.clone()?).ok()?)))
+        .collect()
 }
 
 /// Returns what Preflight of each migration would come to, were it begun now.
@@ -110,13 +130,6 @@ pub(super) async fn verdicts(
         }
     });
     join_all(verdicts).await
-}
-
-const fn is_written(change: &Change) -> bool {
-    matches!(
-        change.action,
-        Action::Create | Action::Configure | Action::Recreate { .. }
-    )
 }
 
 fn policy_change(change: &Change) -> Option<PolicyChange> {

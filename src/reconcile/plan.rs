@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings;
 use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
+use super::templates::AllTemplates;
 use crate::api::{self, SuspensionSpec};
 use crate::cluster::{Answer, Cluster, Lookup, Observer};
 use crate::config::Config;
@@ -29,6 +30,8 @@ pub struct Plan {
     pub revision: Revision,
     pub changes: ChangeSet,
     pub hash: Hash,
+    /// What Git wants of templates at that revision.
+    pub(super) templates: AllTemplates,
 }
 
 /// Compares a revision with the API server. Writes nothing there.
@@ -69,7 +72,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
     let left = match &range.base {
         None => {
             let observer = Observer::new(cluster.clone());
-            let mut abandoned = Abandoned::new(cluster.clone(), observer, config, feeds);
+            let mut abandoned = Abandoned::new(cluster.clone(), observer, config, feeds.clone());
             abandoned.planned(&repo.source()).await
         }
         Some(base) => {
@@ -92,6 +95,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         hash: changes.hash(&identity(cluster).await?)?,
         revision: range.revision,
         changes,
+        templates: AllTemplates(feeds),
     })
 }
 

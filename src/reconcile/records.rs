@@ -136,6 +136,35 @@ impl Records for GitRecords {
     }
 }
 
+/// What stands in for records where nothing is carried out: none is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unread;
+
+impl Unread {
+    fn refused<'a>() -> BoxFuture<'a, Result<(), Error>> {
+        let error = Error::internal("a plan records nothing");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl Records for Unread {
+    fn read<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn push<'a>(&'a self, _: &'a Migration, _: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+        Self::refused()
+    }
+
+    fn kept<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn keep<'a>(&'a self, _: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
+        Self::refused()
+    }
+}
+
 /// The document of an intent with the status that is to be recorded.
 fn document(intent: &Migration, record: &Record) -> Value {
     let mut intent = intent.clone();

@@ -348,27 +348,3 @@ pub(super) fn section(page: &mut String, all: &[Many]) {
     }
     page.push('\n');
 }
-
-/// Returns the lines of what would move and what can't, as a plan tells it.
-pub fn plan_lines(status: &MovesStatus<impl Sized>) -> Vec<String> {
-    let moves = status
-        .moves
-        .iter()
-        .filter(|one| one.blocked.is_none())
-        .map(|one| {
-            let note = one
-                .note
-                .as_ref()
-                .map_or_else(String::new, |note| format!(" ({note})"));
-            format!("{}{}{note}", one.workload, route(one))
-        });
-    let stays = status.stays.iter().map(|stay| {
-        format!(
-            "{} stays in {}: {}",
-            stay.workload,
-            stay.cluster,
-            super::finding_text(&stay.why)
-        )
-    });
-    moves.chain(stays).collect()
-}

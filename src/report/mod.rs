@@ -8,6 +8,7 @@ mod annotations;
 mod event;
 mod failover;
 mod findings;
+mod forecast;
 mod gantt;
 mod history;
 mod many;
@@ -40,8 +41,11 @@ pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, 
 pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use failover::{failover_events, failover_lines};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
+pub use forecast::{
+    Came, Where, failover_forecast, moves_forecast, rollout_forecast, shift_forecast, suspension_forecast,
+};
 pub use history::{Ended, HISTORY_DIR, appended, ended, failed_over};
-pub use many::{MANY, Many, moves_events, plan_lines};
+pub use many::{MANY, Many, moves_events};
 pub use notice::{Body, Format, Notice};
 pub use rollout::{rollout_events, rollout_lines};
 pub use shift::{shift_events, shift_lines};

@@ -23,6 +23,8 @@ mod failover;
 mod faults;
 mod fence;
 mod fights;
+#[cfg(feature = "sandbox")]
+mod forecasts;
 mod forge;
 mod forgotten;
 mod generated;

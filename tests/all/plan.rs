@@ -339,6 +339,14 @@ fn is_readable(on: On) {
 
     + Migration shop/orders-to-west  (orders-to-west.yaml:1:1)
       moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; waits for approval before Handoff; rolls back if it fails
+      would wait: the workload has no binding yet: no policy has claimed it
+        Preflight: everything that could stand in the way is looked at; nothing is written
+        Hold: the scheduler and failover are kept off; a pin says who may run; it runs on in east
+        Expand: a copy is brought to west, held; it runs on in east alone
+        Capture: it is stopped with its state, which is recorded in Git; that it stands still is proved; nobody runs it from here on
+        Handoff: waits for an approval; west may run, from exactly that state, with what this changes of its template; it starts in west; healthy within 10m
+        Verify: west is watched; healthy for 60s without a break
+        Cleanup: past the commit point: east is left, the pin goes, the scheduler is let back; it runs in west alone
       + apiVersion: cutover.dev/v1alpha1
       + kind: Migration
       + metadata:
@@ -376,6 +384,22 @@ fn is_readable(on: On) {
 
     - ⛔ `Deployment shop/api` (`api.yaml:1`): others own fields that Git wants to have another value: keda owns .spec.replicas
     - ⛔ `Deployment shop/wrong` (`wrong.yaml:1`): failed to create typed patch object (shop/wrong; apps/v1, Kind=Deployment): .spec.replicas: expected numeric (int or float)
+
+    ### What intents would do
+
+    #### Migration shop/orders-to-west (`orders-to-west.yaml:1`)
+
+    ⏳ It would wait: the workload has no binding yet: no policy has claimed it.
+
+    | step | what is done |
+    |---|---|
+    | Preflight | everything that could stand in the way is looked at; nothing is written |
+    | Hold | the scheduler and failover are kept off; a pin says who may run; it runs on in east |
+    | Expand | a copy is brought to west, held; it runs on in east alone |
+    | Capture | it is stopped with its state, which is recorded in Git; that it stands still is proved; nobody runs it from here on |
+    | Handoff | waits for an approval; west may run, from exactly that state, with what this changes of its template; it starts in west; healthy within 10m |
+    | Verify | west is watched; healthy for 60s without a break |
+    | Cleanup | past the commit point: east is left, the pin goes, the scheduler is let back; it runs in west alone |
 
     ### Changes
 

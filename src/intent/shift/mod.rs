@@ -3,6 +3,7 @@
 //! A pin says for every cluster how many replicas it has, whatever the template and the scheduler say. It takes replicas
 //! away only with a [`Room`]: what was counted afresh, everywhere, shows that enough are ready without them.
 
+mod asked;
 mod back;
 mod end;
 mod fence;
@@ -20,6 +21,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+pub use asked::refused;
+pub use moves::goals;
 pub use room::{Count, Room, Side};
 
 use super::effect::Effect;

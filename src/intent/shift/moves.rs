@@ -129,6 +129,13 @@ pub(super) fn last_goal(spec: &ReplicaShiftSpec, amount: u32) -> u32 {
         .unwrap_or(amount)
 }
 
+/// Returns how many have gone after each step.
+pub fn goals(spec: &ReplicaShiftSpec, amount: u32) -> Vec<u32> {
+    let last = last_goal(spec, amount);
+    let next = |goal: &u32| (*goal < last).then(|| next_goal(spec, *goal, amount));
+    std::iter::successors(Some(next_goal(spec, 0, amount)), next).collect()
+}
+
 /// Of a few replicas every percentage is at least one.
 fn share(percent: u32, amount: u32) -> u32 {
     let share = (u64::from(percent) * u64::from(amount)).div_ceil(100);
@@ -162,14 +169,6 @@ mod tests {
             .unwrap()
             .extend(more.as_object().unwrap().clone());
         serde_json::from_value(spec).unwrap()
-    }
-
-    fn goals(spec: &ReplicaShiftSpec, amount: u32) -> Vec<u32> {
-        let mut goals = vec![next_goal(spec, 0, amount)];
-        while *goals.last().unwrap() < last_goal(spec, amount) {
-            goals.push(next_goal(spec, *goals.last().unwrap(), amount));
-        }
-        goals
     }
 
     #[test]

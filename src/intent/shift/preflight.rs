@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::asked::refused;
 use super::end::{placement_digest, total};
 use super::moves::{floor, next_goal};
 use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
@@ -72,7 +73,7 @@ impl Machine<'_> {
             ));
         }
         let clusters = world.clusters.get()?;
-        let mut findings = asked(spec);
+        let mut findings = refused(spec);
         findings.extend(self.about_workload(template)?);
         findings.extend(about_binding(&binding.spec, spec));
         findings.extend(about_target(spec, clusters.get(&spec.to), binding));
@@ -359,40 +360,6 @@ impl Machine<'_> {
             )])),
         }
     }
-}
-
-/// What the spec says that can't be.
-fn asked(spec: &ReplicaShiftSpec) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if spec.from.cluster.as_ref() == Some(&spec.to) {
-        found.push(Finding::new(
-            "SameCluster",
-            format!("the replicas are to go from {0} to {0}", spec.to),
-            "mend spec.from or spec.to",
-        ));
-    }
-    if spec.from.cluster.is_some() == spec.from.control_plane {
-        found.push(Finding::new(
-            "NoSource",
-            "spec.from names neither a cluster nor the control plane, or both",
-            "from: {cluster: NAME}, or from: {controlPlane: true}",
-        ));
-    }
-    if spec.step.is_some() && !spec.percentages.is_empty() {
-        found.push(Finding::new(
-            "StepAndPercentages",
-            "spec.step and spec.percentages are both given",
-            "give one of them",
-        ));
-    }
-    if !spec.percentages.is_sorted_by(|one, next| one < next) {
-        found.push(Finding::new(
-            "PercentagesNotAscending",
-            "spec.percentages don't ascend",
-            "for instance [10, 50, 100]",
-        ));
-    }
-    found
 }
 
 fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<Finding> {

@@ -7,6 +7,7 @@ mod ask;
 mod events;
 mod execute;
 mod failing;
+mod foretell;
 mod kind;
 mod many;
 mod members;
@@ -24,7 +25,9 @@ mod witness;
 mod worker;
 
 pub use admission::{Fence, install_fence};
+pub(super) use foretell::{foretell, unasked};
 pub use metrics::{Metrics, NoMetrics};
+pub(super) use rolling::templates_of as templates_of_rollout;
 pub use witness::{Nobody, Point, Side, Witness};
 
 use std::collections::BTreeMap;

@@ -104,7 +104,11 @@ impl Kind for Rolling {
 }
 
 /// One that was served when it began keeps its scope.
-async fn workload(parts: &Parts, intent: &Rollout, status: &RolloutStatus) -> Result<ObjectKey, Error> {
+pub(super) async fn workload(
+    parts: &Parts,
+    intent: &Rollout,
+    status: &RolloutStatus,
+) -> Result<ObjectKey, Error> {
     let named = intent.workload_in_force();
     let namespace = intent.metadata.namespace.as_deref();
     let cluster_scoped = match &status.journal {
@@ -256,7 +260,7 @@ impl Look<'_> {
 }
 
 /// Returns the templates that a rollout is about, in either scope of their kind.
-pub(super) fn templates_of(intent: &Value) -> Vec<ObjectKey> {
+pub(in crate::reconcile) fn templates_of(intent: &Value) -> Vec<ObjectKey> {
     let named = ["/status/journal/workload", "/spec/workload"].into_iter();
     let named = named.filter_map(|pointer| WorkloadRef::deserialize(intent.pointer(pointer)?).ok());
     let namespace = intent["metadata"]["namespace"].as_str();

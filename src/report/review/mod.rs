@@ -6,6 +6,7 @@
 
 mod changes;
 mod chart;
+mod forecasts;
 mod moves;
 mod page;
 mod reach;
@@ -19,7 +20,7 @@ pub use reach::{Effect, Fate, PolicyChange, Reach};
 
 use super::annotations::{Annotation, Level, plan_annotations, with_hint};
 use crate::lint::{Finding, Severity};
-use crate::plan::{Action, Shown, View};
+use crate::plan::{Action, Change, Forecast, Outcome, Shown, View};
 use page::{Page, code, collapsed, count, inline};
 
 /// What GitHub takes as the body of a comment, in characters.
@@ -117,6 +118,14 @@ impl Review<'_> {
             }),
             _ => None,
         });
+        let refused = self.forecasts().into_iter();
+        let refused = refused.filter(|(_, forecast)| forecast.outcome == Outcome::Refused);
+        let refused = refused.map(|(change, forecast)| Annotation {
+            level: Level::Error,
+            at: change.source.clone(),
+            title: format!("would fail: {}", change.key),
+            message: forecast.because.join("\n"),
+        });
         let reaches = self.reaches.iter().filter(|reach| reach.is_loud());
         let reaches = reaches.map(|reach| Annotation {
             level: Level::Warning,
@@ -137,7 +146,12 @@ impl Review<'_> {
         };
         let plan = self.plan.iter().flat_map(plan_annotations);
         let plan = plan.filter(|annotation| annotation.level != Level::Error || !is_told(annotation));
-        findings.chain(moves).chain(reaches).chain(plan).collect()
+        findings
+            .chain(moves)
+            .chain(refused)
+            .chain(reaches)
+            .chain(plan)
+            .collect()
     }
 
     fn head(&self) -> String {
@@ -219,6 +233,11 @@ impl Review<'_> {
                 .collect(),
             _ => Vec::new(),
         });
+        let forecasts = self.forecasts();
+        let refused = forecasts.iter().filter_map(|(change, forecast)| {
+            let refused = forecast.outcome == Outcome::Refused;
+            refused.then(|| forecasts::blockers(&change.key, forecast))
+        });
         let problems = problems.map(|problem| {
             let hint = problem.hint.as_deref();
             format!("- ❌ {}{}\n", inline(&problem.to_string()), bracketed(hint))
@@ -228,11 +247,23 @@ impl Review<'_> {
             .chain(problems)
             .chain(blocked)
             .chain(moves)
+            .chain(refused.flatten())
+            .collect()
+    }
+
+    /// What would come of intents that have no story of their own here.
+    fn forecasts(&self) -> Vec<(&Change, &Forecast)> {
+        let changes = self.plan.iter().flat_map(|plan| &plan.set().changes);
+        let told = |change: &&Change| self.moves.iter().any(|one| one.intent == change.key);
+        changes
+            .filter(|change| !told(change) && change.action != Action::Unchanged)
+            .filter_map(|change| Some((change, change.forecast.as_ref()?)))
             .collect()
     }
 
     fn intents(&self, page: &mut Page) -> usize {
-        if self.moves.is_empty() && !self.reaches.iter().any(Reach::is_loud) {
+        let forecasts = self.forecasts();
+        if self.moves.is_empty() && forecasts.is_empty() && !self.reaches.iter().any(Reach::is_loud) {
             return 0;
         }
         let mut left_out = 0;
@@ -244,6 +275,13 @@ impl Review<'_> {
         let sections: Vec<String> = self.moves.iter().map(moves::section).collect();
         left_out += page.list("", &sections, |more| {
             format!("\n… and {} more.\n", count(more, "migration"))
+        });
+        let sections: Vec<String> = forecasts
+            .iter()
+            .map(|(change, forecast)| forecasts::section(change, forecast))
+            .collect();
+        left_out += page.list("\n### What intents would do\n", &sections, |more| {
+            format!("\n… and {} more.\n", count(more, "intent"))
         });
         left_out
     }

@@ -8,6 +8,7 @@ use crate::api::{self, Finding, Migration, MigrationSpec, MigrationStatus, OnFai
 use crate::intent::World;
 use crate::intent::migration::{Input, step};
 use crate::name::{ClusterName, Location, ObjectKey};
+use crate::plan::{Forecast, ForecastStep, Outcome as Outlined};
 use crate::profile;
 
 /// A migration that a change would begin.
@@ -91,6 +92,45 @@ impl Move {
             spec: migration.spec.clone(),
             template: Template::default(),
             neighbours: Neighbours::default(),
+        }
+    }
+
+    /// Returns the same in plain words, for a plan.
+    pub fn forecast(&self) -> Forecast {
+        let said = |finding: &Finding| crate::report::finding_text(finding);
+        let (outcome, because) = match &self.outlook.verdict {
+            Verdict::Clear => (Outlined::Begins, Vec::new()),
+            Verdict::There => (
+                Outlined::Nothing,
+                vec![format!("it runs in {} already", self.spec.to)],
+            ),
+            Verdict::Blocked(findings) => (Outlined::Refused, findings.iter().map(said).collect()),
+            Verdict::Waits(why) => (Outlined::Waits, vec![why.clone()]),
+            Verdict::UnderWay(phase) => (Outlined::UnderWay, vec![phase.to_string()]),
+            Verdict::Unknown(why) => (Outlined::Unknown, vec![why.clone()]),
+        };
+        let shows = !matches!(self.outlook.verdict, Verdict::There | Verdict::UnderWay(_));
+        let rows = rows(self, &PLAIN).into_iter().filter(|_| shows);
+        let steps = rows.map(|(phase, what, effect)| {
+            let gate = if gated(&self.spec, phase) {
+                "waits for an approval; "
+            } else {
+                ""
+            };
+            ForecastStep::new(phase.name(), format!("{gate}{what}; {effect}"))
+        });
+        let mut remarks = Vec::new();
+        if self.template == Template::InPlace {
+            remarks.push(
+                "its template changes as well, and nothing holds that back: it is changed where it runs"
+                    .to_owned(),
+            );
+        }
+        Forecast {
+            outcome,
+            because,
+            steps: steps.collect(),
+            remarks,
         }
     }
 
@@ -186,6 +226,24 @@ const PASSES: usize = 8;
 /// A step, what is done in it, and what to expect.
 type Row = (Phase, String, String);
 
+/// How a text is marked up.
+struct Ink {
+    code: fn(&str) -> String,
+    inline: fn(&str) -> String,
+    loud: fn(&str) -> String,
+}
+
+const MARKDOWN: Ink = Ink {
+    code,
+    inline,
+    loud: |text| format!("**{text}**"),
+};
+const PLAIN: Ink = Ink {
+    code: str::to_owned,
+    inline: str::to_owned,
+    loud: str::to_owned,
+};
+
 /// Returns what is told of one migration.
 pub(super) fn section(one: &Move) -> String {
     let spec = &one.spec;
@@ -210,12 +268,12 @@ pub(super) fn section(one: &Move) -> String {
     );
     if !matches!(one.outlook.verdict, Verdict::There | Verdict::UnderWay(_)) {
         text.push_str("\n| step | what is done | what to expect |\n|---|---|---|\n");
-        for (phase, what, effect) in rows(one) {
-            let gate = spec
-                .approval
-                .iter()
-                .any(|gate| gate.before.iter().any(|gated| gated.to_string() == phase.name()));
-            let gate = if gate { "✋ waits for an approval; " } else { "" };
+        for (phase, what, effect) in rows(one, &MARKDOWN) {
+            let gate = if gated(spec, phase) {
+                "✋ waits for an approval; "
+            } else {
+                ""
+            };
             text.push_str(&format!("| {phase} | {gate}{what} | {effect} |\n"));
         }
     }
@@ -227,6 +285,11 @@ pub(super) fn section(one: &Move) -> String {
     }
     text.push_str(&neighbours(one));
     text
+}
+
+fn gated(spec: &MigrationSpec, phase: Phase) -> bool {
+    let mut gates = spec.approval.iter().flat_map(|gate| &gate.before);
+    gates.any(|gated| *gated == phase)
 }
 
 fn outlook(one: &Move) -> String {
@@ -264,7 +327,8 @@ pub(super) fn finding(finding: &Finding) -> String {
     )
 }
 
-fn rows(one: &Move) -> Vec<Row> {
+fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
+    let (code, inline) = (ink.code, ink.inline);
     let spec = &one.spec;
     let shared = spec.strategy == Strategy::StartFirst;
     let from = one
@@ -306,7 +370,7 @@ fn rows(one: &Move) -> Vec<Row> {
         rows.push((
             Phase::Capture,
             format!("{state}; that it stands still is proved"),
-            "**nobody runs it from here on**".to_owned(),
+            (ink.loud)("nobody runs it from here on"),
         ));
     }
     rows.push((

@@ -1,0 +1,101 @@
+//! Evacuations and rebalances: what would move where, and what can't, and why.
+
+use super::{Came, names, outcome};
+use crate::api::{Means, Move, MovesStatus};
+use crate::intent::moves::Aim;
+use crate::plan::{Forecast, ForecastStep, Outcome};
+use crate::report::finding_text;
+
+/// How many workloads are told one by one.
+const TOLD: usize = 50;
+
+/// Returns what such an intent would do. `status`: how its machine left it.
+pub fn moves_forecast<A: Aim>(spec: &A, status: &MovesStatus<A>, came: &Came) -> Forecast {
+    let (mut outcome, mut because) = outcome(status, &status.common.findings, came);
+    let open: Vec<&Move> = status.moves.iter().filter(|one| !one.checked).collect();
+    if let (Came::Stands, Some(first)) = (came, open.first())
+        && outcome == Outcome::Nothing
+    {
+        outcome = Outcome::Unknown;
+        let why = first.note.as_deref().unwrap_or("it was not looked at");
+        because = vec![format!(
+            "{} of {}: {why}",
+            count(open.len(), "workload"),
+            status.moves.len()
+        )];
+    }
+    if outcome == Outcome::Nothing {
+        because.extend(
+            status
+                .common
+                .steps
+                .last()
+                .into_iter()
+                .flat_map(|step| step.evidence.clone()),
+        );
+    }
+    let movable: Vec<&Move> = status.moves.iter().filter(|one| one.blocked.is_none()).collect();
+    let mut steps = Vec::new();
+    let (cordons, keeps) = spec.cordons();
+    if cordons && !status.clusters.is_empty() {
+        let lasts = if keeps { ", also afterwards" } else { "" };
+        let what = format!("{} takes nothing new{lasts}", names(&status.clusters));
+        steps.push(ForecastStep::new("cordon", what));
+    }
+    steps.extend(movable.iter().take(TOLD).map(|one| step(one)));
+    if let Some(more) = movable.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        steps.push(ForecastStep::new(
+            "…",
+            format!("{} besides", count(more, "workload")),
+        ));
+    }
+    let runs = status.stays.iter().filter(|stay| stay.runs);
+    let mut remarks: Vec<String> = runs
+        .take(TOLD)
+        .map(|stay| {
+            format!(
+                "{} stays in {}: {}",
+                stay.workload,
+                stay.cluster,
+                finding_text(&stay.why)
+            )
+        })
+        .collect();
+    let inert = status.stays.iter().filter(|stay| !stay.runs).count();
+    if inert > 0 {
+        remarks.push(format!(
+            "{} of which nothing runs stay as their policies have them",
+            count(inert, "object")
+        ));
+    }
+    if outcome != Outcome::Refused {
+        remarks.extend(status.common.findings.iter().map(finding_text));
+    }
+    Forecast {
+        outcome,
+        because,
+        steps,
+        remarks,
+    }
+}
+
+fn step(one: &Move) -> ForecastStep {
+    let how = match one.means {
+        Means::StopFirst => "stopped with its state first",
+        Means::StartFirst => "started there before it is taken away here",
+        Means::Reschedule => "its replicas are divided anew by Karmada's scheduler",
+    };
+    let way = match &one.to {
+        Some(to) => format!("{} → {to}, ", one.from),
+        None => String::new(),
+    };
+    let note = one
+        .note
+        .as_ref()
+        .map_or_else(String::new, |note| format!("; waits: {note}"));
+    ForecastStep::new(one.workload.to_string(), format!("{way}{how}{note}"))
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

@@ -1,0 +1,99 @@
+//! A rollout: its waves, and what each cluster keeps meanwhile.
+
+use super::{Came, names, outcome};
+use crate::api::{OnRolloutFailure, RolloutSpec, RolloutStatus, Wave};
+use crate::intent::Seen;
+use crate::intent::rollout::waves;
+use crate::karmada::Cluster;
+use crate::name::ClusterName;
+use crate::plan::{Forecast, ForecastStep, Outcome};
+
+/// Where a workload runs, and all clusters there are.
+pub type Where = (Vec<ClusterName>, std::collections::BTreeMap<ClusterName, Cluster>);
+
+/// Returns what a rollout would do with the next change of its template. `status`: how its machine left it.
+pub fn rollout_forecast(
+    spec: &RolloutSpec,
+    status: &RolloutStatus,
+    came: &Came,
+    place: &Seen<Where>,
+) -> Forecast {
+    let (outcome, mut because) = outcome(status, &status.common.findings, came);
+    let mut remarks = Vec::new();
+    if outcome == Outcome::Nothing {
+        because.push("the template is as it shall be; its next change goes this way".to_owned());
+    }
+    let waves = match place.get() {
+        Ok((listed, clusters)) => {
+            remarks.extend(strangers(spec, listed));
+            waves(&spec.strategy, listed, clusters)
+        }
+        Err(why) => {
+            remarks.push(format!(
+                "in which clusters it runs is not known ({why}): those that aren't named here come after, one by one"
+            ));
+            asked(spec)
+        }
+    };
+    let hold = "a pin keeps every cluster at what it has; then the template changes";
+    let mut steps = vec![ForecastStep::new("hold", hold)];
+    steps.extend((1..).zip(&waves).map(|(number, wave)| step(spec, number, wave)));
+    let end = "every cluster has the change: the pin is taken off";
+    steps.push(ForecastStep::new("end", end));
+    if let Some(revision) = &spec.undo_to {
+        remarks.push(format!(
+            "it goes back to revision {revision}, whatever Git says of the template"
+        ));
+    }
+    remarks.push(match spec.strategy.on_failure {
+        OnRolloutFailure::Halt => {
+            "if a cluster isn't good in time, no further one gets the change".to_owned()
+        }
+        OnRolloutFailure::Undo => "if a cluster isn't good in time, all go back to what they had".to_owned(),
+    });
+    Forecast {
+        outcome,
+        because,
+        steps,
+        remarks,
+    }
+}
+
+fn step(spec: &RolloutSpec, number: u32, wave: &Wave) -> ForecastStep {
+    let strategy = &spec.strategy;
+    let gated = strategy
+        .approval
+        .as_ref()
+        .is_some_and(|gate| gate.before_waves.contains(&number));
+    let gate = if gated { "waits for an approval; " } else { "" };
+    let soak = wave.soak.as_ref().unwrap_or(&strategy.progress.healthy_for);
+    let checks = match strategy.progress.checks.len() {
+        0 => String::new(),
+        1 => ", with a check".to_owned(),
+        more => format!(", with {more} checks"),
+    };
+    let what = format!(
+        "{gate}{} (healthy within {}, for {soak}{checks})",
+        names(&wave.clusters),
+        strategy.progress.timeout
+    );
+    ForecastStep::new(format!("wave {number}"), what)
+}
+
+/// The waves as far as the spec alone says.
+fn asked(spec: &RolloutSpec) -> Vec<Wave> {
+    let one = |name: &ClusterName| Wave {
+        clusters: vec![name.clone()],
+        soak: None,
+    };
+    let order = spec.strategy.order.iter().map(one);
+    order.chain(spec.strategy.waves.iter().cloned()).collect()
+}
+
+fn strangers(spec: &RolloutSpec, listed: &[ClusterName]) -> Option<String> {
+    let strategy = &spec.strategy;
+    let named = strategy.order.iter();
+    let named = named.chain(strategy.waves.iter().flat_map(|wave| &wave.clusters));
+    let strange: Vec<&ClusterName> = named.filter(|name| !listed.contains(name)).collect();
+    (!strange.is_empty()).then(|| format!("it doesn't run in {}, though that is named", names(strange)))
+}
