@@ -2,8 +2,9 @@
 //!
 //! `just bench` runs all rows; `cargo bench --bench sync -- ROW [SIZE…]` one of them: `changed` (the changed set of one
 //! file among many), `scale` (restart, memory and idling at each size), `push` (from a push to its first write), `apply`
-//! (first apply, beside a bare loop and kubectl), `plan` (cold, with and without dry-runs).
-//! Needs `git`, and the programs of `just kube-tools` for all rows but the first.
+//! (first apply, beside a bare loop and kubectl), `plan` (cold, with and without dry-runs), `hook` (from a webhook to the look
+//! that it causes).
+//! Needs `git`, and the programs of `just kube-tools` for all rows but `changed` and `hook`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,6 +20,8 @@ mod apply;
 mod child;
 #[path = "sync/fleet.rs"]
 mod fleet;
+#[path = "sync/hook.rs"]
+mod hook;
 #[path = "sync/preview.rs"]
 mod preview;
 #[path = "../tests/all/support/real.rs"]
@@ -50,7 +53,9 @@ fn main() {
         ["push", sizes @ ..] => runtime.block_on(push(&sizes_of(sizes, &[1_000, 10_000]))),
         ["apply", sizes @ ..] => runtime.block_on(applied(&sizes_of(sizes, &[400, 4_000]))),
         ["plan", sizes @ ..] => runtime.block_on(planned(&sizes_of(sizes, &[1_000, 10_000]))),
+        ["hook", counts @ ..] => runtime.block_on(hooked(&sizes_of(counts, &[1_000]))),
         _ => {
+            runtime.block_on(hooked(&[1_000]));
             runtime.block_on(changed(&[1_000, 10_000, 100_000]));
             runtime.block_on(scale(&SIZES));
             runtime.block_on(push(&[1_000, 10_000]));
@@ -67,6 +72,17 @@ fn sizes_of(args: &[&str], usual: &[usize]) -> Vec<usize> {
     args.iter()
         .map(|size| size.replace('_', "").parse().unwrap())
         .collect()
+}
+
+/// A webhook: from the first byte of the request to the look at Git that it causes.
+async fn hooked(counts: &[usize]) {
+    println!("\n| webhooks | to the look p50 | p99 |\n|---|---|---|");
+    for &count in counts {
+        let mut delays = hook::delays(count).await;
+        delays.sort();
+        let at = |part: usize| delays[(delays.len() - 1) * part / 100];
+        println!("| {count} | {:.2?} | {:.2?} |", at(50), at(99));
+    }
 }
 
 /// One file changed among many: from two revisions to the set of files that differ.

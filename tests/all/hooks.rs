@@ -109,7 +109,7 @@ async fn a_push_that_is_told_is_applied_without_a_poll() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_begins_within_milliseconds_and_strangers_cause_none() {
+async fn every_authentic_push_is_a_look_and_strangers_cause_none() {
     let origin = Origin::with(&[("a.yaml", "a: b")]);
     let http = Http::of(origin.root()).start();
     let trigger = Trigger::default();
@@ -130,14 +130,9 @@ async fn a_look_begins_within_milliseconds_and_strangers_cause_none() {
     let none = tokio::time::timeout(Duration::from_millis(50), watch.next()).await;
     assert!(none.is_err(), "{none:?}");
 
-    let mut quickest = Duration::MAX;
     for _ in 0..20 {
-        let began = Instant::now();
         let sent = tokio::spawn(async move { send(address, "POST", "/hook", &signature(MAIN), MAIN).await });
         assert_eq!(watch.next().await, Tick::Manual);
-        quickest = quickest.min(began.elapsed());
         assert_eq!(sent.await.unwrap(), 202);
     }
-    // The quickest of many: on a busy machine any one may have to wait for its turn.
-    assert!(quickest < Duration::from_millis(20), "{quickest:?}");
 }
