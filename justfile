@@ -18,6 +18,10 @@ test *filter:
 simulate seeds="20" first="1":
     CUTOVER_SEEDS={{ seeds }} CUTOVER_FIRST_SEED={{ first }} cargo test --test all faults::seeds::
 
+# Measure what the status branch costs: days, migrations and pushes a day
+bench-status *sizes:
+    cargo bench --bench status -- {{ sizes }}
+
 # Measure what sync costs, on a real API server; `just bench scale 4000` one row at one size
 bench *row:
     cargo bench --bench sync -- {{ row }}

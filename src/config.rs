@@ -52,16 +52,76 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Status {
-    pub branch: String,
+    /// `cutover-status` if nothing is said; the branch that is synced, if only a directory is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// A folder of the branch, under which everything is put. One of the branch that is synced is never synced itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
     /// How often at most a commit is made while things move. What ends or fails is told at once.
     pub every: Interval,
+    /// After how many days commits become one, so that the branch stays small; they stay for ever if nothing is said. The
+    /// files stay either way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 36500))]
+    pub keep_days: Option<u32>,
 }
 
 impl Default for Status {
     fn default() -> Self {
         Self {
-            branch: "cutover-status".to_owned(),
+            branch: None,
+            directory: None,
             every: Interval(Duration::from_secs(10)),
+            keep_days: None,
+        }
+    }
+}
+
+/// The branch that status is committed to where nobody names another one.
+pub const STATUS_BRANCH: &str = "cutover-status";
+
+impl Status {
+    /// Returns the branch; `source` is the one that is synced.
+    pub fn branch_beside<'a>(&'a self, source: &'a str) -> &'a str {
+        match &self.branch {
+            Some(branch) => branch,
+            None if self.directory.is_some() => source,
+            None => STATUS_BRANCH,
+        }
+    }
+
+    /// Returns the folder in the branch that is synced, if it is there that status is committed to.
+    pub fn within_source(&self) -> Option<&str> {
+        self.directory.as_deref().filter(|_| self.branch.is_none())
+    }
+
+    fn faults(&self, syncs: &[Sync], report: &mut impl FnMut(&str, String)) {
+        if self.keep_days.is_some() && self.within_source().is_some() {
+            report(
+                "keepDays",
+                "the history of the branch that is synced is not rewritten".to_owned(),
+            );
+        }
+        let Some(directory) = &self.directory else { return };
+        let is_name = |name: &str| {
+            !matches!(name, "" | "." | "..")
+                && !name.eq_ignore_ascii_case(".git")
+                && !name.contains(|c: char| c.is_control() || c == '\\')
+        };
+        if !directory.split('/').all(is_name) {
+            report(
+                "directory",
+                format!("{directory:?} is not a folder of the branch"),
+            );
+        }
+        let inside = |sync: &&Sync| {
+            let rest = sync.folder().strip_prefix(directory.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if let (Some(sync), Some(_)) = (syncs.iter().find(inside), self.within_source()) {
+            let why = format!("{directory:?} has the files of the sync {:?}", sync.name);
+            report("directory", why);
         }
     }
 }
@@ -218,10 +278,18 @@ impl Config {
 
     /// Returns the sync that a file belongs to: the innermost whose folder it is in, unless that leaves it out.
     ///
-    /// Only `.yaml`, `.yml` and `.json` files are looked at; `cutover.yaml`, and whatever begins with a dot, never.
+    /// Only `.yaml`, `.yml` and `.json` files are looked at; `cutover.yaml`, whatever begins with a dot, and what is in the
+    /// status directory, never.
     pub fn sync_of(&self, path: &str) -> Option<&Sync> {
         let (_, extension) = path.rsplit_once('.')?;
         let hidden = path.split('/').any(|part| part.starts_with('.'));
+        let is_status = |folder: &str| {
+            path.strip_prefix(folder)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        if self.status.within_source().is_some_and(is_status) {
+            return None;
+        }
         if hidden || path == PATH || !matches!(extension, "yaml" | "yml" | "json") {
             return None;
         }
@@ -241,6 +309,9 @@ impl Config {
                 report(format!("/syncs/{index}/{field}"), message);
             });
         }
+        self.status.faults(&self.syncs, &mut |field, message| {
+            report(format!("/status/{field}"), message);
+        });
         faults
     }
 }
@@ -297,6 +368,38 @@ mod tests {
         ] {
             assert_eq!(synced(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn status_has_a_branch_of_its_own_or_a_folder_that_nobody_syncs() {
+        let status = |text: &str| Config::parse(format!("{HEAD}status: {text}\n").as_bytes()).unwrap();
+        for (text, branch, synced) in [
+            ("{}", "cutover-status", Some("main")),
+            ("{branch: told}", "told", Some("main")),
+            ("{directory: fleet/told}", "main", None),
+            ("{branch: told, directory: fleet/told}", "told", Some("main")),
+        ] {
+            let config = status(text);
+            assert_eq!(config.status.branch_beside("main"), branch, "{text}");
+            let sync = config.sync_of("fleet/told/intents/a.yaml");
+            assert_eq!(sync.map(|sync| sync.name.as_str()), synced, "{text}");
+            assert!(config.sync_of("fleet/told.yaml").is_some());
+            assert!(config.sync_of("fleet/tolder/a.yaml").is_some());
+        }
+        insta::assert_snapshot!(complaints(&format!("{HEAD}status: {{directory: ../x}}\n")), @r#"
+        error[CUT0007]: "../x" is not a folder of the branch
+          --> cutover.yaml:3:21
+        "#);
+        insta::assert_snapshot!(complaints(&format!("{HEAD}status: {{directory: x, keepDays: 30}}\n")), @r#"
+        error[CUT0007]: the history of the branch that is synced is not rewritten
+          --> cutover.yaml:3:34
+        "#);
+        insta::assert_snapshot!(complaints(&format!(
+            "{HEAD}status: {{directory: a}}\nsyncs: [{{name: b, path: a/b}}]\n"
+        )), @r#"
+        error[CUT0007]: "a" has the files of the sync "b"
+          --> cutover.yaml:3:21
+        "#);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use crate::cluster::{self, Cluster, ConnectOptions};
 use crate::error::{Error, Result};
-use crate::repo::{Credentials, HttpsCredentials, Options, RemoteUrl, Secret, SshCredentials};
+use crate::reconcile::Elsewhere;
+use crate::repo::{Credentials, HttpsCredentials, Options, RemoteUrl, Secret, SigningKey, SshCredentials};
 
 /// Which Karmada API server.
 #[derive(Args, Debug)]
@@ -109,6 +110,56 @@ impl GitArgs {
             known_hosts: self.git_known_hosts.clone(),
             ca_file: self.git_ca_file.clone(),
         }
+    }
+}
+
+/// Where status is committed to, and how.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Status options")]
+pub struct StatusArgs {
+    /// Commit status to this repository instead: to the branch and the folder that cutover.yaml names under status
+    #[arg(long, value_name = "URL")]
+    status_repo: Option<RemoteUrl>,
+    /// A file with the token for it, read at each connection; default: what opens --repo
+    #[arg(long, value_name = "FILE", requires = "status_repo")]
+    status_token_file: Option<PathBuf>,
+    /// The private key for it; default: what opens --repo
+    #[arg(long, value_name = "FILE", requires = "status_repo")]
+    status_ssh_key: Option<PathBuf>,
+    /// Sign the commits with this private key (OpenSSH's format; ed25519 or ECDSA), as git does with gpg.format=ssh
+    #[arg(long, value_name = "FILE")]
+    signing_key: Option<PathBuf>,
+    /// A file with the passphrase of that key
+    #[arg(long, value_name = "FILE", requires = "signing_key")]
+    signing_passphrase_file: Option<PathBuf>,
+}
+
+impl StatusArgs {
+    /// Returns what commits are signed with, if they are.
+    pub fn signing(&self) -> Option<SigningKey> {
+        self.signing_key.clone().map(|path| SigningKey {
+            path,
+            passphrase_file: self.signing_passphrase_file.clone(),
+        })
+    }
+
+    /// Returns the repository and what opens it, if it is another one.
+    pub fn elsewhere(&self, git: &GitArgs) -> Option<Elsewhere> {
+        let mut credentials = git.credentials();
+        if let Some(path) = &self.status_token_file {
+            credentials.https = HttpsCredentials::TokenFile {
+                user: git.git_user.clone(),
+                path: path.clone(),
+            };
+        }
+        if let Some(path) = &self.status_ssh_key {
+            credentials.ssh = SshCredentials::KeyFile {
+                path: path.clone(),
+                passphrase_file: git.git_ssh_passphrase_file.clone(),
+            };
+        }
+        let url = self.status_repo.clone()?;
+        Some(Elsewhere { url, credentials })
     }
 }
 

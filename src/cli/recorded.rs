@@ -4,9 +4,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::GitArgs;
 use crate::api::{FailoverPlan, Migration};
+use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::intent::record;
-use crate::repo::{self, RemoteUrl, Repo};
+use crate::repo::{self, Checkout, RemoteUrl, Repo};
 use crate::report::{self, Many, Overview, View};
 
 /// The status branch of a repository.
@@ -14,9 +15,25 @@ use crate::report::{self, Many, Overview, View};
 pub struct Recorded {
     pub url: RemoteUrl,
     pub branch: String,
+    /// The folder of it that has everything.
+    pub directory: Option<String>,
 }
 
 impl Recorded {
+    /// Returns the one that the settings of a clone name.
+    pub fn of(checkout: &Checkout, config: &Config) -> Result<Self> {
+        let status = &config.status;
+        let source = match status.within_source() {
+            Some(_) => checkout.branch()?,
+            None => String::new(),
+        };
+        Ok(Self {
+            url: checkout.remote()?,
+            branch: status.branch_beside(&source).to_owned(),
+            directory: status.directory.clone(),
+        })
+    }
+
     /// Returns everything that the branch says; `None` if there is no such branch.
     pub async fn view(&self, git: &GitArgs) -> Result<Option<View>> {
         let Some(files) = self.read(git, &[report::SNAPSHOT_FILE, "intents"]).await? else {
@@ -50,19 +67,9 @@ impl Recorded {
             .transpose()
     }
 
-    /// Returns the record of an intent, in a namespace or of cluster scope; `None` if there certainly is none.
-    pub async fn document(
-        &self,
-        git: &GitArgs,
-        kind: &str,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<serde_json::Value>> {
-        let path = match namespace {
-            Some(namespace) => record::path(kind, namespace, name),
-            None => record::path_of_cluster_scope(kind, name),
-        };
-        self.one(git, &path).await
+    /// Returns the record of an intent of cluster scope; `None` if there certainly is none.
+    pub async fn document(&self, git: &GitArgs, kind: &str, name: &str) -> Result<Option<serde_json::Value>> {
+        self.one(git, &record::path_of_cluster_scope(kind, name)).await
     }
 
     /// Returns the record of one failover plan; `None` if there certainly is none.
@@ -95,11 +102,20 @@ impl Recorded {
             Err(repo::Error::NoBranch { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let changes = repo.files(fetched.revision, paths).await?;
+        let within = |path: &&str| match &self.directory {
+            Some(directory) => format!("{directory}/{path}"),
+            None => (*path).to_owned(),
+        };
+        let paths: Vec<String> = paths.iter().map(within).collect();
+        let changes = repo.files(fetched.revision, &paths).await?;
+        let short = |path: String| match &self.directory {
+            Some(directory) => path[directory.len() + 1..].to_owned(),
+            None => path,
+        };
         let (names, blobs): (Vec<_>, Vec<_>) = changes
             .files
             .into_iter()
-            .map(|file| (file.path, file.blob))
+            .map(|file| (short(file.path), file.blob))
             .unzip();
         let contents = repo.read(blobs).await?;
         let files = names.into_iter().zip(contents);

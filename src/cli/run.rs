@@ -10,7 +10,7 @@ use clap::Args;
 use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{ClusterArgs, GitArgs};
+use super::connection::{ClusterArgs, GitArgs, StatusArgs};
 use super::forge::ForgeArgs;
 use super::plan::fresh_mask;
 use super::{output, signal};
@@ -24,7 +24,7 @@ use crate::plan::{Expected, Palette, TextOptions};
 use crate::reconcile::intents::{Metrics, NoMetrics};
 use crate::reconcile::lease::{LeaseOptions, Terms};
 use crate::reconcile::{self, Options, Summary, Target};
-use crate::repo::{Polling, RemoteUrl, Secret, Trigger};
+use crate::repo::{self, Polling, RemoteUrl, Secret, Trigger};
 use crate::serve::{HookOptions, hooks};
 
 #[derive(Args, Debug)]
@@ -56,6 +56,8 @@ pub struct Run {
     /// Tell others what happens: a file that names them (docs/notifications.md)
     #[arg(long, value_name = "FILE")]
     notify_file: Option<PathBuf>,
+    #[command(flatten)]
+    status: StatusArgs,
     #[command(flatten)]
     forge: ForgeArgs,
     #[command(flatten)]
@@ -224,7 +226,10 @@ impl Run {
         let lease = self.lease.options()?;
         let cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
-        let repo = self.git.options(self.repo.clone(), &self.branch)?;
+        let repo = repo::Options {
+            signing: self.status.signing(),
+            ..self.git.options(self.repo.clone(), &self.branch)?
+        };
         output::note(format!(
             "reconciling {} ({}) with {}",
             self.repo,
@@ -237,6 +242,7 @@ impl Run {
             metrics: self.metrics.metrics()?,
             patience: positive(self.lease.lease_wait),
             grace: positive(self.grace_period),
+            status_repo: self.status.elsewhere(&self.git),
             ..Options::new(repo, cluster)
         };
         let sending = self.notify(&mut options)?;

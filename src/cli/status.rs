@@ -63,6 +63,9 @@ struct BranchArgs {
     /// The status branch [default: what cutover.yaml of the clone says, else cutover-status]
     #[arg(long, value_name = "NAME", requires = "recorded")]
     status_branch: Option<String>,
+    /// The folder of that branch [default: what cutover.yaml of the clone says, else its root]
+    #[arg(long, value_name = "PATH", requires = "recorded")]
+    status_directory: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -202,18 +205,22 @@ struct Screen {
 
 impl BranchArgs {
     fn recorded(&self) -> Result<Recorded> {
-        let configured = Config::default().status.branch;
-        let (url, configured) = match &self.repo {
-            Some(url) => (url.clone(), configured),
+        let configured = match &self.repo {
+            Some(url) => Recorded {
+                url: url.clone(),
+                branch: config::STATUS_BRANCH.to_owned(),
+                directory: None,
+            },
             None => {
                 let checkout = Checkout::find(&self.directory)?;
                 let config = files::read_one(checkout.root(), config::PATH)?.unwrap_or_default();
-                (checkout.remote()?, Config::parse(&config)?.status.branch)
+                Recorded::of(&checkout, &Config::parse(&config)?)?
             }
         };
         Ok(Recorded {
-            url,
-            branch: self.status_branch.clone().unwrap_or(configured),
+            branch: self.status_branch.clone().unwrap_or(configured.branch),
+            directory: self.status_directory.clone().or(configured.directory),
+            ..configured
         })
     }
 }

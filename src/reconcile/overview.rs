@@ -11,7 +11,7 @@ use crate::api;
 use crate::cluster::{News, Observer};
 use crate::name::ObjectKey;
 use crate::report::{
-    self, HeldObject, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview, WaitOverview,
+    self, HeldObject, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview, WaitOverview, Web,
 };
 
 /// One sync's reports, under its name.
@@ -27,6 +27,7 @@ pub(super) struct Seen {
     observer: Observer,
     reports: Vec<Reports>,
     left_behind: watch::Receiver<Vec<LeftBehind>>,
+    web: Option<Web>,
 }
 
 impl Seen {
@@ -36,7 +37,13 @@ impl Seen {
             observer,
             reports,
             left_behind,
+            web: None,
         }
+    }
+
+    /// Links commits to their pages.
+    pub(super) fn at(self, web: Option<Web>) -> Self {
+        Self { web, ..self }
     }
 
     /// Tells what is left behind, too.
@@ -80,6 +87,7 @@ impl Seen {
             many,
             failover_plans: self.intents(),
             left_behind: left_behind.into_iter().map(left_overview).collect(),
+            web: self.web.clone(),
         }
     }
 

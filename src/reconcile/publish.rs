@@ -2,8 +2,10 @@
 //! for what a phase waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -11,18 +13,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::overview::{Reports, Seen};
 use super::records::parse;
+use super::refusals::Refusals;
 use super::sync::LeftBehind;
 use crate::api::{self, MigrationStatus};
 use crate::cluster::Observer;
 use crate::error::Error;
 use crate::intent::record;
-use crate::repo::{Branch, Draft, Files, Message, Published, Repo, Trailer};
-use crate::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency};
+use crate::repo::{self, Branch, Draft, Files, Message, Published, Repo, Squashed, Trailer};
+use crate::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency, Web};
 
 /// How long changes are gathered into one commit.
 const GATHER: Duration = Duration::from_millis(300);
 /// How often at most what can't wait is published: a hundred ends that come together are a few commits.
 const AT_ONCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether the history has grown old.
+const LOOK_AT_HISTORY: Duration = Duration::from_hours(24);
 /// Before a publish that failed is tried again; twice as long each time.
 const AGAIN: Duration = Duration::from_secs(5);
 /// As long at most: somebody may be about to allow it.
@@ -33,6 +38,9 @@ const AGAIN_AT_MOST: Duration = Duration::from_mins(5);
 pub struct Publisher {
     repo: Repo,
     seen: Seen,
+    /// Who is told in the cluster when the branch can't be written.
+    refusals: Option<Refusals>,
+    keep: Option<Keep>,
     /// What the branch holds of ours, so that nothing new costs nothing.
     published: BTreeMap<String, Vec<u8>>,
     /// How often at most is published while things move.
@@ -48,6 +56,8 @@ impl Publisher {
         Self {
             repo,
             seen: Seen::new(observer, reports),
+            refusals: None,
+            keep: None,
             published: BTreeMap::new(),
             every: Duration::from_secs(10),
             last: None,
@@ -64,10 +74,39 @@ impl Publisher {
         }
     }
 
+    /// Links commits to their pages.
+    #[must_use]
+    pub fn at(self, web: Option<Web>) -> Self {
+        Self {
+            seen: self.seen.at(web),
+            ..self
+        }
+    }
+
     /// Sets how often at most is published while things move.
     #[must_use]
     pub fn every(self, every: Duration) -> Self {
         Self { every, ..self }
+    }
+
+    /// Tells in the cluster when the branch can't be written.
+    #[must_use]
+    pub(super) fn telling(self, refusals: Refusals) -> Self {
+        Self {
+            refusals: Some(refusals),
+            ..self
+        }
+    }
+
+    /// Makes one commit of those that are older than so many days, now and then.
+    #[must_use]
+    pub(super) fn keeping(self, days: Option<u32>, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        let keep = days.map(|days| Keep {
+            days,
+            clock,
+            next: Some(Instant::now()),
+        });
+        Self { keep, ..self }
     }
 
     /// Publishes whenever something has changed, until it is cancelled, and then once more.
@@ -85,12 +124,22 @@ impl Publisher {
             let mut wait = self.rest();
             if wait.is_zero() {
                 wait = Duration::MAX;
-                if let Err(error) = self.once().await {
+                let published = self.once().await;
+                if let Some(refusals) = &mut self.refusals {
+                    match &published {
+                        Ok(_) => refusals.published(),
+                        Err(error) => refusals.failed(error),
+                    }
+                }
+                if let Err(error) = published {
                     tracing::warn!(%error, hint = error.hint_text(), "the status cannot be published");
                     wait = again;
                     again = (again * 2).min(AGAIN_AT_MOST);
                 } else {
                     again = AGAIN;
+                    if let Some(keep) = &mut self.keep {
+                        keep.tidy(&self.repo).await;
+                    }
                 }
             }
             tokio::select! {
@@ -163,6 +212,45 @@ impl Publisher {
         self.told.extend(told);
         self.last = Some((last, Instant::now()));
         Ok(published)
+    }
+}
+
+/// How long the commits of the status branch are kept.
+struct Keep {
+    days: u32,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// When to look; never again where histories may not be rewritten.
+    next: Option<Instant>,
+}
+
+impl Keep {
+    /// Looks at the history, if it is time.
+    async fn tidy(&mut self, repo: &Repo) {
+        if self.next.is_none_or(|next| Instant::now() < next) {
+            return;
+        }
+        self.next = Some(Instant::now() + LOOK_AT_HISTORY);
+        let before = (self.clock)().saturating_sub(SignedDuration::from_hours(24 * i64::from(self.days)));
+        let Ok(before) = before else { return };
+        match repo.squash(before).await {
+            Ok(Squashed::Kept | Squashed::Moved) => {}
+            Ok(Squashed::Done(commits)) => {
+                tracing::info!(commits, "old commits of the status branch are one now");
+            }
+            Err(error @ repo::Error::Refused { .. }) => {
+                tracing::warn!(%error, "the history of the status branch grows on: it may not be rewritten");
+                self.next = None;
+            }
+            Err(error) => tracing::warn!(%error, "the history of the status branch can't be looked at"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Keep {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keep")
+            .field("days", &self.days)
+            .finish_non_exhaustive()
     }
 }
 

@@ -16,12 +16,19 @@ const HISTORY: usize = 1000;
 /// Records on the status branch of a repository.
 #[derive(Clone, Debug)]
 pub struct GitRecords {
-    repo: Repo,
+    source: Repo,
+    status: Repo,
 }
 
 impl GitRecords {
-    pub const fn new(repo: Repo) -> Self {
-        Self { repo }
+    /// Keeps records on the status branch of the repository that has the desired state.
+    pub fn new(repo: Repo) -> Self {
+        Self::of(repo.clone(), repo)
+    }
+
+    /// Keeps records in a repository that may be another one.
+    pub const fn of(source: Repo, status: Repo) -> Self {
+        Self { source, status }
     }
 }
 
@@ -29,7 +36,7 @@ impl Records for GitRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let Some(bytes) = self.repo.read_fresh(Branch::Status, path.clone()).await? else {
+            let Some(bytes) = self.status.read_fresh(Branch::Status, path.clone()).await? else {
                 return Ok(None);
             };
             let document = parse(&path, &bytes)?;
@@ -41,7 +48,7 @@ impl Records for GitRecords {
     fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let bytes = self.repo.read_fresh(Branch::Status, path.clone()).await?;
+            let bytes = self.status.read_fresh(Branch::Status, path.clone()).await?;
             bytes.map(|bytes| parse(&path, &bytes)).transpose()
         })
     }
@@ -49,7 +56,7 @@ impl Records for GitRecords {
     fn author<'a>(&'a self, file: &'a str, revision: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             let revision = revision.to_owned().try_into().ok()?;
-            let commits = self.repo.touching(file, None, revision, HISTORY).await;
+            let commits = self.source.touching(file, None, revision, HISTORY).await;
             commits.ok()?.into_iter().next().map(|commit| commit.author)
         })
     }
@@ -73,7 +80,7 @@ impl Records for GitRecords {
             let message = message
                 .trailer(Trailer::Intent, format!("{namespace}/{name}"))
                 .trailer(Trailer::Phase, phase.to_string());
-            self.repo
+            self.status
                 .publish(Branch::Status, move |tip| {
                     // A replica that stood still meanwhile brings what is old by now.
                     let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
@@ -95,7 +102,7 @@ impl Records for GitRecords {
     fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let Some(bytes) = self.repo.read_fresh(Branch::Status, path.clone()).await? else {
+            let Some(bytes) = self.status.read_fresh(Branch::Status, path.clone()).await? else {
                 return Ok(None);
             };
             let document = parse(&path, &bytes)?;
@@ -117,7 +124,7 @@ impl Records for GitRecords {
             let message = message
                 .trailer(Trailer::Intent, name)
                 .trailer(Trailer::Phase, kept.status.phase.to_string());
-            self.repo
+            self.status
                 .publish(Branch::Status, move |tip| {
                     let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
                     if recorded.is_some_and(|recorded| record::is_newer_plan(&recorded, &uid, &status)) {

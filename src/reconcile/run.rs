@@ -13,10 +13,12 @@ use super::lease::{self, LeaseOptions};
 use super::notices;
 use super::overview::{Reports, Seen};
 use super::publish::Publisher;
+use super::refusals::Refusals;
 use super::running::{Running, Stop};
+use super::settings::Repos;
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
-use super::verdicts::{Saying, Statuses};
+use super::verdicts::{Pages, Saying, Statuses};
 use super::{GitRecords, settings};
 use crate::api::{self, MovesPhase, Phase, RolloutStatus, ShiftPhase, SuspensionPhase, WaitCode};
 use crate::cluster::{Cluster, Observer};
@@ -24,8 +26,8 @@ use crate::config::{self, Config};
 use crate::error::Error;
 use crate::name::Revision;
 use crate::notify::Notifier;
-use crate::repo::{self, Polling, Repo};
-use crate::report::{self, Web};
+use crate::repo::{self, Credentials, Polling, RemoteUrl};
+use crate::report::{self, Host, Web};
 use crate::tenure::Tenure;
 
 /// What a reconciler works on.
@@ -33,6 +35,8 @@ use crate::tenure::Tenure;
 pub struct Options {
     /// The status branch and the author are those of `cutover.yaml`.
     pub repo: repo::Options,
+    /// The repository that status is committed to; `None`: the same.
+    pub status_repo: Option<Elsewhere>,
     pub cluster: Cluster,
     /// The revision that [`once`] works with; `None`: the newest.
     pub at: Option<Revision>,
@@ -61,6 +65,7 @@ impl Options {
     pub fn new(repo: repo::Options, cluster: Cluster) -> Self {
         Self {
             repo,
+            status_repo: None,
             cluster,
             at: None,
             polling: None,
@@ -90,6 +95,13 @@ impl std::fmt::Debug for Options {
             .field("cluster", &self.cluster)
             .finish_non_exhaustive()
     }
+}
+
+/// Another repository, and what opens it.
+#[derive(Clone, Debug)]
+pub struct Elsewhere {
+    pub url: RemoteUrl,
+    pub credentials: Credentials,
 }
 
 /// What one run to the end came to.
@@ -159,19 +171,21 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
     };
     let begin = async {
         let settings = settings::first(&options.repo, &talk).await?;
-        let repo = settings.open(&options.repo, &talk).await?;
-        Ok::<_, Error>((settings, repo))
+        let repos = settings
+            .open(&options.repo, options.status_repo.as_ref(), &talk)
+            .await?;
+        Ok::<_, Error>((settings, repos))
     };
-    let (mut settings, mut repo) = tokio::select! {
+    let (mut settings, mut repos) = tokio::select! {
         () = cancel.cancelled() => return Ok(()),
         begun = begin => begun?,
     };
     loop {
-        let layout = Layout::new(&options, &repo.within(tenure.clone()), &settings.config);
+        let layout = Layout::new(&options, repos.within(&tenure), &settings.config);
         let Some(desired) = layout.syncs.first().map(|(_, sync)| sync.desired().subscribe()) else {
             return Err(Error::user("cutover.yaml names no sync"));
         };
-        let source = layout.repo.clone();
+        let source = layout.repos.source.clone();
         let mut running = layout.spawn(&options, &settings.config);
         let changed = tokio::select! {
             () = cancel.cancelled() => None,
@@ -185,7 +199,9 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
         }
         drop(source);
         tracing::info!("cutover.yaml has changed");
-        repo = settings.open(&options.repo, &talk).await?;
+        repos = settings
+            .open(&options.repo, options.status_repo.as_ref(), &talk)
+            .await?;
     }
 }
 
@@ -196,11 +212,12 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         Some(revision) => settings::at_revision(&options.repo, revision, &cancel).await?,
         None => settings::first(&options.repo, &cancel).await?,
     };
-    let repo = settings
-        .open(&options.repo, &cancel)
+    let repos = settings
+        .open(&options.repo, options.status_repo.as_ref(), &cancel)
         .await?
-        .within(tenure.clone());
-    let mut layout = Layout::new(&options, &repo, &settings.config);
+        .within(&tenure);
+    let source = repos.source.source();
+    let mut layout = Layout::new(&options, repos, &settings.config);
     let going_through = async {
         layout.sync(at, &cancel).await?;
         let stop = cancel.child_token();
@@ -213,12 +230,12 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         let _ = running.await;
         // What intents held back may be free now.
         let syncs = layout.sync(at, &cancel).await?;
-        let left_behind = layout.abandoned.once(&repo.source()).await;
+        let left_behind = layout.abandoned.once(&source).await;
         let migrations = migrations(&layout.observer);
         if let Some(saying) = saying(&options, &settings.config) {
             saying.say(&layout.seen().overview());
         }
-        layout.publisher().once().await?;
+        layout.publisher(options.web.clone()).once().await?;
         Ok(Summary {
             syncs,
             migrations,
@@ -237,14 +254,15 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
 }
 
 struct Layout {
-    repo: Repo,
+    repos: Repos,
     observer: Observer,
     syncs: Vec<(String, Sync)>,
     abandoned: Abandoned,
 }
 
 impl Layout {
-    fn new(options: &Options, repo: &Repo, config: &Config) -> Self {
+    fn new(options: &Options, repos: Repos, config: &Config) -> Self {
+        let repo = &repos.source;
         let observer = Observer::new(options.cluster.clone());
         for kind in intents::watched() {
             observer.watch(kind);
@@ -279,10 +297,10 @@ impl Layout {
         let feeds = feeds.into_iter().map(|(_, feed)| feed).collect();
         let cluster = options.cluster.clone();
         Self {
-            repo: repo.clone(),
             abandoned: Abandoned::new(cluster, observer.clone(), config.clone(), feeds),
             observer,
             syncs,
+            repos,
         }
     }
 
@@ -294,7 +312,7 @@ impl Layout {
     ) -> Result<Vec<(String, Arc<SyncReport>)>, Error> {
         let revision = match at {
             Some(revision) => revision.clone(),
-            None => self.repo.fetch().await?.revision,
+            None => self.repos.source.fetch().await?.revision,
         };
         let mut reports = Vec::new();
         for (name, sync) in &mut self.syncs {
@@ -307,7 +325,10 @@ impl Layout {
         Parts {
             cluster: options.cluster.clone(),
             observer: self.observer.clone(),
-            records: Arc::new(GitRecords::new(self.repo.clone())),
+            records: Arc::new(GitRecords::of(
+                self.repos.source.clone(),
+                self.repos.status.clone(),
+            )),
             templates: Arc::new(AllTemplates(
                 self.syncs.iter().map(|(_, sync)| sync.desired()).collect(),
             )),
@@ -318,9 +339,11 @@ impl Layout {
         }
     }
 
-    fn publisher(&self) -> Publisher {
-        let (repo, observer) = (self.repo.clone(), self.observer.clone());
-        Publisher::new(repo, observer, self.reports()).with(self.abandoned.told())
+    fn publisher(&self, web: Option<Web>) -> Publisher {
+        let (repo, observer) = (self.repos.status.clone(), self.observer.clone());
+        Publisher::new(repo, observer, self.reports())
+            .with(self.abandoned.told())
+            .at(web)
     }
 
     fn seen(&self) -> Seen {
@@ -351,8 +374,18 @@ impl Layout {
             running.spawn(|stop| saying.run(seen, stop));
         }
         running.spawn(|stop| intents::run(parts, stop));
-        let publisher = self.publisher().every(config.status.every.duration());
-        let (abandoned, source) = (self.abandoned, self.repo.source());
+        let refusals = Refusals::new(
+            options.cluster.clone(),
+            options.notifier.clone(),
+            options.lease.as_ref(),
+            Arc::clone(&options.clock),
+        );
+        let publisher = self
+            .publisher(options.web.clone())
+            .every(config.status.every.duration())
+            .keeping(config.status.keep_days, Arc::clone(&options.clock))
+            .telling(refusals);
+        let (abandoned, source) = (self.abandoned, self.repos.source.source());
         running.spawn(|stop| abandoned.run(source, stop));
         running.publish(|finish| publisher.run(finish));
         for (_, sync) in self.syncs {
@@ -365,8 +398,27 @@ impl Layout {
 /// Returns who says how commits fare, if that is asked for.
 fn saying(options: &Options, config: &Config) -> Option<Saying> {
     let statuses = options.statuses.clone()?;
-    let pages = options.web.clone().map(|web| (web, config.status.branch.clone()));
-    Some(Saying::new(statuses, pages, (options.clock)()))
+    Some(Saying::new(statuses, pages(options, config), (options.clock)()))
+}
+
+/// Returns where people see the status branch, as far as that is known.
+fn pages(options: &Options, config: &Config) -> Option<Pages> {
+    let (web, branch) = match &options.status_repo {
+        Some(elsewhere) => {
+            let (server, page) = elsewhere.url.page()?;
+            let branch = config.status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+            (Web::new(Host::of(server)?, &page)?, branch)
+        }
+        None => {
+            let branch = config.status.branch_beside(&options.repo.branch);
+            (options.web.clone()?, branch)
+        }
+    };
+    Some(Pages {
+        web,
+        branch: branch.to_owned(),
+        directory: config.status.directory.clone(),
+    })
 }
 
 /// Returns the syncs so that each comes after those that it depends on. Their order is kept otherwise.

@@ -11,7 +11,9 @@ use crate::config::{self, Config};
 use crate::error::{Error, Kind};
 use crate::name::Revision;
 use crate::repo::{self, Author, Branch, Repo};
+use crate::tenure::Tenure;
 
+use super::run::Elsewhere;
 use super::sync::Desired;
 
 /// How long a conversation that was broken off may still have the mirror.
@@ -57,29 +59,77 @@ pub(super) async fn at_revision(
     Ok(Settings { bytes, config })
 }
 
+/// Where the desired state is, and where status is committed to: one repository, or two.
+#[derive(Clone, Debug)]
+pub(super) struct Repos {
+    pub(super) source: Repo,
+    pub(super) status: Repo,
+}
+
+impl Repos {
+    /// Pushes only during a tenure from now on.
+    pub(super) fn within(self, tenure: &Tenure) -> Self {
+        Self {
+            source: self.source.within(tenure.clone()),
+            status: self.status.within(tenure.clone()),
+        }
+    }
+}
+
 impl Settings {
-    /// Opens the repository with the status branch and the author that the file names.
+    /// Opens the repositories with the status branch and the author that the file names. Which repository status goes to is
+    /// not the file's to say: whoever may push could have credentials sent anywhere.
     pub(super) async fn open(
         &self,
         options: &repo::Options,
+        elsewhere: Option<&Elsewhere>,
         cancel: &CancellationToken,
-    ) -> Result<Repo, Error> {
-        if self.config.status.branch == options.branch {
+    ) -> Result<Repos, Error> {
+        let status = &self.config.status;
+        if elsewhere.is_none() && status.branch.as_ref() == Some(&options.branch) {
             return Err(Error::user(format!(
                 "the status branch {} is the branch that is synced",
                 options.branch
             ))
-            .hint("name another one in cutover.yaml: status: {branch: cutover-status}"));
+            .hint(
+                "name another one in cutover.yaml: status: {branch: cutover-status}; or only a folder of this one: status: {directory: status}",
+            ));
         }
-        let options = repo::Options {
-            status_branch: self.config.status.branch.clone(),
+        let source = repo::Options {
+            status_branch: status.branch_beside(&options.branch).to_owned(),
+            status_directory: status.directory.clone(),
             author: Author {
                 name: self.config.author.name.clone(),
                 email: self.config.author.email.clone(),
             },
             ..options.clone()
         };
-        open(options, cancel).await
+        let Some(elsewhere) = elsewhere else {
+            let repo = open(source, cancel).await?;
+            return Ok(Repos {
+                source: repo.clone(),
+                status: repo,
+            });
+        };
+        let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+        let there = repo::Options {
+            url: elsewhere.url.clone(),
+            credentials: elsewhere.credentials.clone(),
+            branch: branch.to_owned(),
+            status_branch: branch.to_owned(),
+            state_dir: options.state_dir.join("status-repository"),
+            ..source.clone()
+        };
+        // Of the source, nothing but the branch itself is followed.
+        let source = repo::Options {
+            status_branch: source.branch.clone(),
+            status_directory: None,
+            ..source
+        };
+        Ok(Repos {
+            source: open(source, cancel).await?,
+            status: open(there, cancel).await?,
+        })
     }
 
     /// Returns the new settings when a revision changes the file to something usable; until then the old ones stay.

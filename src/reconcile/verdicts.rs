@@ -26,18 +26,34 @@ pub struct Statuses {
     pub link: Option<String>,
 }
 
+/// Where people see the status branch.
+#[derive(Clone, Debug)]
+pub(super) struct Pages {
+    pub(super) web: Web,
+    pub(super) branch: String,
+    pub(super) directory: Option<String>,
+}
+
+impl Pages {
+    fn file(&self, path: &str) -> String {
+        match &self.directory {
+            Some(directory) => self.web.file(&self.branch, &format!("{directory}/{path}")),
+            None => self.web.file(&self.branch, path),
+        }
+    }
+}
+
 /// The same with what a reconciler knows.
 #[derive(Clone, Debug)]
 pub(super) struct Saying {
     statuses: Statuses,
-    /// The pages of the status branch.
-    pages: Option<(Web, String)>,
+    pages: Option<Pages>,
     /// Since when this reconciler has been working.
     since: Timestamp,
 }
 
 impl Saying {
-    pub(super) fn new(statuses: Statuses, pages: Option<(Web, String)>, since: Timestamp) -> Self {
+    pub(super) fn new(statuses: Statuses, pages: Option<Pages>, since: Timestamp) -> Self {
         Self {
             statuses,
             pages,
@@ -75,10 +91,7 @@ impl Saying {
     }
 
     fn status(&self, verdict: Verdict) -> CommitStatus {
-        let page = || {
-            let (web, branch) = self.pages.as_ref()?;
-            Some(web.file(branch, &verdict.file))
-        };
+        let page = || self.pages.as_ref().map(|pages| pages.file(&verdict.file));
         CommitStatus {
             link: self.statuses.link.clone().or_else(page),
             name: format!("{}/{}", self.statuses.name, verdict.subject),

@@ -166,6 +166,8 @@ pub(super) fn classify(url: &RemoteUrl, error: &git2::Error) -> Error {
             why: "it belongs to another user (git config --global --add safe.directory makes an exception)"
                 .to_owned(),
         },
+        // Over ssh a server says why in words, and hangs up.
+        (_, Class::Ssh) if is_denial(&why) => Error::Auth { url, why },
         (Code::NotFound, Class::Repository | Class::Os) if url.local_path().is_some() => {
             Error::NoRepository { url, why }
         }
@@ -176,5 +178,61 @@ pub(super) fn classify(url: &RemoteUrl, error: &git2::Error) -> Error {
         // A pack that breaks off or doesn't check out: the next attempt gets another one.
         (_, Class::Indexer | Class::Zlib) => Error::Unreachable { url, why },
         _ => Error::from(git2::Error::new(error.code(), error.class(), why)),
+    }
+}
+
+/// Says whether somebody isn't allowed something, by the words of GitHub (deploy keys, archived repositories), GitLab, Gitea,
+/// Bitbucket and gitolite.
+fn is_denial(words: &str) -> bool {
+    const DENIALS: &[&str] = &[
+        "read only",
+        "read-only",
+        "not allowed",
+        "denied",
+        "not permitted",
+        "not authorized",
+        "unauthorized",
+        "forbidden",
+    ];
+    let words = words.to_ascii_lowercase();
+    DENIALS.iter().any(|denial| words.contains(denial))
+}
+
+#[cfg(test)]
+mod tests {
+    use git2::{ErrorClass, ErrorCode};
+
+    use super::*;
+
+    #[test]
+    fn who_may_not_is_told_from_who_cannot_reach_a_server() {
+        let url: RemoteUrl = "git@git.example.com:shop/fleet.git".parse().unwrap();
+        let of = |code, class, words: &str| classify(&url, &git2::Error::new(code, class, words)).kind();
+        for words in [
+            "ERROR: The key you are authenticating with has been marked as read only.",
+            "ERROR: This repository was archived so it is read-only.",
+            "ERROR: You are not allowed to push code to this project.",
+            "Gitea: Unauthorized",
+            "FATAL: W any shop/fleet cutover DENIED by fallthru",
+        ] {
+            assert_eq!(of(ErrorCode::Eof, ErrorClass::Ssh, words), Kind::Auth, "{words}");
+        }
+        for words in [
+            "unexpected http status code: 403",
+            "unexpected http status code: 401",
+        ] {
+            assert_eq!(
+                of(ErrorCode::GenericError, ErrorClass::Http, words),
+                Kind::Auth,
+                "{words}"
+            );
+        }
+        for words in ["Connection reset by peer", "Failed to write to channel"] {
+            assert_eq!(
+                of(ErrorCode::GenericError, ErrorClass::Ssh, words),
+                Kind::Unreachable,
+                "{words}"
+            );
+        }
     }
 }

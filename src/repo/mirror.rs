@@ -25,7 +25,7 @@ const HANDLES: usize = 2;
 /// What a fetch found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetched {
-    /// The tip of the source branch.
+    /// The tip of the source branch; where status is committed to it, the newest commit that says something else.
     pub revision: Revision,
     /// What the fetch before found, since the repository was opened.
     pub previous: Option<Revision>,
@@ -50,6 +50,9 @@ pub(super) struct Mirror {
     handles: Handles,
     /// What the last fetch found. Not what the mirror has: a rebuild or a publish moves that too.
     fetched: Mutex<Option<Revision>>,
+    /// The tip of the source branch as it was fetched last, and the newest commit up to it that says more than how things
+    /// stand.
+    walked: Mutex<Option<(Oid, Oid)>>,
 }
 
 impl Mirror {
@@ -84,6 +87,7 @@ impl Mirror {
             damaged: AtomicBool::new(false),
             handles: Handles::default(),
             fetched: Mutex::new(None),
+            walked: Mutex::new(None),
         };
         match mirror.repository() {
             Ok(repo) => tidy::remove_partial_packs(&repo),
@@ -171,6 +175,7 @@ impl Mirror {
                     branch: self.options.branch.clone(),
                 });
             };
+            let tip = &self.wanted(repo, *tip)?;
             let revision = log::revision(*tip)?;
             let status = tips.get(&self.options.status_branch);
             let status = status.map(|tip| log::revision(*tip)).transpose()?;
@@ -189,6 +194,42 @@ impl Mirror {
                 status,
             })
         })
+    }
+
+    /// Returns the newest commit up to `tip` that changes more than the status directory: our own commits are no news.
+    fn wanted(&self, repo: &Repository, tip: Oid) -> Result<Oid, Error> {
+        let options = &self.options;
+        let directory = options.status_directory.as_ref();
+        let Some(directory) = directory.filter(|_| options.branch == options.status_branch) else {
+            return Ok(tip);
+        };
+        let folders: Vec<&str> = directory.split('/').collect();
+        let mut walked = self.walked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commit = repo.find_commit(tip)?;
+        let wanted = loop {
+            if let Some((_, wanted)) = walked.filter(|(known, _)| *known == commit.id()) {
+                break wanted;
+            }
+            // A merge is somebody's.
+            if commit.parent_count() != 1 {
+                break commit.id();
+            }
+            let parent = commit.parent(0)?;
+            if !tree::same_beside(repo, &parent.tree()?, &commit.tree()?, &folders)? {
+                break commit.id();
+            }
+            commit = parent;
+        };
+        *walked = Some((tip, wanted));
+        Ok(wanted)
+    }
+
+    /// Returns the folder under which the files of a branch are, if it is not its root.
+    pub(super) fn directory(&self, branch: Branch) -> Option<&str> {
+        match branch {
+            Branch::Source => None,
+            Branch::Status => self.options.status_directory.as_deref(),
+        }
     }
 
     /// Brings commits into the mirror that may be on no branch it follows. Of a repository elsewhere, those that are on

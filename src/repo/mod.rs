@@ -4,7 +4,7 @@
 //!
 //! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
 //! - `remote`, `local`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
-//! - `tree`, `log`: reading revisions; `publish`: writing them; `watch`: when to fetch
+//! - `tree`, `log`: reading revisions; `publish`, `sign`: writing them; `retention`: forgetting them; `watch`: when to fetch
 //! - `checkout`: a person's working copy, without a mirror
 //!
 //! ```no_run
@@ -33,6 +33,8 @@ mod mirror;
 mod process;
 mod publish;
 mod remote;
+mod retention;
+mod sign;
 mod tidy;
 mod tree;
 mod url;
@@ -43,6 +45,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use git2::Repository;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 pub use checkout::{Checkout, CheckoutError};
@@ -51,6 +54,8 @@ pub use error::Error;
 pub use log::CommitInfo;
 pub use mirror::Fetched;
 pub use publish::{Author, Draft, Files, Message, Published, Tip, Trailer};
+pub use retention::Squashed;
+pub use sign::SigningKey;
 pub use tree::{BlobId, Change, ChangeKind, Changes, Skip, Skipped};
 pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
@@ -66,12 +71,17 @@ pub struct Options {
     pub url: RemoteUrl,
     /// The branch with the desired state.
     pub branch: String,
-    /// The branch that status is committed to; made when first published to.
+    /// The branch that status is committed to; made when first published to. The same as `branch` only with a directory.
     pub status_branch: String,
+    /// The folder of that branch under which everything is put. Of the branch that is synced, commits that change nothing
+    /// else are not seen.
+    pub status_directory: Option<String>,
     /// A directory for the mirror alone. Losing it costs a clone.
     pub state_dir: PathBuf,
     pub credentials: Credentials,
     pub author: Author,
+    /// What commits are signed with, if they are.
+    pub signing: Option<SigningKey>,
     pub limits: Limits,
     pub retry: Retry,
     /// For one conversation with the remote as a whole; the first clone included.
@@ -89,9 +99,11 @@ impl Options {
             url,
             branch: branch.into(),
             status_branch: "cutover/status".to_owned(),
+            status_directory: None,
             state_dir: state_dir.into(),
             credentials: Credentials::default(),
             author: Author::default(),
+            signing: None,
             limits: Limits::default(),
             retry: Retry::default(),
             timeout: Duration::from_mins(10),
@@ -322,6 +334,12 @@ impl Repo {
             branch: self.mirror.branch(branch).to_owned(),
             attempts,
         })
+    }
+
+    /// Makes one commit of what was committed to the status branch before a time, once that is worth it. Its files stay.
+    pub async fn squash(&self, before: Timestamp) -> Result<Squashed, Error> {
+        let (mirror, tenure) = (Arc::clone(&self.mirror), self.tenure.clone());
+        blocking(move || mirror.squash(before, &tenure)).await
     }
 
     /// Returns a watch of this repository.

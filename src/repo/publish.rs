@@ -37,6 +37,8 @@ pub struct Tip<'a> {
     mirror: &'a Mirror,
     repo: &'a Repository,
     revision: Option<Revision>,
+    root: Option<Tree<'a>>,
+    /// What is under the folder that is published to, or the root.
     tree: Option<Tree<'a>>,
 }
 
@@ -173,18 +175,27 @@ impl Mirror {
         tenure: &Tenure,
     ) -> Result<Attempt, Error> {
         let drafter = std::cell::RefCell::new(drafter);
-        self.write(|repo| self.attempt(repo, self.branch(branch), &mut **drafter.borrow_mut(), tenure))
+        self.write(|repo| self.attempt(repo, branch, &mut **drafter.borrow_mut(), tenure))
     }
 
     /// Reads a file of a branch from the remote's present tip.
     pub(super) fn read_fresh(&self, branch: Branch, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.write(|repo| self.tip(repo, self.branch(branch))?.read(path))
+        self.write(|repo| self.tip(repo, branch)?.read(path))
     }
 
-    fn tip<'a>(&'a self, repo: &'a Repository, branch: &str) -> Result<Tip<'a>, Error> {
-        let commit = match self.update(repo, &[branch])?.get(branch) {
+    fn tip<'a>(&'a self, repo: &'a Repository, branch: Branch) -> Result<Tip<'a>, Error> {
+        let name = self.branch(branch);
+        let commit = match self.update(repo, &[name])?.get(name) {
             Some(tip) => Some(repo.find_commit(*tip)?),
             None => None,
+        };
+        let root = commit.as_ref().map(git2::Commit::tree).transpose()?;
+        let tree = match (&root, self.directory(branch)) {
+            (Some(root), Some(directory)) => match tree::entry(repo, root, directory)? {
+                Some((id, tree::EntryKind::Directory)) => Some(repo.find_tree(id)?),
+                _ => None,
+            },
+            (root, _) => root.clone(),
         };
         Ok(Tip {
             mirror: self,
@@ -193,21 +204,46 @@ impl Mirror {
                 .as_ref()
                 .map(|commit| log::revision(commit.id()))
                 .transpose()?,
-            tree: commit.map(|commit| commit.tree()).transpose()?,
+            root,
+            tree,
         })
+    }
+
+    /// Writes a commit, signed if that is asked for.
+    pub(super) fn commit(
+        &self,
+        repo: &Repository,
+        author: &Signature<'_>,
+        committer: &Signature<'_>,
+        message: &str,
+        tree: &Tree<'_>,
+        parent: Option<&git2::Commit<'_>>,
+    ) -> Result<Oid, Error> {
+        let parents: Vec<_> = parent.into_iter().collect();
+        let Some(key) = &self.options.signing else {
+            return Ok(repo.commit(None, author, committer, message, tree, &parents)?);
+        };
+        let content = repo.commit_create_buffer(author, committer, message, tree, &parents)?;
+        let content = String::from_utf8_lossy(&content);
+        Ok(repo.commit_signed(&content, &key.sign(content.as_bytes())?, None)?)
     }
 
     fn attempt(
         &self,
         repo: &Repository,
-        branch: &str,
+        branch: Branch,
         drafter: &mut Drafter<'_>,
         tenure: &Tenure,
     ) -> Result<Attempt, Error> {
         let tip = self.tip(repo, branch)?;
+        let folders: Vec<&str> = self
+            .directory(branch)
+            .map_or_else(Vec::new, |path| path.split('/').collect());
+        let branch = self.branch(branch);
         let draft = drafter(&tip).map_err(|error| Error::Draft(Box::new(error)))?;
-        let root = write_files(repo, tip.tree.as_ref(), &draft.files)?;
-        let old = tip.tree.as_ref().map(Tree::id);
+        let tree = write_files(repo, tip.tree.as_ref(), &draft.files)?;
+        let root = graft(repo, tip.root.as_ref(), &folders, tree)?;
+        let old = tip.root.as_ref().map(Tree::id);
         if root == old || root.is_none() && old.is_none() {
             return Ok(Attempt::Done(Published::Unchanged(tip.revision)));
         }
@@ -222,13 +258,14 @@ impl Mirror {
             .transpose()?;
         let author = &self.options.author;
         let who = Signature::now(&author.name, &author.email)?;
-        let commit = repo.commit(
-            None,
+        let message = draft.message.to_string();
+        let commit = self.commit(
+            repo,
             &who,
             &who,
-            &draft.message.to_string(),
+            &message,
             &repo.find_tree(root)?,
-            &parent.iter().collect::<Vec<_>>(),
+            parent.as_ref(),
         )?;
         tenure.may_publish().map_err(Error::NotPushed)?;
         match self
@@ -266,6 +303,36 @@ fn write_files(repo: &Repository, base: Option<&Tree<'_>>, files: &Files) -> Res
             edits.write(repo, None)
         }
     }
+}
+
+/// Puts a tree under a folder of another one, and returns the root; `None` if that would be empty.
+fn graft(
+    repo: &Repository,
+    base: Option<&Tree<'_>>,
+    folders: &[&str],
+    tree: Option<Oid>,
+) -> Result<Option<Oid>, Error> {
+    let Some((first, rest)) = folders.split_first() else {
+        return Ok(tree);
+    };
+    if is_bad(first) {
+        return Err(Error::BadPath(folders.join("/")));
+    }
+    let below = match base.and_then(|base| base.get_name(first)) {
+        Some(entry) if entry.filemode() == TREE_MODE => Some(repo.find_tree(entry.id())?),
+        _ => None,
+    };
+    let inside = graft(repo, below.as_ref(), rest, tree)?;
+    let mut builder = repo.treebuilder(base)?;
+    match inside {
+        Some(id) => drop(builder.insert(first, id, TREE_MODE)?),
+        None if builder.get(first)?.is_some() => builder.remove(first)?,
+        None => {}
+    }
+    if builder.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(builder.write()?))
 }
 
 /// The edits of one directory, by name.

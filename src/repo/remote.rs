@@ -38,6 +38,14 @@ pub(super) enum Push {
     Refused(String),
 }
 
+/// Where a push may take a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    /// To a commit that has the present one in its history.
+    Forward,
+    Anywhere,
+}
+
 /// The name under which the mirror keeps a branch of the remote.
 pub(super) fn tracking(branch: &str) -> String {
     format!("refs/remotes/origin/{branch}")
@@ -83,6 +91,28 @@ impl Access {
         commit: Oid,
         expected: Option<Oid>,
     ) -> Result<Push, Error> {
+        self.swap(mirror, branch, commit, expected, Move::Forward)
+    }
+
+    /// The same for a commit that has another history than `expected`.
+    pub(super) fn replace(
+        &self,
+        mirror: &Repository,
+        branch: &str,
+        commit: Oid,
+        expected: Oid,
+    ) -> Result<Push, Error> {
+        self.swap(mirror, branch, commit, Some(expected), Move::Anywhere)
+    }
+
+    fn swap(
+        &self,
+        mirror: &Repository,
+        branch: &str,
+        commit: Oid,
+        expected: Option<Oid>,
+        how: Move,
+    ) -> Result<Push, Error> {
         let refname = format!("refs/heads/{branch}");
         if let Some(path) = self.url.local_path() {
             let result =
@@ -90,8 +120,8 @@ impl Access {
             return result.map_err(|error| classify(&self.url, &error));
         }
         let call = Call::new(self);
-        let result = call.push(mirror, &refname, commit, expected.unwrap_or(Oid::ZERO_SHA1));
-        call.judge_push(result)
+        let result = call.push(mirror, &refname, commit, expected.unwrap_or(Oid::ZERO_SHA1), how);
+        call.judge_push(result, how)
     }
 }
 
@@ -154,6 +184,7 @@ impl<'a> Call<'a> {
         refname: &str,
         commit: Oid,
         expected: Oid,
+        how: Move,
     ) -> Result<(), git2::Error> {
         let mut callbacks = self.callbacks();
         callbacks.push_negotiation(move |updates| {
@@ -174,7 +205,8 @@ impl<'a> Call<'a> {
         let mut options = PushOptions::new();
         options.remote_callbacks(callbacks).proxy_options(proxy());
         let mut remote: Remote<'_> = mirror.remote_anonymous(self.access.url.address())?;
-        remote.push(&[format!("{commit}:{refname}")], Some(&mut options))
+        let force = if how == Move::Anywhere { "+" } else { "" };
+        remote.push(&[format!("{force}{commit}:{refname}")], Some(&mut options))
     }
 
     fn callbacks(&self) -> RemoteCallbacks<'_> {
@@ -238,15 +270,23 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn judge_push(&self, result: Result<(), git2::Error>) -> Result<Push, Error> {
+    fn judge_push(&self, result: Result<(), git2::Error>, how: Move) -> Result<Push, Error> {
         let (moved, status) = {
             let mut heard = self.heard.borrow_mut();
             (heard.moved, heard.status.take())
         };
         match (result, status) {
             (Err(error), _) if moved || error.code() == ErrorCode::NotFastForward => Ok(Push::Moved),
+            // The server took the commits and couldn't keep them: too large, no space, no permission.
+            (Err(error), _) if error.message().contains("unpacking the sent packfile failed") => {
+                Ok(Push::Refused(self.words("it cannot store the commits")))
+            }
             (Err(error), _) => self.explain(Err(error)),
             (Ok(()), None) => Ok(Push::Done),
+            // The server lets nobody rewrite a history: that is no race.
+            (Ok(()), Some(status)) if how == Move::Anywhere && status.contains("non-fast-forward") => {
+                Ok(Push::Refused(self.words(&status)))
+            }
             (Ok(()), Some(status)) if is_race(&status) => Ok(Push::Moved),
             (Ok(()), Some(status)) => Ok(Push::Refused(self.words(&status))),
         }
@@ -311,6 +351,7 @@ mod tests {
             "hook declined",
             "deny updating a hidden ref",
             "push declined due to repository rule violations",
+            "unpacker error",
             "branch is currently checked out",
         ] {
             assert!(!is_race(refusal), "{refusal}");

@@ -170,6 +170,47 @@ pub(super) fn entry(
     Ok(Some(here))
 }
 
+/// Says whether two trees differ in nothing but what is in a folder.
+pub(super) fn same_beside(
+    repo: &Repository,
+    one: &Tree<'_>,
+    other: &Tree<'_>,
+    folder: &[&str],
+) -> Result<bool, Error> {
+    let Some((first, rest)) = folder.split_first() else {
+        return Ok(true);
+    };
+    let beside = |tree: &Tree<'_>| -> Vec<(Vec<u8>, Oid, i32)> {
+        let entries = tree.iter().filter(|entry| entry.name_bytes() != first.as_bytes());
+        entries
+            .map(|entry| (entry.name_bytes().to_vec(), entry.id(), entry.filemode()))
+            .collect()
+    };
+    if beside(one) != beside(other) {
+        return Ok(false);
+    }
+    if rest.is_empty() {
+        return Ok(true);
+    }
+    let below = |tree: &Tree<'_>| match entry(repo, tree, first)? {
+        Some((id, EntryKind::Directory)) => Ok(Some(repo.find_tree(id)?)),
+        Some(_) | None => Ok::<_, Error>(None),
+    };
+    match (below(one)?, below(other)?) {
+        (Some(one), Some(other)) => same_beside(repo, &one, &other, rest),
+        // The folder above it comes or goes with it, and has nothing else.
+        (Some(tree), None) | (None, Some(tree)) => {
+            let there = entry(repo, one, first)?.zip(entry(repo, other, first)?);
+            let empty = repo.find_tree(repo.treebuilder(None)?.write()?)?;
+            Ok(there.is_none() && same_beside(repo, &tree, &empty, rest)?)
+        }
+        (None, None) => {
+            let id = |tree: &Tree<'_>| tree.get_name(first).map(|entry| entry.id());
+            Ok(id(one) == id(other))
+        }
+    }
+}
+
 fn root<'r>(repo: &'r Repository, revision: &Revision) -> Result<Tree<'r>, Error> {
     Ok(commit(repo, revision)?.tree()?)
 }

@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use super::{
-    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, brief, by_urgency, duration,
+    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
     failover, finding_text, gantt, instant, names, record_path, rollout, route, shift, since, status,
     suspension, symbol,
 };
 use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
+use crate::name::Revision;
 
 /// How many migrations that have ended are told in full.
 const TOLD: usize = 10;
@@ -59,9 +60,10 @@ pub(super) fn status_line(overview: &Overview) -> String {
 pub(super) fn page(overview: &Overview) -> String {
     let mut page = format!("# Status\n\n**{}.**\n\n", status_line(overview));
     if let Some(revision) = &overview.revision {
-        let _ = writeln!(page, "Desired state: revision `{revision}`.\n");
+        let revision = linked(overview.web.as_ref(), revision, revision.as_str());
+        let _ = writeln!(page, "Desired state: revision {revision}.\n");
     }
-    syncs(&mut page, &overview.syncs);
+    syncs(&mut page, &overview.syncs, overview.web.as_ref());
     left_behind(&mut page, &overview.left_behind);
     rollout::section(&mut page, &overview.rollouts);
     suspension::section(&mut page, &overview.suspensions);
@@ -78,20 +80,20 @@ pub(super) fn page(overview: &Overview) -> String {
             ended += 1;
         }
         if ended <= TOLD {
-            story(&mut page, migration);
+            story(&mut page, migration, overview.web.as_ref());
         }
     }
     page
 }
 
-fn syncs(page: &mut String, syncs: &[SyncOverview]) {
+fn syncs(page: &mut String, syncs: &[SyncOverview], web: Option<&Web>) {
     if syncs.is_empty() {
         return;
     }
     page.push_str("## Syncs\n\n| Sync | Revision | In sync | Held back | Waiting | Problems |\n|---|---|--:|--:|--:|--:|\n");
     for sync in syncs {
         let revision = match &sync.revision {
-            Some(revision) => format!("`{}`", revision.short()),
+            Some(revision) => linked(web, revision, revision.short()),
             None => "never".to_owned(),
         };
         let _ = writeln!(
@@ -212,7 +214,7 @@ fn table(page: &mut String, migrations: &[&Migration]) {
     page.push('\n');
 }
 
-fn story(page: &mut String, migration: &Migration) {
+fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
     let status = status(migration);
     let (namespace, name) = names(migration);
     let (from, to) = route(migration);
@@ -234,6 +236,11 @@ fn story(page: &mut String, migration: &Migration) {
     );
     if status.attempt > 1 {
         let _ = write!(page, ", attempt {}", status.attempt);
+    }
+    let revision = status.revision.clone();
+    let revision: Option<Revision> = revision.and_then(|revision| revision.try_into().ok());
+    if let (Some(revision), Some(_)) = (revision, web) {
+        let _ = write!(page, ", begun at {}", linked(web, &revision, revision.short()));
     }
     let account = Account::of(migration);
     if let Some(took) = account.took_ms {
@@ -268,6 +275,14 @@ fn story(page: &mut String, migration: &Migration) {
             row(page, step);
         }
         page.push('\n');
+    }
+}
+
+/// Returns a revision as a link to its page, where that is known.
+fn linked(web: Option<&Web>, revision: &Revision, text: &str) -> String {
+    match web {
+        Some(web) => format!("[`{text}`]({})", web.commit(revision)),
+        None => format!("`{text}`"),
     }
 }
 

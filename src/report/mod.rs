@@ -75,6 +75,8 @@ pub struct Overview {
     pub many: Vec<Many>,
     pub failover_plans: Vec<FailoverPlan>,
     pub left_behind: Vec<LeftOverview>,
+    /// Where people see the repository, if that is known.
+    pub web: Option<Web>,
 }
 
 /// How one sync stands. Counts are of objects as they are now, not of requests.

@@ -53,6 +53,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
         migrations,
         failover_plans: Vec::new(),
         left_behind: Vec::new(),
+        web: None,
     }
 }
 
@@ -636,4 +637,32 @@ fn an_evacuation_is_told_with_what_moves_and_what_stays() {
         },
     );
     assert_eq!(recorded.unwrap().text(NOW), View::of(&overview).text(NOW));
+}
+
+#[test]
+fn commits_are_links_where_it_is_known_where_people_see_them() {
+    let mut one = completed();
+    let revision = "89abcdef0123456789abcdef0123456789abcdef";
+    if let Some(status) = &mut one.status {
+        status.revision = Some(revision.to_owned());
+    }
+    let mut shown = overview(vec![one]);
+    assert!(!page(&shown).contains("/commit/"));
+    shown.web = Web::new(Host::GitHub, "https://github.com/shop/fleet");
+    let page = page(&shown);
+    let desired = "0123456789abcdef0123456789abcdef01234567";
+    let link =
+        |revision: &str, text: &str| format!("[`{text}`](https://github.com/shop/fleet/commit/{revision})");
+    assert!(
+        page.contains(&format!("Desired state: revision {}.", link(desired, desired))),
+        "{page}"
+    );
+    assert!(
+        page.contains(&format!("| fleet | {} |", link(desired, "01234567"))),
+        "{page}"
+    );
+    assert!(
+        page.contains(&format!(", begun at {}", link(revision, "89abcdef"))),
+        "{page}"
+    );
 }

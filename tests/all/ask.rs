@@ -32,18 +32,17 @@ spec:
   approval: {before: [Handoff, Cleanup]}
 ";
 
-pub const CONFIG: &str =
-    "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{name: shop, path: fleet}]\n";
+const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{name: shop, path: fleet}]\n";
 const PATH: &str = "fleet/asks/west.yaml";
 
 /// A clone in somebody's hands.
-pub struct Clone {
-    pub origin: Origin,
+struct Clone {
+    origin: Origin,
     dir: TempDir,
 }
 
 impl Clone {
-    pub fn of(files: &[(&str, &str)]) -> Self {
+    fn of(files: &[(&str, &str)]) -> Self {
         let origin = Origin::with(files);
         let dir = tempfile::tempdir().unwrap();
         let repo = Repository::clone(origin.path().to_str().unwrap(), dir.path().join("clone")).unwrap();
@@ -61,7 +60,7 @@ impl Clone {
         ])
     }
 
-    pub fn path(&self) -> PathBuf {
+    fn path(&self) -> PathBuf {
         self.dir.path().join("clone")
     }
 
@@ -69,7 +68,7 @@ impl Clone {
         Repository::open(self.path()).unwrap()
     }
 
-    pub fn read(&self, path: &str) -> String {
+    fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.path().join(path)).unwrap()
     }
 
@@ -89,11 +88,11 @@ impl Clone {
         command
     }
 
-    pub fn cutover(&self, arguments: &[&str]) -> Output {
+    fn cutover(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    pub fn done(&self, arguments: &[&str]) -> Output {
+    fn done(&self, arguments: &[&str]) -> Output {
         let output = self.cutover(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         output
@@ -108,12 +107,12 @@ impl Clone {
         text(&output.stderr)
     }
 
-    pub fn head(&self) -> String {
+    fn head(&self) -> String {
         self.repo().head().unwrap().target().unwrap().to_string()
     }
 
     /// Returns the message of the last commit and the paths that it changed.
-    pub fn last_commit(&self) -> (String, Vec<String>) {
+    fn last_commit(&self) -> (String, Vec<String>) {
         let repo = self.repo();
         let commit = repo.head().unwrap().peel_to_commit().unwrap();
         let before = commit.parent(0).unwrap().tree().unwrap();
@@ -127,7 +126,7 @@ impl Clone {
         (commit.message().unwrap().to_owned(), paths)
     }
 
-    pub fn is_clean(&self) -> bool {
+    fn is_clean(&self) -> bool {
         self.repo().statuses(None).unwrap().is_empty()
     }
 }
@@ -639,7 +638,7 @@ fn the_status_branch_alone_says_how_everything_stands() {
     assert!(text(&output.stderr).contains("there is no migration nothing"));
 }
 
-pub const WEB: &str = "\
+const WEB: &str = "\
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: web, namespace: shop}

@@ -8,7 +8,6 @@ mod admission;
 mod apply;
 mod architecture;
 mod ask;
-mod asks;
 mod cli;
 mod cluster;
 mod cluster_scope;
@@ -51,6 +50,7 @@ mod races;
 mod real_server;
 mod rebalance;
 mod repo;
+mod retention;
 #[cfg(feature = "sandbox")]
 mod review;
 mod rollout;
@@ -58,6 +58,7 @@ mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;
 mod shift;
+mod signing;
 #[cfg(feature = "sandbox")]
 mod status_branch;
 mod suspension;

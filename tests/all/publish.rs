@@ -397,6 +397,82 @@ async fn a_hook_that_declines_is_a_refusal_in_its_own_words_and_is_not_tried_aga
 }
 
 #[tokio::test]
+async fn what_hosts_say_of_a_branch_that_is_protected_is_a_refusal_until_it_is_not_any_more() {
+    for (hook, words) in [
+        (
+            "update",
+            "GH006: Protected branch update failed for refs/heads/cutover/status.",
+        ),
+        (
+            "pre-receive",
+            "GH013: Repository rule violations found for refs/heads/cutover/status.",
+        ),
+        (
+            "pre-receive",
+            "GitLab: You are not allowed to push code to protected branches on this project.",
+        ),
+        (
+            "pre-receive",
+            "Gitea: Not allowed to push to protected branch cutover/status",
+        ),
+        ("update", "nobody pushes here"),
+    ] {
+        let origin = Origin::with(&[("README.md", "hello")]);
+        origin.hook(hook, &format!("echo '{words}' >&2; exit 1"));
+        let server = Http::of(origin.root()).start();
+        let repo = Mirrored::of(server.http()).await;
+        let error = publish(&repo, &[("a", "1")]).await.unwrap_err();
+        let Error::Refused { reason, .. } = &error else {
+            panic!("{words}: {error:?}")
+        };
+        assert!(reason.contains(words), "{reason}");
+        assert_eq!(error.kind(), Kind::Auth);
+        origin.hook(hook, "exit 0");
+        publish(&repo, &[("a", "1")]).await.unwrap();
+        assert_eq!(origin.read(STATUS, "a").as_deref(), Some("1"));
+    }
+}
+
+#[tokio::test]
+async fn commits_that_a_server_cannot_store_are_a_refusal() {
+    let origin = Origin::with(&[("README.md", "hello")]);
+    let mut config = origin.repo().config().unwrap();
+    config.set_i64("receive.maxInputSize", 1).unwrap();
+    let server = Http::of(origin.root()).start();
+    let repo = Mirrored::of(server.http()).await;
+    let error = publish(&repo, &[("a", "1")]).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+    config.remove("receive.maxInputSize").unwrap();
+    publish(&repo, &[("a", "1")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_key_that_may_only_read_is_an_auth_error_in_the_words_of_the_server() {
+    let Some(sshd) = Sshd::start() else { return };
+    let origin = Origin::with(&[("README.md", "hello")]);
+    let public = std::fs::read_to_string(sshd.key("client.pub")).unwrap();
+    let words = "ERROR: The key you are authenticating with has been marked as read only.";
+    let command = sshd.key("read-only");
+    let script = format!(
+        "case $SSH_ORIGINAL_COMMAND in git-upload-pack*) eval \"$SSH_ORIGINAL_COMMAND\";; *) echo '{words}' >&2; exit 1;; esac\n"
+    );
+    std::fs::write(&command, script).unwrap();
+    let limited = format!("command=\"sh {}\" {public}", command.display());
+    std::fs::write(sshd.key("client.pub"), limited).unwrap();
+    let credentials = login(&sshd);
+    let repo = Mirrored::with(sshd.url(&origin.path()), |options| {
+        options.credentials = credentials;
+    })
+    .await;
+    repo.fetch().await.unwrap();
+    let error = publish(&repo, &[("a", "1")]).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Auth, "{error:?}");
+    assert!(error.to_string().contains("read only"), "{error}");
+    std::fs::write(sshd.key("client.pub"), public).unwrap();
+    publish(&repo, &[("a", "1")]).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_server_that_forbids_pushes_is_an_auth_error() {
     let origin = Origin::with(&[("README.md", "hello")]);
     let server = Http::of(origin.root()).forbid_push().start();

@@ -40,7 +40,7 @@ const REMEMBERED: usize = 1024;
 
 /// Where workers leave what is to be told, by Events and to receivers. Clones share the queue.
 #[derive(Clone, Debug)]
-pub(super) struct Events {
+pub(in crate::reconcile) struct Events {
     queue: mpsc::Sender<Item>,
     notifier: Option<Notifier>,
 }
@@ -54,7 +54,7 @@ struct Item {
 
 impl Events {
     /// Starts to write; ends when the last clone is gone.
-    pub(super) fn start(cluster: Cluster, notifier: Option<Notifier>) -> (Self, Writing) {
+    pub(in crate::reconcile) fn start(cluster: Cluster, notifier: Option<Notifier>) -> (Self, Writing) {
         let (sender, queue) = mpsc::channel(QUEUE);
         let mut task = JoinSet::new();
         task.spawn(Teller::new(cluster).run(queue));
@@ -76,7 +76,7 @@ impl Events {
     }
 
     /// Leaves something to be told of an object that isn't an intent.
-    pub(super) fn tell_about(&self, about: Value, told: Told, at: Timestamp) {
+    pub(in crate::reconcile) fn tell_about(&self, about: Value, told: Told, at: Timestamp) {
         if let Some(notifier) = &self.notifier {
             let text = |field: &str| about[field].as_str().map(str::to_owned);
             notifier.tell(&Notice {
@@ -95,7 +95,7 @@ impl Events {
 }
 
 /// The task that writes; dropped, it is as dead as the workers.
-pub(super) struct Writing(JoinSet<()>);
+pub(in crate::reconcile) struct Writing(JoinSet<()>);
 
 impl Writing {
     /// Ends after what is left has been written, or soon. All clones of [`Events`] must be gone.

@@ -4,7 +4,7 @@
 mod admission;
 mod around;
 mod ask;
-mod events;
+pub(super) mod events;
 mod execute;
 mod failing;
 mod foretell;
