@@ -1,15 +1,17 @@
-//! `cutover approve`, `pause`, `resume`, `abort`: each says one thing to a migration that runs, by a commit to its file.
+//! `cutover approve`, `pause`, `resume`, `abort`: each says one thing to an intent, by a commit to its file.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde_json::Value;
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
+use super::said::{self, At, Gate, Said};
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
-use super::{evacuate, failover, output, shift, suspend};
+use super::{evacuate, failover, output, suspend};
 use crate::api::{self, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
 use crate::cluster::{Answer, Lookup};
 use crate::error::{Error, Result};
@@ -17,7 +19,7 @@ use crate::intent::control::{self, Decision, GATES, Standing};
 use crate::manifest::{Manifest, edit};
 use crate::name::Gvk;
 
-/// Lets a migration that waits for it begin its next phase, once; or answers what a failover plan asks.
+/// Lets an intent go on that waits for a person, once; or answers what a failover plan asks.
 #[derive(Args, Debug)]
 pub struct Approve {
     #[command(flatten)]
@@ -31,6 +33,9 @@ pub struct Approve {
     /// Of a ReplicaShift: the percentage that it may go on past
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["phase", "gate"], value_parser = clap::value_parser!(u32).range(1..=100))]
     percent: Option<u32>,
+    /// Of a Rollout: the wave that may begin
+    #[arg(long, value_name = "WAVE", conflicts_with_all = ["phase", "gate", "percent"], value_parser = clap::value_parser!(u32).range(1..))]
+    wave: Option<u32>,
     /// What of a failover plan is approved [default: what it asks]
     #[arg(long, value_name = "GATE", value_parser = gate_parser(), ignore_case = true, conflicts_with_all = ["phase", "attempt"])]
     gate: Option<FailoverGate>,
@@ -91,10 +96,9 @@ fn gate_parser() -> impl TypedValueParser<Value = FailoverGate> {
 
 impl Approve {
     pub async fn run(self) -> Result<ExitCode> {
-        if let Some(percent) = self.percent {
-            return self
-                .intent
-                .approve_percent(percent, self.attempt.unwrap_or(1), self.by);
+        let percent = self.percent.map(At::Percent);
+        if let Some(at) = percent.or(self.wave.map(At::Wave)) {
+            return self.intent.open(at, self.attempt, self.by).await;
         }
         let intent = &self.intent;
         let workspace = Workspace::open(&intent.change)?;
@@ -126,19 +130,34 @@ impl IntentArgs {
         self.ask(control::Control::Resume).await
     }
 
-    /// Lets a shift go on past a percentage.
-    fn approve_percent(self, percent: u32, attempt: u32, by: Option<String>) -> Result<ExitCode> {
+    /// Lets a shift go on past a percentage, or a rollout begin a wave.
+    async fn open(self, at: At, attempt: Option<u32>, by: Option<String>) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let Some((manifest, namespace)) = workspace.shift(&self.name, self.namespace.as_deref()) else {
+        let found = workspace.only(at.kind(), &self.name, self.namespace.as_deref());
+        let Some((manifest, namespace)) = found else {
             return Err(Error::user(format!(
-                "there is no ReplicaShift {} in the repository",
+                "there is no one {} {} in the repository",
+                at.kind(),
                 self.name
             ))
-            .hint("only a ReplicaShift is approved by percentages; a Migration by --phase"));
+            .hint("a ReplicaShift is approved by --percent, a Rollout by --wave, a Migration by --phase"));
+        };
+        let attempt = match attempt {
+            Some(attempt) => attempt,
+            None => {
+                let present = self.look.attempt(&workspace, manifest, Some(&namespace)).await;
+                present.ok_or_else(|| {
+                    Error::user(format!(
+                        "which attempt of {namespace}/{} is meant can't be told: nobody could be asked how it stands",
+                        manifest.key.name
+                    ))
+                    .hint("say it with --attempt; the first is 1")
+                })?
+            }
         };
         let by = by.or_else(|| workspace.checkout().and_then(crate::repo::Checkout::author));
-        let said = shift::Said::Percent(percent, attempt, by);
-        shift::say(
+        let said = Said::Gate(Gate { at, attempt, by });
+        said::say(
             &workspace,
             manifest,
             &namespace,
@@ -152,10 +171,12 @@ impl IntentArgs {
     pub async fn ask(self, mut control: control::Control) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let namespace = self.namespace.as_deref();
-        let plain = workspace.shift(&self.name, namespace);
-        if let Some((manifest, namespace)) = plain.or_else(|| workspace.suspension(&self.name, namespace)) {
-            let said = shift::Said::Control(&control);
-            return shift::say(
+        let mut kinds = said::KINDS.into_iter();
+        if let Some((manifest, namespace)) =
+            kinds.find_map(|kind| workspace.only(kind, &self.name, namespace))
+        {
+            let said = Said::Control(&control);
+            return said::say(
                 &workspace,
                 manifest,
                 &namespace,
@@ -167,7 +188,7 @@ impl IntentArgs {
         if let Some(manifest) = evacuate::find(&workspace, &self.name, namespace) {
             let present = match &control {
                 control::Control::Approve { attempt: None, .. } => {
-                    self.look.attempt(&workspace, manifest).await
+                    self.look.attempt(&workspace, manifest, None).await
                 }
                 _ => None,
             };
@@ -335,39 +356,48 @@ impl LookArgs {
         }
     }
 
-    /// Returns the attempt of an intent of cluster scope that runs, as the control plane or else the status branch has it.
-    async fn attempt(&self, workspace: &Workspace, manifest: &Manifest) -> Option<u32> {
+    /// Returns the attempt of an intent that runs, as the control plane or else the status branch has it.
+    async fn attempt(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        namespace: Option<&str>,
+    ) -> Option<u32> {
+        let object = self.object(workspace, manifest, namespace).await?;
+        let attempt = object.pointer("/status/attempt")?.as_u64()?;
+        u32::try_from(attempt).ok().filter(|attempt| *attempt > 0)
+    }
+
+    /// Returns an intent as the control plane or else the status branch has it.
+    pub async fn object(
+        &self,
+        workspace: &Workspace,
+        manifest: &Manifest,
+        namespace: Option<&str>,
+    ) -> Option<Value> {
         if self.offline {
             return None;
         }
+        let (gvk, name) = (&manifest.gvk, &manifest.key.name);
         let live = async {
             let cluster = self.cluster.connect().await.ok()?;
-            let Lookup::Served(served) = cluster.lookup(&manifest.gvk).await.ok()? else {
+            let Lookup::Served(served) = cluster.lookup(gvk).await.ok()? else {
                 return None;
             };
-            match cluster
-                .reader()
-                .get(&served, None, &manifest.key.name)
-                .await
-                .answer
-            {
+            match cluster.reader().get(&served, namespace, name).await.answer {
                 Answer::Found(object) => Some(object),
                 Answer::NotFound | Answer::Unknown { .. } => None,
             }
         };
         let live = tokio::time::timeout(PATIENCE, live).await.ok().flatten();
-        let object = match live {
-            Some(object) => object,
-            None => {
-                let recorded = Recorded::of(workspace.checkout()?, &workspace.config).ok()?;
-                recorded
-                    .document(&self.git, &manifest.key.kind, &manifest.key.name)
-                    .await
-                    .ok()??
-            }
-        };
-        let attempt = object.pointer("/status/attempt")?.as_u64()?;
-        u32::try_from(attempt).ok().filter(|attempt| *attempt > 0)
+        if live.is_some() {
+            return live;
+        }
+        let recorded = Recorded::of(workspace.checkout()?, &workspace.config).ok()?;
+        recorded
+            .document(&self.git, &gvk.kind, namespace, name)
+            .await
+            .ok()?
     }
 
     async fn live(&self, namespace: &str, name: &str) -> Result<Option<Migration>> {

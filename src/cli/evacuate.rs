@@ -4,17 +4,17 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
-use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use clap::Args;
+use serde_json::{Value, json};
 
 use super::connection::GitArgs;
+use super::fresh::{self, Spec};
+use super::moves::MovesArgs;
 use super::output;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use crate::api::{self, MovesApproval, MovesPhase};
 use crate::error::{Error, Result};
 use crate::intent::control::Control;
-use crate::karmada::LabelSelector;
 use crate::manifest::{Change, Manifest, edit};
 use crate::name::ClusterName;
 use crate::report::MANY;
@@ -32,30 +32,8 @@ pub struct Evacuate {
     /// Empty every cluster that carries this taint, for as long as the intent is there
     #[arg(long, value_name = "KEY[=VALUE]")]
     taint: Option<String>,
-    /// Only to these clusters [default: any that a workload's policy allows]
-    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
-    to: Vec<ClusterName>,
-    /// Which one of several that would do
-    #[arg(long, value_name = "WHICH", default_value = "least-loaded")]
-    choose: Choose,
-    /// Only these kinds, for instance FlinkDeployment or Deployment.apps
-    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
-    kinds: Vec<String>,
-    /// Only workloads whose templates have these labels, as in kubectl -l
-    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels)]
-    selector: Option<String>,
-    /// Only these namespaces
-    #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
-    namespaces: Vec<String>,
-    /// Who goes first, by labels; can be given several times
-    #[arg(long, value_name = "SELECTOR", value_parser = labels)]
-    first: Vec<String>,
-    /// How many move at the same time
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    max_parallel: u32,
-    /// How many may fail before nothing more begins
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    max_failures: u32,
+    #[command(flatten)]
+    moves: MovesArgs,
     /// Move what can be moved, although something else can't
     #[arg(long)]
     leave_unmovable: bool,
@@ -65,15 +43,6 @@ pub struct Evacuate {
     /// Let nothing new come to the cluster afterwards either, until the intent is deleted
     #[arg(long)]
     keep_cordoned: bool,
-    /// How long each must be healthy without a break before its source is removed [default: 60s]
-    #[arg(long, value_name = "DURATION")]
-    healthy_for: Option<SignedDuration>,
-    /// Wait for `cutover approve` before the first workload moves
-    #[arg(long)]
-    require_approval: bool,
-    /// When nothing begins any more, and what isn't past its commit point is rolled back
-    #[arg(long, value_name = "TIME")]
-    deadline: Option<Timestamp>,
     /// The name of the Evacuation [default: evacuate-CLUSTER, with a number if that is taken]
     #[arg(long)]
     name: Option<String>,
@@ -84,14 +53,6 @@ pub struct Evacuate {
     change: ChangeArgs,
     #[command(flatten)]
     git: GitArgs,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Choose {
-    /// The one of which the smallest share is asked for
-    LeastLoaded,
-    /// The one that Karmada's scheduler puts first
-    Scheduler,
 }
 
 impl Evacuate {
@@ -106,16 +67,15 @@ impl Evacuate {
             (None, Some((key, _))) => key.rsplit('/').next().unwrap_or(key).to_owned(),
             (None, None) => return Err(Error::internal("neither a cluster nor a taint was given")),
         };
-        let name = self.free_name(&workspace, &format!("evacuate-{}", what.to_lowercase()))?;
+        let base = format!("evacuate-{}", what.to_lowercase());
+        let name = fresh::free_name(&workspace, "Evacuation", None, self.name.as_ref(), &base)?;
         let path = match &self.file {
             Some(path) => path.trim_start_matches("./").to_owned(),
             None => super::migrate::place_of_cluster_scope(&workspace, &name)?,
         };
-        if workspace.is_taken(&path) {
-            return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
-        }
+        fresh::must_be_free(&workspace, &path)?;
         let edit = Edit {
-            text: document(&name, &self.spec(taint))?,
+            text: fresh::document("Evacuation", None, &name, &self.spec(taint))?,
             intent: name.clone(),
             subject: format!("Evacuate {what}"),
             body: format!("Asks for Evacuation {name}, in {path}."),
@@ -127,80 +87,21 @@ impl Evacuate {
 
     /// Returns only what was asked for: what is left out has its default.
     fn spec(&self, taint: Option<(&str, &str)>) -> Value {
-        let mut spec = Map::new();
-        let mut say = |field: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                spec.insert(field.to_owned(), value);
-            }
-        };
-        say("cluster", self.cluster.as_ref().map(|cluster| json!(cluster)));
-        say(
+        let mut spec = Spec::default();
+        spec.say("cluster", self.cluster.as_ref().map(|cluster| json!(cluster)));
+        spec.say(
             "taint",
             taint.map(|(key, value)| match value {
                 "" => json!({"key": key}),
                 value => json!({"key": key, "value": value}),
             }),
         );
-        let mut to = Map::new();
-        if !self.to.is_empty() {
-            to.insert("clusters".to_owned(), json!(self.to));
-        }
-        if self.choose == Choose::Scheduler {
-            to.insert("choose".to_owned(), json!(api::Choose::Scheduler));
-        }
-        say("to", (!to.is_empty()).then_some(Value::Object(to)));
-        let mut select = Map::new();
-        if !self.kinds.is_empty() {
-            select.insert("kinds".to_owned(), json!(self.kinds));
-        }
-        if let Some(selector) = &self.selector {
-            select.insert("labelSelector".to_owned(), json!(selector));
-        }
-        if !self.namespaces.is_empty() {
-            select.insert("namespaces".to_owned(), json!(self.namespaces));
-        }
-        say("select", (!select.is_empty()).then_some(Value::Object(select)));
-        let order: Vec<Value> = self
-            .first
-            .iter()
-            .map(|first| json!({"labelSelector": first}))
-            .collect();
-        say("order", (!order.is_empty()).then(|| json!(order)));
-        say("maxParallel", Some(json!(self.max_parallel)));
-        say("maxFailures", Some(json!(self.max_failures)));
-        say(
-            "unmovable",
-            self.leave_unmovable.then(|| json!(api::Unmovable::Leave)),
-        );
-        say("cordon", self.no_cordon.then(|| json!(false)));
-        say("keepCordoned", self.keep_cordoned.then(|| json!(true)));
-        let verify = self
-            .healthy_for
-            .map(|long| json!({"healthyFor": format!("{}s", long.as_secs())}));
-        say("verify", verify);
-        let gate = self
-            .require_approval
-            .then(|| json!({"before": [MovesPhase::Moving]}));
-        say("approval", gate);
-        say("deadline", self.deadline.map(|deadline| json!(deadline)));
-        Value::Object(spec)
-    }
-
-    fn free_name(&self, workspace: &Workspace, base: &str) -> Result<String> {
-        let taken = |name: &str| {
-            let mut all = workspace.set.of_kind(api::GROUP, "Evacuation");
-            all.any(|manifest| manifest.key.name == name)
-        };
-        if let Some(name) = &self.name {
-            if taken(name) {
-                return Err(Error::user(format!("there is an Evacuation {name} already"))
-                    .hint("give it another name with --name, or change its file"));
-            }
-            return Ok(name.clone());
-        }
-        let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
-        let mut names = std::iter::once(base.to_owned()).chain(numbered);
-        Ok(names.find(|name| !taken(name)).unwrap_or_else(|| base.to_owned()))
+        self.moves.say(&mut spec);
+        let leave = self.leave_unmovable.then(|| json!(api::Unmovable::Leave));
+        spec.say("unmovable", leave);
+        spec.say("cordon", self.no_cordon.then(|| json!(false)));
+        spec.say("keepCordoned", self.keep_cordoned.then(|| json!(true)));
+        spec.value()
     }
 }
 
@@ -306,17 +207,4 @@ pub fn control(
     };
     workspace.apply(change, git, &edit)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn labels(text: &str) -> Result<String, String> {
-    let read: Result<LabelSelector, _> = text.parse();
-    read.map(|_| text.to_owned()).map_err(|error| error.to_string())
-}
-
-fn document(name: &str, spec: &Value) -> Result<String> {
-    let document = json!({
-        "apiVersion": api::API_VERSION, "kind": "Evacuation", "metadata": {"name": name}, "spec": spec,
-    });
-    serde_yaml::to_string(&document)
-        .map_err(|error| Error::internal(format!("the Evacuation cannot be written as YAML: {error}")))
 }

@@ -16,14 +16,19 @@ mod example;
 mod failover;
 mod files;
 mod forge;
+mod fresh;
 mod global;
 mod init;
 mod migrate;
+mod moves;
 mod output;
 mod plan;
+mod rebalance;
 mod recorded;
 mod review;
+mod rollout;
 mod run;
+mod said;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod schema;
@@ -78,6 +83,10 @@ enum Command {
     Evacuate(evacuate::Evacuate),
     /// Move replicas to another cluster step by step: write and commit the ReplicaShift
     Shift(shift::Shift),
+    /// Let a workload's changes go cluster by cluster: write and commit the Rollout; undo, retry
+    Rollout(rollout::Rollout),
+    /// Spread workloads over the clusters anew: write and commit the Rebalance
+    Rebalance(rebalance::Rebalance),
     /// Keep changes from reaching clusters: write and commit the Suspension
     Suspend(suspend::Suspend),
     /// Have a workload fail over now: write and commit what its FailoverPlan is asked
@@ -86,7 +95,7 @@ enum Command {
     Approve(control::Approve),
     /// Stop an intent before its next step, by a commit
     Pause(control::IntentArgs),
-    /// Let a paused migration go on, or end a suspension, by a commit
+    /// Let a paused intent go on, or end a suspension, by a commit
     Resume(control::IntentArgs),
     /// Roll an intent back, by a commit
     Abort(control::IntentArgs),
@@ -118,6 +127,8 @@ impl Cli {
             Command::Resume(intent) => block_on(intent.resume()),
             Command::Evacuate(command) => command.run(),
             Command::Shift(command) => command.run(),
+            Command::Rollout(command) => block_on(command.run()),
+            Command::Rebalance(command) => command.run(),
             Command::Suspend(command) => command.run(),
             Command::Abort(intent) => block_on(intent.ask(Control::Abort)),
             #[cfg(feature = "sandbox")]

@@ -67,9 +67,19 @@ impl Recorded {
             .transpose()
     }
 
-    /// Returns the record of an intent of cluster scope; `None` if there certainly is none.
-    pub async fn document(&self, git: &GitArgs, kind: &str, name: &str) -> Result<Option<serde_json::Value>> {
-        self.one(git, &record::path_of_cluster_scope(kind, name)).await
+    /// Returns the record of an intent, in a namespace or of cluster scope; `None` if there certainly is none.
+    pub async fn document(
+        &self,
+        git: &GitArgs,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<serde_json::Value>> {
+        let path = match namespace {
+            Some(namespace) => record::path(kind, namespace, name),
+            None => record::path_of_cluster_scope(kind, name),
+        };
+        self.one(git, &path).await
     }
 
     /// Returns the record of one failover plan; `None` if there certainly is none.

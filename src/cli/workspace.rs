@@ -134,11 +134,6 @@ impl Workspace {
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
-    /// Finds a ReplicaShift by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one ReplicaShift has.
-    pub fn shift(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
-        self.only("ReplicaShift", named, namespace)
-    }
-
     /// Finds a FailoverPlan by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one plan has.
     pub fn failover_plan(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
         self.only("FailoverPlan", named, namespace)
@@ -150,7 +145,8 @@ impl Workspace {
         of_kind.map(|manifest| (manifest, self.namespace_of(manifest)))
     }
 
-    fn only<'a>(
+    /// Finds an intent of a kind by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one of the kind has.
+    pub fn only<'a>(
         &'a self,
         kind: &'a str,
         named: &str,
@@ -172,18 +168,7 @@ impl Workspace {
 
     /// Finds a Suspension by `NAME` or `NAMESPACE/NAME`, if no Migration has that name and only one Suspension has.
     pub fn suspension(&self, named: &str, namespace: Option<&str>) -> Option<(&Arc<Manifest>, String)> {
-        let (namespace, name) = match named.split_once('/') {
-            Some((namespace, name)) => (Some(namespace), name),
-            None => (namespace, named),
-        };
-        let is_meant = |(manifest, there): &(&Arc<Manifest>, String)| {
-            manifest.key.name == name && namespace.is_none_or(|wanted| wanted == there)
-        };
-        if self.migrations().any(|one| is_meant(&one)) {
-            return None;
-        }
-        let mut found = self.suspensions().filter(is_meant);
-        found.next().filter(|_| found.next().is_none())
+        self.only("Suspension", named, namespace)
     }
 
     /// Finds a Migration by `NAME` or `NAMESPACE/NAME`.

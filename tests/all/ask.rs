@@ -32,17 +32,18 @@ spec:
   approval: {before: [Handoff, Cleanup]}
 ";
 
-const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{name: shop, path: fleet}]\n";
+pub const CONFIG: &str =
+    "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{name: shop, path: fleet}]\n";
 const PATH: &str = "fleet/asks/west.yaml";
 
 /// A clone in somebody's hands.
-struct Clone {
-    origin: Origin,
+pub struct Clone {
+    pub origin: Origin,
     dir: TempDir,
 }
 
 impl Clone {
-    fn of(files: &[(&str, &str)]) -> Self {
+    pub fn of(files: &[(&str, &str)]) -> Self {
         let origin = Origin::with(files);
         let dir = tempfile::tempdir().unwrap();
         let repo = Repository::clone(origin.path().to_str().unwrap(), dir.path().join("clone")).unwrap();
@@ -60,7 +61,7 @@ impl Clone {
         ])
     }
 
-    fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.dir.path().join("clone")
     }
 
@@ -68,7 +69,7 @@ impl Clone {
         Repository::open(self.path()).unwrap()
     }
 
-    fn read(&self, path: &str) -> String {
+    pub fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.path().join(path)).unwrap()
     }
 
@@ -88,11 +89,11 @@ impl Clone {
         command
     }
 
-    fn cutover(&self, arguments: &[&str]) -> Output {
+    pub fn cutover(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
-    fn done(&self, arguments: &[&str]) -> Output {
+    pub fn done(&self, arguments: &[&str]) -> Output {
         let output = self.cutover(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         output
@@ -107,12 +108,12 @@ impl Clone {
         text(&output.stderr)
     }
 
-    fn head(&self) -> String {
+    pub fn head(&self) -> String {
         self.repo().head().unwrap().target().unwrap().to_string()
     }
 
     /// Returns the message of the last commit and the paths that it changed.
-    fn last_commit(&self) -> (String, Vec<String>) {
+    pub fn last_commit(&self) -> (String, Vec<String>) {
         let repo = self.repo();
         let commit = repo.head().unwrap().peel_to_commit().unwrap();
         let before = commit.parent(0).unwrap().tree().unwrap();
@@ -126,7 +127,7 @@ impl Clone {
         (commit.message().unwrap().to_owned(), paths)
     }
 
-    fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.repo().statuses(None).unwrap().is_empty()
     }
 }
@@ -638,7 +639,7 @@ fn the_status_branch_alone_says_how_everything_stands() {
     assert!(text(&output.stderr).contains("there is no migration nothing"));
 }
 
-const WEB: &str = "\
+pub const WEB: &str = "\
 apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
 metadata: {name: web, namespace: shop}

@@ -8,6 +8,7 @@ mod admission;
 mod apply;
 mod architecture;
 mod ask;
+mod asks;
 mod cli;
 mod cluster;
 mod cluster_scope;

@@ -1,4 +1,4 @@
-//! The chapters: what is pushed, what gets in the way, and what has to have come of it.
+//! The chapters of migrations: what is pushed, what gets in the way, and what has to have come of it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Chapter;
 use super::stage::Stage;
 use super::tell::{GOOD, QUIET, check, command, done, not_seen, say, trouble};
+use super::{Chapter, kinds};
 use crate::api::{Migration, Phase};
 use crate::cli::example;
 use crate::error::{Error, Result};
@@ -27,6 +27,11 @@ pub async fn play(chapter: Chapter, stage: &Stage, before: &Run) -> Result<()> {
         Chapter::Upgrade => upgrade(stage, before).await,
         Chapter::LostTarget => lost_target(stage, before).await,
         Chapter::LateScheduler => late_scheduler(stage, before).await,
+        Chapter::Freeze => kinds::freeze(stage).await,
+        Chapter::Failover => kinds::failover(stage, before).await,
+        Chapter::Rollout => kinds::rollout(stage, before).await,
+        Chapter::Shift => kinds::shift(stage).await,
+        Chapter::Evacuation => kinds::evacuation(stage, before).await,
     }
 }
 
@@ -220,13 +225,13 @@ async fn back(stage: &Stage, intent: &Intent, migration: &Migration, before: &Ru
     stage.recorded(&intent.name, Phase::RolledBack).await
 }
 
-fn replace(path: &Path, from: &str, to: &str) -> Result<()> {
+pub fn replace(path: &Path, from: &str, to: &str) -> Result<()> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Error::user(format!("cannot read {}: {error}", path.display())))?;
     example::write_file(path, &text.replace(from, to))
 }
 
-fn push(stage: &Stage, message: &str, changes: &[String]) -> Result<()> {
+pub fn push(stage: &Stage, message: &str, changes: &[String]) -> Result<()> {
     for change in changes {
         say(format!("  {GOOD}{change}{GOOD:#}"))?;
     }

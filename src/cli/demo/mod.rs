@@ -2,6 +2,7 @@
 
 mod chapters;
 mod git;
+mod kinds;
 mod stage;
 mod tell;
 
@@ -44,6 +45,16 @@ enum Chapter {
     LostTarget,
     /// The scheduler overwrites the binding, late, behind a long queue
     LateScheduler,
+    /// Changes are kept from one cluster
+    Freeze,
+    /// A person has the job fail over, under its guard
+    Failover,
+    /// A change goes cluster by cluster, and back when the second one fails
+    Rollout,
+    /// Replicas go from one cluster to another
+    Shift,
+    /// A cluster is emptied
+    Evacuation,
 }
 
 impl Chapter {
@@ -53,6 +64,11 @@ impl Chapter {
             Self::Upgrade => "A move with a new image, which cannot start",
             Self::LostTarget => "The target is lost in mid-flight",
             Self::LateScheduler => "The scheduler's late overwrite",
+            Self::Freeze => "A freeze of one cluster",
+            Self::Failover => "A failover under guard",
+            Self::Rollout => "A rollout whose second wave fails",
+            Self::Shift => "Replicas that move",
+            Self::Evacuation => "A cluster is emptied",
         }
     }
 }

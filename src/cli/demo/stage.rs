@@ -1,5 +1,6 @@
 //! What the demo plays on: a repository with its clone, a sandbox served over HTTP, a reconciler at work on both.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use crate::sandbox::api::{ListOptions, Object, Patch, Resource, WriteOptions};
 use crate::sandbox::ledger::{Run, Verdict};
 use crate::sandbox::world::{Kubeconfigs, World};
 
+pub const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
+const PODS: Resource = Resource::new("", "pods");
 const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
@@ -183,6 +186,31 @@ impl Stage {
             .get(&JOBS, Some(NAMESPACE), WORKLOAD);
         let image = found.as_ref().ok().and_then(|job| job["spec"]["image"].as_str());
         image.unwrap_or_default().to_owned()
+    }
+
+    /// Returns an object of the control plane.
+    pub fn object(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let found = self.world.control_plane().get(resource, namespace, name);
+        found.ok().map(|object| (*object).clone())
+    }
+
+    /// Returns a copy in a member.
+    pub fn copy(&self, member: &str, resource: &Resource, name: &str) -> Option<Value> {
+        let found = self.world.member(member).api.get(resource, Some(NAMESPACE), name);
+        found.ok().map(|object| (*object).clone())
+    }
+
+    /// Returns the pods of a workload in a member, by what tells them from any that were there before.
+    pub fn pods(&self, member: &str, of: &str) -> BTreeSet<String> {
+        let pods = self
+            .world
+            .member(member)
+            .api
+            .list(&PODS, Some(NAMESPACE), &ListOptions::default());
+        let pods = pods.map(|pods| pods.items).unwrap_or_default();
+        let text = |pod: &Object, field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let ours = pods.iter().filter(|pod| text(pod, "name").starts_with(of));
+        ours.map(|pod| text(pod, "uid")).collect()
     }
 
     pub fn verdict(&self) -> Verdict {
@@ -362,11 +390,12 @@ fn gave_up(what: &str) -> Error {
     Error::internal(format!("waited {} s in vain for {what}", PATIENCE.as_secs()))
 }
 
-/// Has each phase committed by itself, however fast they follow each other: it is a story.
+/// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes.
 fn tell_every_phase(dir: &Path) -> Result<()> {
     let path = dir.join(crate::config::PATH);
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Error::user(format!("cannot read {}: {error}", path.display())))?;
     let branch = format!("  branch: {STATUS_BRANCH}\n");
-    example::write_file(&path, &text.replace(&branch, &format!("{branch}  every: 1s\n")))
+    let text = text.replace(&branch, &format!("{branch}  every: 1s\n"));
+    example::write_file(&path, &text.replace("  path: .\n", "  path: .\n  prune: true\n"))
 }

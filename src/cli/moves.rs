@@ -1,0 +1,95 @@
+//! What `cutover evacuate` and `cutover rebalance` are told alike: which workloads, where to, how many at once.
+
+use clap::{Args, ValueEnum};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::fresh::Spec;
+use crate::api::{self, MovesPhase};
+use crate::karmada::LabelSelector;
+use crate::name::ClusterName;
+
+#[derive(Args, Debug)]
+pub struct MovesArgs {
+    /// Only these clusters take part [default: any that a workload's policy allows]
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    to: Vec<ClusterName>,
+    /// Which one of several that would do
+    #[arg(long, value_name = "WHICH", default_value = "least-loaded")]
+    choose: Choose,
+    /// Only these kinds, for instance FlinkDeployment or Deployment.apps
+    #[arg(long = "kind", value_name = "KIND", value_delimiter = ',')]
+    kinds: Vec<String>,
+    /// Only workloads whose templates have these labels, as in kubectl -l
+    #[arg(short = 'l', long, value_name = "SELECTOR", value_parser = labels)]
+    selector: Option<String>,
+    /// Only these namespaces
+    #[arg(short, long = "namespace", value_name = "NAMESPACE", value_delimiter = ',')]
+    namespaces: Vec<String>,
+    /// Who goes first, by labels; can be given several times
+    #[arg(long, value_name = "SELECTOR", value_parser = labels)]
+    first: Vec<String>,
+    /// How many move at the same time
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    max_parallel: u32,
+    /// How many may fail before nothing more begins
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    max_failures: u32,
+    /// How long each must be healthy without a break before its source is removed [default: 60s]
+    #[arg(long, value_name = "DURATION")]
+    healthy_for: Option<SignedDuration>,
+    /// Wait for `cutover approve` before the first workload moves
+    #[arg(long)]
+    require_approval: bool,
+    /// When nothing begins any more, and what isn't past its commit point is rolled back
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Choose {
+    /// The one of which the smallest share is asked for
+    LeastLoaded,
+    /// The one that Karmada's scheduler puts first
+    Scheduler,
+}
+
+impl MovesArgs {
+    /// Says what was asked for: what is left out has its default.
+    pub fn say(&self, spec: &mut Spec) {
+        let mut to = Spec::default();
+        to.list("clusters", &self.to);
+        to.say(
+            "choose",
+            (self.choose == Choose::Scheduler).then(|| json!(api::Choose::Scheduler)),
+        );
+        spec.say("to", to.some());
+        let mut select = Spec::default();
+        select.list("kinds", &self.kinds);
+        select.say(
+            "labelSelector",
+            self.selector.as_ref().map(|labels| json!(labels)),
+        );
+        select.list("namespaces", &self.namespaces);
+        spec.say("select", select.some());
+        let order = self.first.iter();
+        let order: Vec<Value> = order.map(|first| json!({"labelSelector": first})).collect();
+        spec.list("order", &order);
+        spec.say("maxParallel", Some(json!(self.max_parallel)));
+        spec.say("maxFailures", Some(json!(self.max_failures)));
+        let verify = self
+            .healthy_for
+            .map(|long| json!({"healthyFor": format!("{}s", long.as_secs())}));
+        spec.say("verify", verify);
+        let gate = self
+            .require_approval
+            .then(|| json!({"before": [MovesPhase::Moving]}));
+        spec.say("approval", gate);
+        spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
+    }
+}
+
+fn labels(text: &str) -> Result<String, String> {
+    let read: Result<LabelSelector, _> = text.parse();
+    read.map(|_| text.to_owned()).map_err(|error| error.to_string())
+}

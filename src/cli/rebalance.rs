@@ -1,0 +1,94 @@
+//! `cutover rebalance`: writes and commits the file that spreads workloads over the clusters anew.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::connection::GitArgs;
+use super::fresh::{self, Spec};
+use super::moves::MovesArgs;
+use super::workspace::{ChangeArgs, Edit, Workspace};
+use crate::api::Occasion;
+use crate::error::Result;
+
+/// Writes the file that spreads workloads over the clusters anew, within what their policies allow.
+#[derive(Args, Debug)]
+pub struct Rebalance {
+    /// Do it again whenever this happens, for as long as the intent is there [default: once, now]
+    #[arg(long, value_name = "OCCASION", value_delimiter = ',')]
+    when: Vec<When>,
+    /// Move nothing: only say in the status what would move
+    #[arg(long)]
+    say_only: bool,
+    /// How many percent two clusters may differ in load [default: 20]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    tolerance: Option<u32>,
+    #[command(flatten)]
+    moves: MovesArgs,
+    /// The name of the Rebalance [default: rebalance, with a number if that is taken]
+    #[arg(long)]
+    name: Option<String>,
+    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    #[command(flatten)]
+    change: ChangeArgs,
+    #[command(flatten)]
+    git: GitArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum When {
+    /// A cluster has joined and is ready
+    ClusterJoined,
+    /// A cluster is gone
+    ClusterLeft,
+    /// A workload can't be scheduled, or a cluster is asked for more than it has
+    CapacityLacking,
+}
+
+impl When {
+    const fn occasion(self) -> Occasion {
+        match self {
+            Self::ClusterJoined => Occasion::ClusterJoined,
+            Self::ClusterLeft => Occasion::ClusterLeft,
+            Self::CapacityLacking => Occasion::CapacityLacking,
+        }
+    }
+}
+
+impl Rebalance {
+    pub fn run(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let name = fresh::free_name(&workspace, "Rebalance", None, self.name.as_ref(), "rebalance")?;
+        let path = match &self.file {
+            Some(path) => path.trim_start_matches("./").to_owned(),
+            None => super::migrate::place_of_cluster_scope(&workspace, &name)?,
+        };
+        fresh::must_be_free(&workspace, &path)?;
+        let edit = Edit {
+            text: fresh::document("Rebalance", None, &name, &self.spec())?,
+            intent: name.clone(),
+            subject: if self.say_only {
+                "Ask what a rebalance would move".to_owned()
+            } else {
+                "Rebalance workloads".to_owned()
+            },
+            body: format!("Asks for Rebalance {name}, in {path}."),
+            path,
+        };
+        workspace.apply(&self.change, &self.git, &edit)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn spec(&self) -> Value {
+        let mut spec = Spec::default();
+        let when: Vec<Occasion> = self.when.iter().map(|when| when.occasion()).collect();
+        spec.list("when", &when);
+        spec.say("dryRun", self.say_only.then(|| json!(true)));
+        spec.say("tolerance", self.tolerance.map(|percent| json!(percent)));
+        self.moves.say(&mut spec);
+        spec.value()
+    }
+}

@@ -1,0 +1,357 @@
+//! `cutover rollout`: writes and commits the file that lets a workload's changes go cluster by cluster; `undo`, `follow` and `retry`
+//! say one thing to it.
+
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::connection::GitArgs;
+use super::control::LookArgs;
+use super::fresh::{self, Spec};
+use super::migrate::place;
+use super::output;
+use super::said::{self, Said};
+use super::workspace::{ChangeArgs, Edit, Workspace};
+use crate::api::RolloutStatus;
+use crate::error::{Error, Result};
+use crate::manifest::{Change, Manifest};
+use crate::name::ClusterName;
+
+/// Lets every change of a workload's template go cluster by cluster.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Rollout {
+    #[command(subcommand)]
+    tells: Option<Tells>,
+    #[command(flatten)]
+    begin: Begin,
+}
+
+/// Says one thing to a rollout, by a commit to its file.
+#[derive(Debug, Subcommand)]
+enum Tells {
+    /// Go back to a revision of the history, cluster by cluster, whatever Git says of the template
+    Undo(Undo),
+    /// Follow Git again after `undo`
+    Follow(Which),
+    /// Let a halted rollout try again
+    Retry(Which),
+}
+
+/// What a new rollout asks for.
+#[derive(Args, Debug)]
+struct Begin {
+    /// The workload: KIND/NAME of a template in the repository
+    #[arg(value_name = "WORKLOAD", required = true)]
+    workload: Option<String>,
+    /// One cluster after the other, in this order; those that aren't named come after
+    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
+    order: Vec<ClusterName>,
+    /// Clusters that get a change together, and how long they must be good, such as eu-1,eu-2=10m; several times, in order
+    #[arg(long = "wave", value_name = "CLUSTERS[=DURATION]", conflicts_with = "order")]
+    waves: Vec<Wave>,
+    /// How long a cluster must be healthy without a break [default: 30s]
+    #[arg(long, value_name = "DURATION")]
+    healthy_for: Option<SignedDuration>,
+    /// How long it may be other than healthy [default: 10m]
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<SignedDuration>,
+    /// How many clusters may have got the change and not be good yet [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    max_unavailable: Option<u32>,
+    /// Take all clusters back to what they had when one isn't good in time, instead of halting
+    #[arg(long)]
+    undo_on_failure: bool,
+    /// These waves begin only when `cutover approve --wave` says so, counted from 1
+    #[arg(long, value_name = "WAVE", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    approve_before: Vec<u32>,
+    /// When nothing begins any more, and what isn't complete counts as failed
+    #[arg(long, value_name = "TIME")]
+    deadline: Option<Timestamp>,
+    /// The namespace, where the workload's name alone is not enough
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// The name of the Rollout [default: that of the workload, with a number if that is taken]
+    #[arg(long)]
+    name: Option<String>,
+    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+    #[command(flatten)]
+    change: ChangeArgs,
+    #[command(flatten)]
+    git: GitArgs,
+}
+
+#[derive(Args, Debug)]
+struct Undo {
+    #[command(flatten)]
+    which: Which,
+    /// The revision, by the beginning of its name or of its commit [default: the last one that every cluster had before]
+    #[arg(long, value_name = "REVISION")]
+    to: Option<String>,
+}
+
+#[derive(Args, Debug)]
+struct Which {
+    /// The Rollout, as a file of the repository names it: NAME or NAMESPACE/NAME
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The namespace of the Rollout, where its name alone is not enough
+    #[arg(short, long)]
+    namespace: Option<String>,
+    #[command(flatten)]
+    change: ChangeArgs,
+    #[command(flatten)]
+    look: LookArgs,
+}
+
+/// Clusters that are released together.
+#[derive(Clone, Debug)]
+struct Wave {
+    clusters: Vec<ClusterName>,
+    soak: Option<String>,
+}
+
+impl FromStr for Wave {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (clusters, soak) = match text.split_once('=') {
+            Some((clusters, soak)) => (clusters, Some(soak)),
+            None => (text, None),
+        };
+        let clusters: Vec<&str> = clusters.split(',').map(str::trim).collect();
+        if clusters.iter().any(|name| name.is_empty()) {
+            return Err("name clusters, such as eu-1,eu-2=10m".to_owned());
+        }
+        let soak = soak.map(|soak| {
+            soak.parse()
+                .map(seconds)
+                .map_err(|error: jiff::Error| error.to_string())
+        });
+        Ok(Self {
+            clusters: clusters.into_iter().map(ClusterName::from).collect(),
+            soak: soak.transpose()?,
+        })
+    }
+}
+
+fn seconds(long: SignedDuration) -> String {
+    format!("{}s", long.as_secs())
+}
+
+impl Rollout {
+    pub async fn run(self) -> Result<ExitCode> {
+        match self.tells {
+            Some(Tells::Undo(undo)) => undo.run().await,
+            Some(Tells::Follow(which)) => which.follow(),
+            Some(Tells::Retry(which)) => which.retry(),
+            None => self.begin.run(),
+        }
+    }
+}
+
+impl Begin {
+    fn run(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let workload = self.workload.as_deref().unwrap_or_default();
+        let manifest = fresh::template(&workspace, workload, self.namespace.as_deref())?;
+        let namespace = workspace.namespace_of(&manifest);
+        let about = |rollout: &Manifest, field: &str| {
+            rollout.value.pointer(&format!("/spec/workload/{field}")).cloned()
+        };
+        let is_its = |(rollout, there): &(&Arc<Manifest>, String)| {
+            *there == namespace
+                && about(rollout, "kind") == Some(json!(manifest.key.kind))
+                && about(rollout, "name") == Some(json!(manifest.key.name))
+        };
+        if let Some((rollout, _)) = workspace.of_kind("Rollout").find(is_its) {
+            return Err(Error::user(format!("{} is about it already", rollout.key))
+                .at(rollout.source.clone())
+                .hint("a workload has one Rollout: change its file"));
+        }
+        let base = &manifest.key.name;
+        let name = fresh::free_name(&workspace, "Rollout", Some(&namespace), self.name.as_ref(), base)?;
+        let path = match &self.file {
+            Some(path) => path.trim_start_matches("./").to_owned(),
+            None => place(&workspace, &manifest.key, &namespace, &format!("{name}-rollout"))?,
+        };
+        fresh::must_be_free(&workspace, &path)?;
+        let edit = Edit {
+            text: fresh::document("Rollout", Some(&namespace), &name, &self.spec(&manifest))?,
+            intent: format!("{namespace}/{name}"),
+            subject: format!("Let changes of {base} go cluster by cluster"),
+            body: format!(
+                "Asks for Rollout {namespace}/{name} of {} {namespace}/{base}, in {path}.",
+                manifest.key.kind
+            ),
+            path,
+        };
+        workspace.apply(&self.change, &self.git, &edit)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn spec(&self, workload: &Manifest) -> Value {
+        let mut spec = Spec::default();
+        let what = json!({
+            "apiVersion": workload.gvk.api_version(), "kind": workload.gvk.kind, "name": workload.key.name,
+        });
+        spec.say("workload", Some(what));
+        spec.list("order", &self.order);
+        let waves = self.waves.iter().map(|wave| match &wave.soak {
+            Some(soak) => json!({"clusters": wave.clusters, "soak": soak}),
+            None => json!({"clusters": wave.clusters}),
+        });
+        spec.list("waves", &waves.collect::<Vec<_>>());
+        let mut progress = Spec::default();
+        progress.say("timeout", self.timeout.map(|long| json!(seconds(long))));
+        progress.say("healthyFor", self.healthy_for.map(|long| json!(seconds(long))));
+        spec.say("progress", progress.some());
+        spec.say(
+            "maxUnavailableClusters",
+            self.max_unavailable.map(|most| json!(most)),
+        );
+        spec.say("onFailure", self.undo_on_failure.then(|| json!("Undo")));
+        let gated = !self.approve_before.is_empty();
+        spec.say(
+            "approval",
+            gated.then(|| json!({"beforeWaves": self.approve_before})),
+        );
+        spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
+        spec.value()
+    }
+}
+
+impl Which {
+    fn find<'a>(&self, workspace: &'a Workspace) -> Result<(&'a Arc<Manifest>, String)> {
+        let found = workspace.only("Rollout", &self.name, self.namespace.as_deref());
+        found.ok_or_else(|| {
+            Error::user(format!("there is no one Rollout {} in the repository", self.name))
+                .hint("name it as NAMESPACE/NAME; cutover rollout KIND/NAME writes one")
+        })
+    }
+
+    fn say(&self, workspace: &Workspace, said: Said<'_>) -> Result<ExitCode> {
+        let (manifest, namespace) = self.find(workspace)?;
+        said::say(
+            workspace,
+            manifest,
+            &namespace,
+            &said,
+            &self.change,
+            &self.look.git,
+        )
+    }
+
+    fn follow(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let (manifest, namespace) = self.find(&workspace)?;
+        let name = format!("{namespace}/{}", manifest.key.name);
+        if manifest.value.pointer("/spec/undoTo").is_none() {
+            output::note(format!("nothing to do: {name} follows Git"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let said = Said::Plain {
+            change: Change::Unset("/spec/undoTo", Value::Null),
+            subject: format!("Let {name} follow Git again"),
+            body: "What Git has of the template is rolled out again, cluster by cluster.",
+        };
+        self.say(&workspace, said)
+    }
+
+    fn retry(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.change)?;
+        let (manifest, namespace) = self.find(&workspace)?;
+        let retry = manifest.value.pointer("/spec/retry").and_then(Value::as_u64);
+        let said = Said::Plain {
+            change: Change::Set("/spec/retry", (retry.unwrap_or_default() + 1).into()),
+            subject: format!("Try {namespace}/{} again", manifest.key.name),
+            body: "A halted rollout goes on where it stopped.",
+        };
+        self.say(&workspace, said)
+    }
+}
+
+impl Undo {
+    async fn run(self) -> Result<ExitCode> {
+        let workspace = Workspace::open(&self.which.change)?;
+        let (manifest, namespace) = self.which.find(&workspace)?;
+        let name = format!("{namespace}/{}", manifest.key.name);
+        let look = &self.which.look;
+        let object = look.object(&workspace, manifest, Some(&namespace)).await;
+        let status: Option<RolloutStatus> =
+            object.and_then(|object| serde_json::from_value(object.get("status")?.clone()).ok());
+        let revision = match (&self.to, &status) {
+            (Some(text), Some(status)) => meant(&name, status, text)?,
+            // What it comes to is found out when it is carried out.
+            (Some(text), None) => text.clone(),
+            (None, Some(status)) => before(&name, status)?,
+            (None, None) => {
+                return Err(Error::user(format!(
+                    "which revisions {name} has can't be told: nobody could be asked how it stands"
+                ))
+                .hint("name one with --to: the beginning of its commit will do"));
+            }
+        };
+        if manifest.value.pointer("/spec/undoTo") == Some(&json!(revision)) {
+            output::note(format!(
+                "nothing to do: {name} is to go back to {revision} already"
+            ));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let said = Said::Plain {
+            change: Change::Set("/spec/undoTo", json!(revision)),
+            subject: format!("Take {name} back to revision {revision}"),
+            body: "Every cluster gets it, in the order of its waves, until `cutover rollout follow`.",
+        };
+        self.which.say(&workspace, said)
+    }
+}
+
+/// Returns the name of the one revision that is meant.
+fn meant(name: &str, status: &RolloutStatus, text: &str) -> Result<String> {
+    let found = status.meant(text).map(|revision| revision.name.clone());
+    found.ok_or_else(|| {
+        let known: Vec<String> = status
+            .revisions
+            .iter()
+            .map(|known| match &known.git {
+                Some(git) => format!("{} ({})", known.name, git.get(..8).unwrap_or(git)),
+                None => known.name.clone(),
+            })
+            .collect();
+        Error::user(format!(
+            "no revision of {name}, or more than one, is meant by {text}"
+        ))
+        .hint(format!("there is {}", known.join(", ")))
+    })
+}
+
+/// Returns the newest revision that every cluster had, other than what is or was last rolled out.
+fn before(name: &str, status: &RolloutStatus) -> Result<String> {
+    let target = status.target.as_ref();
+    let mut complete = status
+        .revisions
+        .iter()
+        .filter(|revision| revision.completed_at.is_some() && Some(&revision.name) != target);
+    let newest = complete.next().map(|first| {
+        complete.fold(first, |newest, next| {
+            if next.completed_at > newest.completed_at {
+                next
+            } else {
+                newest
+            }
+        })
+    });
+    newest.map(|revision| revision.name.clone()).ok_or_else(|| {
+        Error::user(format!(
+            "{name} has no revision before the present one that every cluster had"
+        ))
+        .hint("name one with --to")
+    })
+}

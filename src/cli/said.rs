@@ -1,0 +1,216 @@
+//! What `approve`, `pause`, `resume` and `abort` do for intents other than migrations: each is one field of a file.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::connection::GitArgs;
+use super::output;
+use super::workspace::{ChangeArgs, Edit, Workspace};
+use crate::error::{Error, Result};
+use crate::intent::control::Control;
+use crate::manifest::{Change, Manifest, edit};
+
+/// The kinds that are told by [`say`].
+pub const KINDS: [&str; 4] = ["ReplicaShift", "Suspension", "Rollout", "FailoverPlan"];
+
+/// What a person says to such an intent.
+pub enum Said<'a> {
+    Control(&'a Control),
+    /// A gate of the intent opens.
+    Gate(Gate),
+    /// Something that only one kind is told.
+    Plain {
+        change: Change,
+        subject: String,
+        body: &'static str,
+    },
+}
+
+/// A person's leave to go on.
+pub struct Gate {
+    pub at: At,
+    pub attempt: u32,
+    pub by: Option<String>,
+}
+
+/// Where an intent waits for a person.
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// A ReplicaShift, at a percentage.
+    Percent(u32),
+    /// A Rollout, before a wave.
+    Wave(u32),
+}
+
+impl At {
+    /// The kind that has such gates.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Percent(_) => "ReplicaShift",
+            Self::Wave(_) => "Rollout",
+        }
+    }
+
+    /// Where the file says that it waits.
+    const fn gates(self) -> &'static str {
+        match self {
+            Self::Percent(_) => "/spec/pause/approval",
+            Self::Wave(_) => "/spec/approval/beforeWaves",
+        }
+    }
+
+    const fn number(self) -> u32 {
+        match self {
+            Self::Percent(number) | Self::Wave(number) => number,
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::Percent(percent) => format!("{percent}%"),
+            Self::Wave(wave) => format!("wave {wave}"),
+        }
+    }
+
+    fn approval(self, attempt: u32, by: Option<&String>) -> Value {
+        let mut approval = match self {
+            Self::Percent(percent) => json!({"percent": percent, "attempt": attempt}),
+            Self::Wave(wave) => json!({"wave": wave, "attempt": attempt}),
+        };
+        if let Some(by) = by {
+            approval["by"] = json!(by);
+        }
+        approval
+    }
+}
+
+/// Changes the file of such an intent so that it asks for this.
+pub fn say(
+    workspace: &Workspace,
+    manifest: &Arc<Manifest>,
+    namespace: &str,
+    said: &Said<'_>,
+    change: &ChangeArgs,
+    git: &GitArgs,
+) -> Result<ExitCode> {
+    let path = &manifest.source.path;
+    let name = format!("{namespace}/{}", manifest.key.name);
+    let (edits, subject, body) = match asked(manifest, &name, said)? {
+        Asked::Nothing(why) => {
+            output::note(format!("nothing to do: {why}"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        Asked::Change(edits, subject, body) => (edits, subject, body),
+    };
+    let text = workspace
+        .text(path)
+        .ok_or_else(|| Error::internal(format!("{path} was read and has no text")))?;
+    let text = edit(text, manifest, &edits).map_err(|error| {
+        let hint = format!("edit it by hand: {}", edits.by_hand());
+        Error::user(error.to_string()).at(error.at).hint(hint)
+    })?;
+    let edit = Edit {
+        path: path.clone(),
+        text,
+        intent: name,
+        subject,
+        body: body.to_owned(),
+    };
+    workspace.apply(change, git, &edit)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be changed in the file, with the subject and the body of the commit.
+enum Asked {
+    Nothing(String),
+    Change(Change, String, &'static str),
+}
+
+fn asked(manifest: &Manifest, name: &str, said: &Said<'_>) -> Result<Asked> {
+    let control = match said {
+        Said::Plain {
+            change,
+            subject,
+            body,
+        } => return Ok(Asked::Change(change.clone(), subject.clone(), body)),
+        Said::Gate(gate) => return approved(manifest, name, gate),
+        Said::Control(control) => control,
+    };
+    let is = |field: &str| manifest.value.pointer(field) == Some(&Value::Bool(true));
+    let kind = manifest.key.kind.as_str();
+    Ok(match control {
+        Control::Pause if is("/spec/paused") => Asked::Nothing(format!("{name} is paused already")),
+        Control::Pause => {
+            let change = Change::Set("/spec/paused", true.into());
+            Asked::Change(change, format!("Pause {name}"), pause(kind))
+        }
+        Control::Resume if !is("/spec/paused") => Asked::Nothing(format!("{name} is not paused")),
+        Control::Resume => {
+            let change = Change::Unset("/spec/paused", false.into());
+            Asked::Change(change, format!("Resume {name}"), "It goes on where it stopped.")
+        }
+        Control::Abort if is("/spec/abort") => Asked::Nothing(format!("{name} is asked to abort already")),
+        Control::Abort => {
+            let change = Change::Set("/spec/abort", true.into());
+            Asked::Change(change, format!("Abort {name}"), abort(kind))
+        }
+        Control::Approve { .. } => {
+            return Err(Error::user(format!("{name} has no phases to approve"))
+                .at(manifest.source.clone())
+                .hint(approve(kind)));
+        }
+    })
+}
+
+fn approved(manifest: &Manifest, name: &str, gate: &Gate) -> Result<Asked> {
+    let (pointer, number) = (gate.at.gates(), gate.at.number());
+    let gates = manifest.value.pointer(pointer).and_then(Value::as_array);
+    if !gates.is_some_and(|gates| gates.contains(&json!(number))) {
+        let field = pointer.trim_start_matches('/').replace('/', ".");
+        return Err(Error::user(format!(
+            "{name} doesn't wait for an approval of {}",
+            gate.at.words()
+        ))
+        .at(manifest.location("/spec"))
+        .hint(format!("{field} says where it waits")));
+    }
+    let approval = gate.at.approval(gate.attempt, gate.by.as_ref());
+    let subject = format!("Approve {} of {name}", gate.at.words());
+    let body = match gate.at {
+        At::Percent(_) => "The shift may go on past it.",
+        At::Wave(_) => "The wave may begin.",
+    };
+    Ok(Asked::Change(
+        Change::Append("/spec/approvals", approval),
+        subject,
+        body,
+    ))
+}
+
+fn pause(kind: &str) -> &'static str {
+    match kind {
+        "Suspension" => "It goes no further, neither into force nor to its end.",
+        "Rollout" => "No further cluster is released; those that have the change keep it.",
+        "FailoverPlan" => "Nothing new is begun; what is held stays held.",
+        _ => "No further step is begun; what stands stays.",
+    }
+}
+
+fn abort(kind: &str) -> &'static str {
+    match kind {
+        "Suspension" => "The suspension is taken off: what it kept back goes out.",
+        "Rollout" => "All clusters go back to what they had; nothing begins until this is taken away.",
+        "FailoverPlan" => "The guard comes off once nothing is under way.",
+        _ => "The replicas go back to where they were, more there before fewer here.",
+    }
+}
+
+fn approve(kind: &str) -> &'static str {
+    match kind {
+        "Suspension" => "a Suspension waits for nobody's approval",
+        "Rollout" => "approve a wave of spec.approval.beforeWaves: --wave",
+        _ => "approve a percentage of spec.pause.approval: --percent",
+    }
+}

@@ -1,0 +1,314 @@
+//! What people ask for by `cutover rollout`, `rebalance`, `shift`, `evacuate` and `failover`, and what they say to such intents: one
+//! commit to one file of a real clone.
+
+use serde_json::{Value, json};
+
+use crate::ask::{CONFIG, Clone, WEB};
+use crate::cli::text;
+
+const ORDERS: &str = "\
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {name: orders, namespace: shop}
+spec: {job: {state: running}}
+";
+
+fn clone() -> Clone {
+    Clone::of(&[
+        ("cutover.yaml", CONFIG),
+        ("fleet/web.yaml", WEB),
+        ("fleet/orders.yaml", ORDERS),
+    ])
+}
+
+fn asked(clone: &Clone, path: &str) -> Value {
+    serde_yaml::from_str(&clone.read(path)).unwrap()
+}
+
+/// Returns what is said of a command that must write nothing.
+fn refused(clone: &Clone, arguments: &[&str]) -> String {
+    let head = clone.head();
+    let output = clone.cutover(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    assert_eq!(clone.head(), head, "{arguments:?}");
+    assert!(clone.is_clean(), "{arguments:?}");
+    text(&output.stderr)
+}
+
+fn subject(clone: &Clone) -> String {
+    let (message, paths) = clone.last_commit();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    assert!(clone.is_clean());
+    message.lines().next().unwrap().to_owned()
+}
+
+const ROLLOUT: &str = "fleet/intents/web-rollout.yaml";
+
+#[test]
+fn a_rollout_is_written_with_its_waves_and_a_workload_has_one() {
+    let clone = clone();
+    clone.done(&[
+        "rollout",
+        "Deployment/web",
+        "--wave",
+        "canary=30m",
+        "--wave",
+        "eu-1,eu-2",
+        "--max-unavailable",
+        "2",
+        "--healthy-for",
+        "1m",
+        "--approve-before",
+        "2",
+        "--undo-on-failure",
+        "--push",
+    ]);
+    assert_eq!(subject(&clone), "Let changes of web go cluster by cluster");
+    let intent = asked(&clone, ROLLOUT);
+    assert_eq!(intent["metadata"], json!({"name": "web", "namespace": "shop"}));
+    assert_eq!(
+        intent["spec"],
+        json!({
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "waves": [{"clusters": ["canary"], "soak": "1800s"}, {"clusters": ["eu-1", "eu-2"]}],
+            "progress": {"healthyFor": "60s"}, "maxUnavailableClusters": 2, "onFailure": "Undo",
+            "approval": {"beforeWaves": [2]},
+        })
+    );
+    let said = refused(&clone, &["rollout", "Deployment/web", "--order", "east"]);
+    assert!(said.contains("is about it already"), "{said}");
+    let said = refused(&clone, &["rollout", "Deployment/wbe"]);
+    assert!(said.contains("the repository has no Deployment/wbe"), "{said}");
+    let said = refused(&clone, &["rollout", "FlinkDeployment/orders", "--wave", "a,,b"]);
+    assert!(said.contains("name clusters"), "{said}");
+    let said = refused(
+        &clone,
+        &[
+            "rollout",
+            "FlinkDeployment/orders",
+            "--order",
+            "east,east",
+            "--dry-run",
+            "--name",
+            "Not_valid",
+        ],
+    );
+    assert!(said.contains("error"), "{said}");
+}
+
+/// A rollout as the status branch tells of it: its third attempt, with three revisions.
+fn record() -> String {
+    let revision = |name: &str, git: &str, completed: Option<&str>| {
+        let mut revision = json!({"name": name, "git": git, "content": {}, "manifest": {}});
+        if let Some(at) = completed {
+            revision["completedAt"] = json!(at);
+        }
+        revision
+    };
+    serde_yaml::to_string(&json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "Rollout", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+        "status": {"phase": "Completed", "attempt": 3, "stable": "cccc1111", "target": "cccc1111", "revisions": [
+            revision("cccc1111", "1234567890", Some("2026-03-03T10:00:00Z")),
+            revision("bbbb1111", "2345678901", None),
+            revision("aaaa1111", "3456789012", Some("2026-03-01T10:00:00Z")),
+        ]},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn a_rollout_is_taken_back_and_follows_git_again() {
+    let clone = clone();
+    clone.done(&["rollout", "Deployment/web", "--order", "canary", "--push"]);
+    let before = clone.read(ROLLOUT);
+    let said = refused(&clone, &["rollout", "undo", "web"]);
+    assert!(
+        said.contains("which revisions shop/web has can't be told"),
+        "{said}"
+    );
+    clone
+        .origin
+        .commit("cutover-status", &[("intents/shop/rollout-web.yaml", &record())]);
+    clone.done(&["rollout", "undo", "shop/web"]);
+    assert_eq!(subject(&clone), "Take shop/web back to revision aaaa1111");
+    assert_eq!(asked(&clone, ROLLOUT)["spec"]["undoTo"], "aaaa1111");
+    clone.done(&["rollout", "undo", "web", "--to", "2345"]);
+    assert_eq!(asked(&clone, ROLLOUT)["spec"]["undoTo"], "bbbb1111");
+    let again = clone.done(&["rollout", "undo", "web", "--to", "bbbb"]);
+    assert!(text(&again.stderr).contains("nothing to do"));
+    let said = refused(&clone, &["rollout", "undo", "web", "--to", "dddd"]);
+    assert!(said.contains("there is cccc1111 (12345678), bbbb1111"), "{said}");
+    clone.done(&["rollout", "follow", "web"]);
+    assert_eq!(clone.read(ROLLOUT), before);
+    let again = clone.done(&["rollout", "follow", "web"]);
+    assert!(text(&again.stderr).contains("follows Git"));
+    clone.done(&["rollout", "retry", "web"]);
+    clone.done(&["rollout", "retry", "web"]);
+    assert_eq!(asked(&clone, ROLLOUT)["spec"]["retry"], 2);
+}
+
+#[test]
+fn a_wave_is_approved_for_the_attempt_that_runs() {
+    let clone = clone();
+    clone.done(&[
+        "rollout",
+        "Deployment/web",
+        "--order",
+        "canary",
+        "--approve-before",
+        "2",
+        "--push",
+    ]);
+    clone
+        .origin
+        .commit("cutover-status", &[("intents/shop/rollout-web.yaml", &record())]);
+    clone.done(&["approve", "web", "--wave", "2"]);
+    assert_eq!(
+        asked(&clone, ROLLOUT)["spec"]["approvals"],
+        json!([{"wave": 2, "attempt": 3, "by": "Ada"}])
+    );
+    let said = refused(&clone, &["approve", "web", "--wave", "3"]);
+    assert!(said.contains("doesn't wait for an approval of wave 3"), "{said}");
+    let said = refused(&clone, &["approve", "web"]);
+    assert!(said.contains("--wave"), "{said}");
+    clone.done(&["pause", "web"]);
+    clone.done(&["abort", "shop/web"]);
+    let spec = &asked(&clone, ROLLOUT)["spec"];
+    assert_eq!((&spec["paused"], &spec["abort"]), (&json!(true), &json!(true)));
+    clone.done(&["resume", "web"]);
+    assert!(asked(&clone, ROLLOUT)["spec"]["paused"].is_null());
+}
+
+#[test]
+fn a_percentage_is_approved_for_the_attempt_that_runs() {
+    let clone = clone();
+    clone.done(&[
+        "shift",
+        "Deployment/web",
+        "--from",
+        "east",
+        "--to",
+        "west",
+        "--percentages",
+        "50,100",
+        "--approve-at",
+        "50",
+        "--push",
+    ]);
+    let path = "fleet/intents/web-to-west.yaml";
+    let shift = asked(&clone, path);
+    assert_eq!(
+        shift["spec"],
+        json!({
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "from": {"cluster": "east"}, "to": "west", "percentages": [50, 100], "pause": {"approval": [50]},
+        })
+    );
+    let said = refused(
+        &clone,
+        &["approve", "web-to-west", "--percent", "50", "--offline"],
+    );
+    assert!(said.contains("say it with --attempt"), "{said}");
+    let mut record = shift;
+    record["status"] = json!({"phase": "Shifting", "attempt": 2});
+    let record = serde_yaml::to_string(&record).unwrap();
+    clone.origin.commit(
+        "cutover-status",
+        &[("intents/shop/replicashift-web-to-west.yaml", &record)],
+    );
+    clone.done(&["approve", "web-to-west", "--percent", "50", "--by", "ann"]);
+    assert_eq!(
+        asked(&clone, path)["spec"]["approvals"],
+        json!([{"percent": 50, "attempt": 2, "by": "ann"}])
+    );
+    let said = refused(&clone, &["approve", "web-to-west", "--percent", "60"]);
+    assert!(said.contains("doesn't wait for an approval of 60%"), "{said}");
+}
+
+#[test]
+fn a_rebalance_and_an_evacuation_are_written_for_the_whole_fleet() {
+    let clone = clone();
+    clone.done(&[
+        "rebalance",
+        "--when",
+        "cluster-joined,capacity-lacking",
+        "--kind",
+        "Deployment",
+        "--max-parallel",
+        "2",
+        "--tolerance",
+        "10",
+        "--push",
+    ]);
+    assert_eq!(subject(&clone), "Rebalance workloads");
+    let intent = asked(&clone, "fleet/intents/rebalance.yaml");
+    assert_eq!(intent["metadata"], json!({"name": "rebalance"}));
+    assert_eq!(
+        intent["spec"],
+        json!({
+            "when": ["ClusterJoined", "CapacityLacking"], "tolerance": 10, "select": {"kinds": ["Deployment"]},
+            "maxParallel": 2, "maxFailures": 0,
+        })
+    );
+    clone.done(&["rebalance", "--say-only", "-l", "tier=critical"]);
+    let second = asked(&clone, "fleet/intents/rebalance-2.yaml");
+    assert_eq!(second["spec"]["dryRun"], true);
+    assert_eq!(
+        second["spec"]["select"],
+        json!({"labelSelector": "tier=critical"})
+    );
+    let said = refused(&clone, &["rebalance", "-l", "tier in (a"]);
+    assert!(said.contains("error"), "{said}");
+
+    clone.done(&[
+        "evacuate",
+        "east",
+        "--to",
+        "west",
+        "--first",
+        "tier=critical",
+        "--require-approval",
+        "--keep-cordoned",
+    ]);
+    assert_eq!(
+        asked(&clone, "fleet/intents/evacuate-east.yaml")["spec"],
+        json!({
+            "cluster": "east", "to": {"clusters": ["west"]}, "order": [{"labelSelector": "tier=critical"}],
+            "maxParallel": 1, "maxFailures": 0, "approval": {"before": ["Moving"]}, "keepCordoned": true,
+        })
+    );
+    clone.done(&["approve", "evacuate-east", "--attempt", "1", "--offline"]);
+    clone.done(&["pause", "rebalance"]);
+    assert_eq!(
+        asked(&clone, "fleet/intents/rebalance.yaml")["spec"]["paused"],
+        true
+    );
+}
+
+#[test]
+fn a_failover_is_asked_for_and_its_plan_is_paused_and_ended() {
+    let clone = clone();
+    clone.done(&[
+        "failover",
+        "FlinkDeployment/orders",
+        "--to",
+        "west",
+        "--reason",
+        "the disks are dying",
+        "--attempt",
+        "1",
+        "--offline",
+    ]);
+    let path = "fleet/intents/orders-failover.yaml";
+    let request = asked(&clone, path)["spec"]["request"].clone();
+    assert_eq!(
+        (&request["to"], &request["attempt"], &request["reason"]),
+        (&json!("west"), &json!(1), &json!("the disks are dying"))
+    );
+    clone.done(&["pause", "shop/orders-failover"]);
+    assert_eq!(asked(&clone, path)["spec"]["paused"], true);
+    clone.done(&["abort", "shop/orders-failover"]);
+    assert_eq!(asked(&clone, path)["spec"]["abort"], true);
+    assert_eq!(subject(&clone), "Abort shop/orders-failover");
+}
