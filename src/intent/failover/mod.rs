@@ -154,7 +154,7 @@ impl Machine<'_> {
         if self.status.phase.is_terminal() {
             return self.after_the_end();
         }
-        self.status.asks.clear();
+        let (asked, phase) = (std::mem::take(&mut self.status.asks), self.status.phase);
         self.note_nodes();
         self.note_seen_again();
         let outcome = match self.status.phase {
@@ -169,7 +169,29 @@ impl Machine<'_> {
             Phase::Disarming => self.disarming(),
             Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
         };
+        if self.status.phase == phase {
+            self.keep_asking(asked, &outcome);
+        }
         self.settle_pass(outcome)
+    }
+
+    /// What was asked stays asked when this pass was cut short before it came to ask again: whoever is about to answer would be
+    /// told that there is no question.
+    fn keep_asking(&mut self, asked: Vec<OpenQuestion>, outcome: &Result<(), Stop>) {
+        for question in asked {
+            let stays = match outcome {
+                Err(Stop::Again | Stop::Act(_)) => true,
+                // Of old copies it is asked at the very end; a wait in flight has come to its question, or needs none.
+                Err(Stop::Wait(_) | Stop::WaitUntil(..)) => question.gate == FailoverGate::Purge,
+                Ok(()) | Err(Stop::Ask(..) | Stop::Fail(_)) => false,
+            };
+            let is_open = self.approved(question.gate, &question.cluster).is_none()
+                && (question.gate != FailoverGate::Purge
+                    || self.status.old_copies.contains_key(&question.cluster));
+            if stays && is_open && !self.status.asks.contains(&question) {
+                self.status.asks.push(question);
+            }
+        }
     }
 
     fn settle_pass(&mut self, outcome: Result<(), Stop>) -> Vec<Effect> {

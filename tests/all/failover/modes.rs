@@ -1,11 +1,13 @@
 //! Each purge mode, with the old cluster in reach; application failover and cluster failover.
 
 use cutover::api::FailoverPhase;
+use cutover::sandbox::api::ListOptions;
+use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
 use super::stage::{
-    fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint, started_from,
-    status, taint, tasks, tidy, untaint, until, unwell, well,
+    PLANS, fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint,
+    started_from, status, taint, tasks, tidy, untaint, until, unwell, well,
 };
 use crate::support::fleet::{CLAIMS, Fleet, PINS};
 
@@ -148,6 +150,40 @@ async fn a_copy_that_shall_never_be_purged_stays_held_until_a_person_confirms() 
     );
     tidy(&fleet, &to).await;
     one_writer(&fleet);
+}
+
+/// Whoever answers looks at the status at any moment.
+#[tokio::test(start_paused = true)]
+async fn a_question_stands_in_the_status_until_it_is_answered() {
+    let fleet = fleet().await;
+    purge_mode(&fleet, "Never");
+    plan(&fleet, json!({"purge": {"confirm": true}}));
+    guarded_in(&fleet, "east").await;
+    let server = fleet.world.control_plane().clone();
+    let mut plans = server
+        .watch(&PLANS, Some("shop"), None, &ListOptions::default())
+        .unwrap();
+    unwell(&fleet, "east");
+    until(&fleet, "it is evicted", |fleet| {
+        phase_is(fleet, FailoverPhase::Evicted)
+    })
+    .await;
+    well(&fleet, "east");
+    moved_from(&fleet, "east").await;
+    tokio::time::sleep(std::time::Duration::from_mins(15)).await;
+    let question = json!([{"gate": "Purge", "cluster": "east", "attempt": 1}]);
+    assert_eq!(status(&fleet)["asks"], question);
+    let mut asked = 0;
+    while let Some(Some(event)) = plans.next().now_or_never() {
+        let status = &event.object["status"];
+        let asks = status["asks"] == question;
+        assert!(
+            asks || asked == 0,
+            "after {asked} times it isn't asked: {status:#}"
+        );
+        asked += usize::from(asks);
+    }
+    assert!(asked > 1, "the status was written again while it was asked");
 }
 
 #[tokio::test(start_paused = true)]

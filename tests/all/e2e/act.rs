@@ -1,0 +1,435 @@
+//! One scenario's part on the stage: its workload, what it asks for about it, and what is seen of both.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cutover::sandbox::ledger::{Run, Verdict};
+use kube::Error;
+use serde_json::{Value, json};
+
+use super::place::{Place, say, until, until_or_not};
+use super::server::{BINDINGS, CLAIMS, DEPLOYMENTS, EVACUATIONS, JOBS, MIGRATIONS, PINS, POLICIES, Resource};
+use super::stage::Stage;
+
+/// A workload, its policy and an intent, all of the scenario's name.
+#[derive(Clone)]
+pub struct Act {
+    pub stage: Arc<Stage>,
+    pub name: &'static str,
+    /// The kind of the intent.
+    pub asks: Resource,
+    /// The kind of the workload.
+    kind: Resource,
+    /// The status that was seen last, for the account.
+    last: Arc<Mutex<Value>>,
+}
+
+impl Act {
+    pub fn new(stage: &Arc<Stage>, name: &'static str, asks: Resource) -> Self {
+        Self {
+            stage: Arc::clone(stage),
+            name,
+            asks,
+            kind: JOBS,
+            last: Arc::default(),
+        }
+    }
+
+    /// About a Deployment.
+    pub fn deployment(self) -> Self {
+        Self {
+            kind: DEPLOYMENTS,
+            ..self
+        }
+    }
+
+    /// Another workload of the same scenario, which a Migration is about.
+    pub fn beside(&self, name: &'static str) -> Self {
+        Self {
+            name,
+            asks: MIGRATIONS,
+            last: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.stage.place
+    }
+
+    pub fn namespace(&self) -> &str {
+        &self.stage.place.namespace
+    }
+
+    /// All members, by name.
+    pub fn members(&self) -> Vec<&str> {
+        self.place().members.keys().map(String::as_str).collect()
+    }
+
+    /// Writes files of this scenario in one commit.
+    pub fn commit(&self, files: &[(&str, &Value)]) {
+        let text: Vec<_> = files
+            .iter()
+            .map(|(name, object)| (self.file(name), format!("{object:#}\n")))
+            .collect();
+        let files: Vec<_> = text
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        self.stage.origin.commit("main", &files);
+    }
+
+    fn file(&self, name: &str) -> String {
+        format!("fleet/{}/{name}.yaml", self.name)
+    }
+
+    // What Git wants.
+
+    /// A policy that propagates the workload to one of all members.
+    pub fn policy(&self) -> Value {
+        self.placed(&json!({
+            "clusterAffinity": {"clusterNames": self.members()},
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+        }))
+    }
+
+    /// A policy that propagates the workload to every one of these.
+    pub fn policy_of(&self, clusters: &[&str]) -> Value {
+        self.placed(&json!({"clusterAffinity": {"clusterNames": clusters}}))
+    }
+
+    pub fn placed(&self, placement: &Value) -> Value {
+        let mut spec = json!({
+            "resourceSelectors": [{
+                "apiVersion": self.api_version(), "kind": self.kind.kind, "name": self.name,
+            }],
+            "placement": placement,
+        });
+        if self.kind.kind == JOBS.kind {
+            spec["propagateDeps"] = json!(true);
+            spec["failover"] = json!({
+                "application": {"decisionConditions": {"tolerationSeconds": 30}, "purgeMode": "Directly"},
+            });
+        }
+        json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": self.name, "namespace": self.namespace()}, "spec": spec,
+        })
+    }
+
+    pub fn workload(&self, image: &str) -> Value {
+        let metadata = json!({"name": self.name, "namespace": self.namespace()});
+        if self.kind.kind == DEPLOYMENTS.kind {
+            let labels = json!({"app": self.name});
+            return json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+                "spec": {
+                    "replicas": 2, "selector": {"matchLabels": labels},
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {"containers": [{"name": "main", "image": image}]},
+                    },
+                },
+            });
+        }
+        let resource = json!({"resource": {"memory": "1024m", "cpu": 1}});
+        json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "metadata": metadata,
+            "spec": {
+                "image": image, "flinkVersion": "v1_20", "serviceAccount": "flink",
+                "flinkConfiguration": {
+                    "taskmanager.numberOfTaskSlots": "1",
+                    "state.savepoints.dir": format!("s3://e2e/{}/savepoints", self.name),
+                    "state.checkpoints.dir": format!("s3://e2e/{}/checkpoints", self.name),
+                },
+                "jobManager": resource, "taskManager": resource,
+                "job": {
+                    "jarURI": "local:///opt/job.jar", "parallelism": 1, "upgradeMode": "savepoint", "state": "running",
+                },
+            },
+        })
+    }
+
+    /// How an intent names the workload.
+    pub fn about(&self) -> Value {
+        json!({"apiVersion": self.api_version(), "kind": self.kind.kind, "name": self.name})
+    }
+
+    pub fn intent(&self, spec: &Value) -> Value {
+        let mut metadata = json!({"name": self.name});
+        if let Some(namespace) = self.intent_namespace() {
+            metadata["namespace"] = json!(namespace);
+        }
+        json!({
+            "apiVersion": "cutover.dev/v1alpha1", "kind": self.asks.kind, "metadata": metadata, "spec": spec,
+        })
+    }
+
+    pub fn ask(&self, spec: &Value) {
+        self.commit(&[("intent", &self.intent(spec))]);
+    }
+
+    /// Takes the intent out of Git, and waits until it has gone from the control plane.
+    pub async fn withdraw(&self) {
+        self.stage.origin.commit("main", &[(&self.file("intent"), "")]);
+        self.until("the intent is gone", async |act| act.status().await.is_null())
+            .await;
+    }
+
+    fn intent_namespace(&self) -> Option<&str> {
+        (self.asks.kind != EVACUATIONS.kind).then(|| self.namespace())
+    }
+
+    fn api_version(&self) -> String {
+        format!("{}/{}", self.kind.group, self.kind.version)
+    }
+
+    // What is seen.
+
+    /// Commits the workload with its policy, and returns the cluster in which it runs, and another one.
+    pub async fn runs(&self, image: &str) -> [String; 2] {
+        self.commit(&[("policy", &self.policy()), ("workload", &self.workload(image))]);
+        let mut clusters = Vec::new();
+        until(&format!("{} runs somewhere", self.name), async || {
+            clusters = self.where_it_runs().await;
+            clusters.len() == 1
+        })
+        .await;
+        let here = clusters.remove(0);
+        let [one, other] = self.place().pair();
+        let there = if here == one { other } else { one };
+        [here, there.to_owned()]
+    }
+
+    /// Commits this workload, and waits until it runs in exactly these clusters.
+    pub async fn runs_in(&self, clusters: &[&str], workload: &Value) {
+        self.commit(&[("policy", &self.policy_of(clusters)), ("workload", workload)]);
+        self.until(&format!("it runs in {clusters:?}"), async |act| {
+            act.where_it_runs().await == clusters
+        })
+        .await;
+    }
+
+    /// Which clusters' copies say that they run.
+    pub async fn where_it_runs(&self) -> Vec<String> {
+        let mut clusters = Vec::new();
+        for cluster in self.place().members.keys() {
+            let copy = self.copy(cluster).await.unwrap_or_default();
+            let status = &copy["status"];
+            let ready = status["availableReplicas"].as_i64() == copy["spec"]["replicas"].as_i64();
+            let runs = if self.kind.kind == JOBS.kind {
+                status["jobStatus"]["state"] == "RUNNING" && status["jobManagerDeploymentStatus"] == "READY"
+            } else {
+                ready && copy["spec"]["replicas"].as_i64() > Some(0)
+            };
+            clusters.extend(runs.then(|| cluster.clone()));
+        }
+        clusters
+    }
+
+    pub async fn copy(&self, cluster: &str) -> Option<Value> {
+        let member = &self.place().members[cluster].server;
+        member.get(self.kind, Some(self.namespace()), self.name).await
+    }
+
+    pub async fn template(&self) -> Value {
+        let control = &self.place().control;
+        let template = control.get(self.kind, Some(self.namespace()), self.name).await;
+        template.unwrap_or_default()
+    }
+
+    /// The kind that is watched for versions of the copy.
+    pub const fn kind(&self) -> Resource {
+        self.kind
+    }
+
+    async fn asked(&self) -> Value {
+        let control = &self.place().control;
+        let intent = control.get(self.asks, self.intent_namespace(), self.name).await;
+        intent.unwrap_or_default()
+    }
+
+    pub async fn status(&self) -> Value {
+        let status = self.asked().await["status"].clone();
+        if !status.is_null() {
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = status.clone();
+        }
+        status
+    }
+
+    /// The status that was seen last, should the intent have gone.
+    pub async fn last_status(&self) -> Value {
+        let now = self.status().await;
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.is_null() { last.clone() } else { now }
+    }
+
+    /// Waits for a phase, and for none of those from which nothing leads there.
+    pub async fn comes_to(&self, phase: &str, dead_ends: &[&str]) -> Value {
+        let mut status = Value::Null;
+        self.until(&format!("it is {phase}"), async |act| {
+            status = act.status().await;
+            let now = status["phase"].as_str().unwrap_or_default();
+            let dead = dead_ends.contains(&now);
+            assert!(!dead, "it is {now}, not {phase}: {}", in_short(&status));
+            now == phase
+        })
+        .await;
+        status
+    }
+
+    pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut(&Self) -> bool) {
+        if until_or_not(async || holds(self).await).await {
+            return;
+        }
+        let status = self.last_status().await;
+        let (mut intent, mut binding) = (self.asked().await, self.binding().await);
+        for object in [&mut intent, &mut binding] {
+            object["metadata"]["managedFields"].take();
+        }
+        say(format!("{}: {intent:#}\n{binding:#}", self.name));
+        let ledger = self.place().ledger.to_string();
+        say(ledger);
+        panic!("{what}: not in time; {}", in_short(&status));
+    }
+
+    pub async fn binding(&self) -> Value {
+        let control = &self.place().control;
+        let binding = control
+            .get(BINDINGS, Some(self.namespace()), &self.binding_name())
+            .await;
+        binding.unwrap_or_default()
+    }
+
+    fn binding_name(&self) -> String {
+        format!("{}-{}", self.name, self.kind.kind.to_lowercase())
+    }
+
+    /// Somebody patches the binding.
+    pub async fn patch_binding(&self, patch: Value) {
+        let control = &self.place().control;
+        control
+            .patch(BINDINGS, Some(self.namespace()), &self.binding_name(), patch)
+            .await
+            .unwrap();
+    }
+
+    pub async fn pin(&self) -> Option<Value> {
+        let all = self.place().control.list(PINS, Some(self.namespace())).await;
+        all.into_iter()
+            .find(|pin| pin["spec"]["resourceSelectors"][0]["name"] == self.name)
+    }
+
+    pub async fn patch_pin(&self, patch: Value) -> Result<(), Error> {
+        let name = self.pin_name().await;
+        let control = &self.place().control;
+        control.patch(PINS, Some(self.namespace()), &name, patch).await
+    }
+
+    pub async fn delete_pin(&self) -> Result<(), Error> {
+        let name = self.pin_name().await;
+        let control = &self.place().control;
+        control.delete(PINS, Some(self.namespace()), &name).await
+    }
+
+    async fn pin_name(&self) -> String {
+        let pin = self.pin().await.expect("there is a pin");
+        pin["metadata"]["name"].as_str().unwrap().to_owned()
+    }
+
+    // What has to hold.
+
+    /// It runs there and nowhere else, nothing of the tool's is left on it, and what the ledger says is in order.
+    pub async fn is_settled_in(&self, cluster: &str) {
+        self.until(&format!("it runs in {cluster}"), async |act| {
+            act.where_it_runs().await == [cluster]
+        })
+        .await;
+        let binding = self.binding().await;
+        let listed: Vec<_> = binding["spec"]["clusters"].as_array().unwrap().iter().collect();
+        assert_eq!(listed.len(), 1, "{binding:#}");
+        assert_eq!(listed[0]["name"], cluster, "{binding:#}");
+        self.is_untouched().await;
+        for other in self.place().members.keys().filter(|other| *other != cluster) {
+            assert_eq!(self.copy(other).await, None, "a copy is left in {other}");
+        }
+        let verdict = self.verdict();
+        assert!(verdict.is_clean(), "{verdict}\n{}", self.place().ledger);
+        assert!(
+            verdict.max_writers_at_once <= 1,
+            "{verdict}\n{}",
+            self.place().ledger
+        );
+    }
+
+    /// Nothing of the tool's is on the workload.
+    pub async fn is_untouched(&self) {
+        let (binding, control) = (self.binding().await, &self.place().control);
+        let scheduling = &binding["spec"]["suspension"]["scheduling"];
+        assert!(scheduling.is_null(), "{binding:#}");
+        let policy = control.get(POLICIES, Some(self.namespace()), self.name).await;
+        let failover = |of: &Value| of["spec"]["failover"]["application"]["purgeMode"].clone();
+        assert_eq!(
+            failover(&binding),
+            failover(&policy.unwrap_or_default()),
+            "failover is as the policy says"
+        );
+        assert_eq!(self.pin().await, None, "a pin is left");
+        let claims = control.list(CLAIMS, None).await;
+        let ours = claims
+            .iter()
+            .find(|claim| claim["spec"]["workload"]["name"] == self.name);
+        assert_eq!(ours, None, "a claim is left");
+    }
+
+    /// What the ledger says of this workload.
+    pub fn verdict(&self) -> Verdict {
+        let all = self.place().ledger.verdict();
+        let ours = |name: &str| name == self.name;
+        let overlaps = all.overlaps.into_iter().filter(|it| ours(&it.workload.name));
+        let overlaps: Vec<_> = overlaps.collect();
+        let runs: Vec<Run> = all
+            .runs
+            .into_iter()
+            .filter(|it| ours(&it.workload.name))
+            .collect();
+        Verdict {
+            max_writers_at_once: overlaps
+                .iter()
+                .map(|overlap| overlap.who.len())
+                .max()
+                .unwrap_or_else(|| runs.len().min(1)),
+            overlaps,
+            runs,
+            lost_state: all
+                .lost_state
+                .into_iter()
+                .filter(|it| ours(&it.workload.name))
+                .collect(),
+            gaps: all
+                .gaps
+                .into_iter()
+                .filter(|it| ours(&it.workload.name))
+                .collect(),
+            max_stateless_at_once: all.max_stateless_at_once,
+        }
+    }
+
+    /// The run that goes on.
+    pub fn running(&self) -> Run {
+        let mut runs = self.verdict().runs;
+        runs.retain(|run| run.until.is_none());
+        assert_eq!(runs.len(), 1, "{}", self.place().ledger);
+        runs.remove(0)
+    }
+}
+
+/// What a line of a report has room for.
+fn in_short(status: &Value) -> String {
+    let short: BTreeMap<_, _> = ["phase", "attempt", "waitingFor", "findings"]
+        .into_iter()
+        .filter(|field| !status[*field].is_null())
+        .map(|field| (field, &status[field]))
+        .collect();
+    serde_json::to_string(&short).unwrap()
+}

@@ -1,0 +1,277 @@
+//! Migrations: a job with its state, a Deployment without a gap, and what people, the scheduler and a crash do to them.
+
+use cutover::api::Phase;
+use cutover::sandbox::ledger::Origin;
+use serde_json::{Value, json};
+
+use super::{BROKEN, IMAGE};
+use crate::e2e::act::Act;
+
+pub async fn moves_with_its_state(act: Act) {
+    let [here, there] = act.runs(IMAGE).await;
+    migrate(&act, &there, json!({}));
+    let status = ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+    let handle = captured(&status, &here);
+    assert_eq!(act.running().restored_from, Origin::Handle(handle));
+}
+
+pub async fn an_image_that_cannot_start_goes_back(act: Act) {
+    let [here, there] = act.runs(IMAGE).await;
+    let brief = json!({"verify": {"healthyFor": "1s", "timeout": "3s"}});
+    act.commit(&[
+        ("workload", &act.workload(BROKEN)),
+        ("intent", &act.intent(&moves(&act, &there, brief))),
+    ]);
+    let status = ends(&act, Phase::RolledBack).await;
+    // What Git wants is applied by the next commit; this one wants what runs.
+    act.commit(&[("workload", &act.workload(IMAGE))]);
+    act.is_settled_in(&here).await;
+    assert_eq!(act.copy(&here).await.unwrap()["spec"]["image"], IMAGE);
+    assert_eq!(
+        act.running().restored_from,
+        Origin::Handle(captured(&status, &here))
+    );
+}
+
+pub async fn an_abort_gives_the_source_its_job_back(act: Act) {
+    let [here, there] = act.runs(IMAGE).await;
+    let gate = migrate_up_to(&act, Phase::Handoff, &there).await;
+    assert_eq!(act.where_it_runs().await, [""; 0], "the source has stopped");
+    change(&act, &gate, json!({"abort": true}));
+    let status = ends(&act, Phase::Aborted).await;
+    act.is_settled_in(&here).await;
+    assert_eq!(
+        act.running().restored_from,
+        Origin::Handle(captured(&status, &here))
+    );
+}
+
+pub async fn a_deployment_runs_in_both_before_it_leaves_one(act: Act) {
+    let act = act.deployment();
+    let [_, there] = act.runs(IMAGE).await;
+    migrate(&act, &there, json!({"strategy": "StartFirst"}));
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+    assert_eq!(act.verdict().gaps, [], "at every moment one served");
+}
+
+pub async fn a_pin_that_somebody_edits_is_put_right(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    let gate = migrate_up_to(&act, Phase::Expand, &there).await;
+    let before = act.pin().await.unwrap()["spec"]["overrideRules"].clone();
+    let nothing = json!({"spec": {"overrideRules": []}});
+    act.patch_pin(nothing).await.unwrap();
+    act.until("the pin holds again", async |act| {
+        let pin = act.pin().await.unwrap_or_default();
+        let rules = pin["spec"]["overrideRules"].as_array().map_or(0, Vec::len);
+        rules == before.as_array().unwrap().len()
+    })
+    .await;
+    approve(&act, &gate);
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+}
+
+pub async fn a_pin_that_somebody_deletes_is_there_again(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    let gate = migrate_up_to(&act, Phase::Expand, &there).await;
+    let uid = act.pin().await.unwrap()["metadata"]["uid"].clone();
+    let refused = act.delete_pin().await.unwrap_err().to_string();
+    assert!(refused.contains("protected"), "{refused}");
+    // Somebody who means it.
+    let bare = json!({"metadata": {"finalizers": null, "labels": null}});
+    act.patch_pin(bare).await.unwrap();
+    act.delete_pin().await.unwrap();
+    act.until("there is another pin", async |act| {
+        let pin = act.pin().await;
+        pin.is_some_and(|pin| pin["metadata"]["uid"] != uid)
+    })
+    .await;
+    approve(&act, &gate);
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+}
+
+/// Many bindings are on their way to the scheduler, and this one is among them once more when it is suspended.
+pub async fn the_scheduler_overwrites_the_clusters_behind_a_backlog(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    backlog(&act, 60);
+    let mut policy = act.policy();
+    policy["spec"]["placement"]["clusterAffinity"]["clusterNames"]
+        .as_array_mut()
+        .unwrap()
+        .reverse();
+    act.commit(&[
+        ("policy", &policy),
+        ("intent", &act.intent(&moves(&act, &there, json!({})))),
+    ]);
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+}
+
+/// Both clusters are listed, so that a scheduler that is let go on chooses one of them.
+pub async fn somebody_resumes_scheduling_in_the_middle(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    let gate = migrate_up_to(&act, Phase::Handoff, &there).await;
+    act.patch_binding(json!({"spec": {"suspension": null}})).await;
+    act.until("it is suspended again, with both", async |act| {
+        let binding = act.binding().await;
+        let both = binding["spec"]["clusters"].as_array().map(Vec::len) == Some(2);
+        binding["spec"]["suspension"]["scheduling"] == true && both
+    })
+    .await;
+    approve(&act, &gate);
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+}
+
+pub async fn dispatching_is_suspended_before_and_in_the_middle(act: Act) {
+    let [here, there] = act.runs(IMAGE).await;
+    act.patch_binding(json!({"spec": {"suspension": {"dispatching": true}}}))
+        .await;
+    migrate(&act, &there, json!({}));
+    let status = ends(&act, Phase::Failed).await;
+    assert_eq!(
+        status["findings"][0]["code"], "DispatchingSuspended",
+        "{status:#}"
+    );
+    assert_eq!(act.where_it_runs().await, [here]);
+    assert_eq!(act.pin().await, None);
+
+    act.patch_binding(json!({"spec": {"suspension": null}})).await;
+    // Another spec is another attempt. It stops where the target isn't listed yet.
+    let spec = moves(&act, &there, json!({"approval": {"before": [Phase::Expand]}}));
+    let gate = stops_before(&act, Phase::Expand, 2, spec).await;
+    act.patch_binding(json!({"spec": {"suspension": {"dispatching": true}}}))
+        .await;
+    approve(&act, &gate);
+    act.until("both are listed, and it waits for the target", async |act| {
+        let status = act.status().await;
+        assert!(!has_ended(&status), "{status:#}");
+        let both = act.binding().await["spec"]["clusters"].as_array().map(Vec::len) == Some(2);
+        both && status["phase"] == "Expand" && status["waitingFor"]["reason"].is_string()
+    })
+    .await;
+    assert_eq!(act.copy(&there).await, None, "nothing is dispatched");
+    act.patch_binding(json!({"spec": {"suspension": {"dispatching": null}}}))
+        .await;
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+}
+
+pub async fn killed_in_every_phase_it_goes_on(act: Act) {
+    let [_, there] = act.runs(IMAGE).await;
+    migrate(&act, &there, json!({}));
+    let phases = [Phase::Hold, Phase::Capture, Phase::Handoff, Phase::Cleanup];
+    for wanted in phases {
+        act.until(&format!("{wanted} or later"), async |act| {
+            let phase: Option<Phase> = serde_json::from_value(act.status().await["phase"].clone()).ok();
+            phase.is_some_and(|phase| phase >= wanted)
+        })
+        .await;
+        act.stage.kill();
+        act.stage.start();
+    }
+    ends(&act, Phase::Completed).await;
+    act.is_settled_in(&there).await;
+}
+
+fn captured(status: &Value, from: &str) -> String {
+    let captured = &status["journal"]["captured"];
+    assert_eq!(captured["from"], from, "{status:#}");
+    captured["values"]["savepoint"].as_str().unwrap().to_owned()
+}
+
+/// Commits so many `ConfigMap`s, each of which is a binding.
+fn backlog(act: &Act, count: usize) {
+    let namespace = &act.place().namespace;
+    let members: Vec<_> = act.place().members.keys().collect();
+    let policy = json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "backlog", "namespace": namespace},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"backlog": "yes"}}}],
+            "placement": {"clusterAffinity": {"clusterNames": members}},
+        },
+    });
+    let maps: Vec<Value> = (0..count)
+        .map(|number| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("backlog-{number}"), "namespace": namespace, "labels": {"backlog": "yes"}},
+            })
+        })
+        .collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": maps});
+    act.commit(&[("backlog-policy", &policy), ("backlog", &list)]);
+}
+
+/// The spec of a Migration of the workload, with more fields.
+fn moves(act: &Act, to: &str, more: Value) -> Value {
+    let spec = json!({
+        "workload": act.about(), "to": to, "verify": {"healthyFor": "1s", "timeout": "60s"},
+    });
+    with(spec, more)
+}
+
+fn with(mut spec: Value, more: Value) -> Value {
+    let fields = spec.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    spec
+}
+
+fn migrate(act: &Act, to: &str, more: Value) {
+    act.ask(&moves(act, to, more));
+}
+
+/// Where a Migration waits, and with what spec.
+struct Gate {
+    phase: Phase,
+    attempt: u32,
+    spec: Value,
+}
+
+/// Moves it, and waits until a phase waits for its approval.
+async fn migrate_up_to(act: &Act, phase: Phase, to: &str) -> Gate {
+    let spec = moves(act, to, json!({"approval": {"before": [phase]}}));
+    stops_before(act, phase, 1, spec).await
+}
+
+async fn stops_before(act: &Act, phase: Phase, attempt: u32, spec: Value) -> Gate {
+    act.ask(&spec);
+    act.until(&format!("{phase} waits for its approval"), async |act| {
+        let status = act.status().await;
+        let present = status["attempt"] == attempt;
+        assert!(!present || !has_ended(&status), "it ended before: {status:#}");
+        present && status["waitingFor"]["approval"] == phase.name()
+    })
+    .await;
+    Gate { phase, attempt, spec }
+}
+
+fn approve(act: &Act, gate: &Gate) {
+    let approval = json!({"phase": gate.phase, "attempt": gate.attempt, "by": "e2e"});
+    change(act, gate, json!({"approvals": [approval]}));
+}
+
+/// Changes the spec of a Migration that waits.
+fn change(act: &Act, gate: &Gate, more: Value) {
+    act.ask(&with(gate.spec.clone(), more));
+}
+
+/// Waits for the end, which has to be this one.
+async fn ends(act: &Act, phase: Phase) -> Value {
+    let others = [Phase::Completed, Phase::RolledBack, Phase::Failed, Phase::Aborted];
+    let others: Vec<_> = others
+        .into_iter()
+        .filter(|other| *other != phase)
+        .map(Phase::name)
+        .collect();
+    act.comes_to(phase.name(), &others).await
+}
+
+fn has_ended(status: &Value) -> bool {
+    let phase: Option<Phase> = serde_json::from_value(status["phase"].clone()).ok();
+    phase.is_some_and(Phase::is_terminal)
+}
