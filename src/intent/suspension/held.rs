@@ -9,8 +9,9 @@ use super::{Copy, MOST};
 use crate::api::HeldCopy;
 use crate::intent::effect::segment;
 use crate::intent::owners;
+use crate::karmada::meta;
 
-/// Karmada's own writers in a member, whatever the component.
+/// How Karmada's released programs call themselves in a member.
 const KARMADA: &str = "karmada";
 
 /// Compares the manifest in the Work with the object in the member. Fields that only the member has are its own.
@@ -34,9 +35,14 @@ pub fn held(copy: &Copy) -> Option<HeldCopy> {
             return Some(held);
         }
     };
+    // A client without a field manager is named after its program's file, and a build of one's own may have any name. It is
+    // known by a label that Karmada alone writes.
+    let label = format!("/metadata/labels/{}", segment(meta::MANAGED));
+    let writers = owners::managers(object, &label);
+    let is_karmadas = |manager: &String| manager.starts_with(KARMADA) || writers.contains(manager);
     for field in differences(&copy.manifest, object) {
         let managers = owners::managers(object, &field);
-        match managers.iter().find(|manager| !manager.starts_with(KARMADA)) {
+        match managers.iter().find(|manager| !is_karmadas(manager)) {
             Some(manager) => drop(held.drift.insert(field, manager.clone())),
             None => held.pending.push(field),
         }
@@ -148,6 +154,23 @@ mod tests {
             held.drift,
             BTreeMap::from([("/spec/replicas".to_owned(), "kubectl-edit".to_owned())])
         );
+    }
+
+    #[test]
+    fn karmada_is_known_by_its_label_whatever_its_program_is_called() {
+        let manifest = json!({"spec": {"image": "web:2", "replicas": 2}});
+        let object = json!({
+            "metadata": {"managedFields": [
+                {"manager": "controller-manager", "fieldsV1": {
+                    "f:metadata": {"f:labels": {".": {}, "f:karmada.io/managed": {}}}, "f:spec": {"f:image": {}},
+                }},
+                {"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            ]},
+            "spec": {"image": "web:1", "replicas": 5},
+        });
+        let held = held(&copy(manifest, object)).unwrap();
+        assert_eq!(held.pending, ["/spec/image"]);
+        assert_eq!(held.drift.len(), 1);
     }
 
     #[test]
