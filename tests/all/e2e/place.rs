@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::server::{
-    BINDINGS, CRDS, DEPLOYMENTS, FENCE_BINDINGS, FENCES, JOBS, MIGRATIONS, NAMESPACES, NODES, Server,
+    BINDINGS, CLUSTERS, CRDS, DEPLOYMENTS, FENCE_BINDINGS, FENCES, INTENTS, JOBS, NAMESPACES, NODES, Server,
 };
 
 /// How long anything may take before the suite gives up.
@@ -49,7 +49,7 @@ pub struct Place {
 
 pub struct Member {
     pub server: Server,
-    _simulators: Simulators,
+    pub simulators: Simulators,
 }
 
 #[derive(Default)]
@@ -116,7 +116,8 @@ impl Place {
         let mut before = BTreeMap::new();
         let all = servers.iter().map(|(name, server)| (name.as_str(), server));
         for (name, server) in all.chain([("the control plane", &control)]) {
-            before.insert(name.to_owned(), server.objects_about(&words(&namespace)).await);
+            let there = server.objects_about(&words(&namespace)).await.unwrap();
+            before.insert(name.to_owned(), there);
         }
         let mut place = Self {
             control,
@@ -178,13 +179,7 @@ impl Place {
             until(
                 &format!("Karmada knows that {name} serves FlinkDeployments"),
                 async || {
-                    let kind = super::server::Resource {
-                        group: "cluster.karmada.io",
-                        version: "v1alpha1",
-                        kind: "Cluster",
-                        plural: "clusters",
-                    };
-                    let cluster = self.control.get(kind, None, name).await;
+                    let cluster = self.control.get(CLUSTERS, None, name).await;
                     let cluster = cluster.unwrap_or_else(|| panic!("no cluster {name} is joined"));
                     let groups = cluster["status"]["apiEnablements"].as_array().cloned();
                     groups
@@ -233,10 +228,7 @@ impl Place {
                 lag: Arc::new(|_: &ClusterName, _: &str| Duration::ZERO),
             };
             let simulators = member::spawn(server.client.clone(), context);
-            let member = Member {
-                server,
-                _simulators: simulators,
-            };
+            let member = Member { server, simulators };
             self.members.insert(name, member);
         }
     }
@@ -286,10 +278,17 @@ impl Place {
         let mut left = Vec::new();
         for (name, server) in &servers {
             let before = &self.before[name];
-            let gone = async || server.objects_about(&words).await.is_subset(before);
-            until_or_not(gone).await;
-            let now = server.objects_about(&words).await;
-            left.extend(now.difference(before).map(|object| format!("{name}: {object}")));
+            let mut there = BTreeSet::new();
+            let gone = async || match server.objects_about(&words).await {
+                Ok(now) => {
+                    there = now;
+                    there.is_subset(before)
+                }
+                Err(_) => false,
+            };
+            if !until_or_not(gone).await {
+                left.extend(there.difference(before).map(|object| format!("{name}: {object}")));
+            }
         }
         left
     }
@@ -306,15 +305,17 @@ fn words(namespace: &str) -> Vec<String> {
     ]
 }
 
-/// Nobody else's migrations are under way, and nobody else lets Flink jobs come alive.
+/// Nobody else's intents are there, and nobody else lets Flink jobs come alive.
 async fn alone(control: &Server, members: &BTreeMap<String, Server>) {
     assert!(members.len() >= 2, "a migration needs two members");
-    let under_way = control.list(MIGRATIONS, None).await;
-    assert!(
-        under_way.is_empty(),
-        "{} Migrations are in the control plane, and the suite's reconciler would carry them out",
-        under_way.len()
-    );
+    for kind in INTENTS {
+        let there = control.list(kind, None).await.len();
+        assert_eq!(
+            there, 0,
+            "{} are in the control plane, and the suite's reconciler would carry them out",
+            kind.plural
+        );
+    }
     for (name, member) in members {
         let jobs = member.list(JOBS, None).await;
         let operators = member.list(DEPLOYMENTS, None).await;

@@ -61,6 +61,14 @@ pub const JOBS: Resource = kind(
     "flinkdeployments",
 );
 pub const MIGRATIONS: Resource = kind("cutover.dev", "v1alpha1", "Migration", "migrations");
+pub const PLANS: Resource = kind("cutover.dev", "v1alpha1", "FailoverPlan", "failoverplans");
+pub const ROLLOUTS: Resource = kind("cutover.dev", "v1alpha1", "Rollout", "rollouts");
+pub const SHIFTS: Resource = kind("cutover.dev", "v1alpha1", "ReplicaShift", "replicashifts");
+pub const SUSPENSIONS: Resource = kind("cutover.dev", "v1alpha1", "Suspension", "suspensions");
+/// Of cluster scope.
+pub const EVACUATIONS: Resource = kind("cutover.dev", "v1alpha1", "Evacuation", "evacuations");
+/// Every kind that the scenarios ask for something by.
+pub const INTENTS: [Resource; 6] = [MIGRATIONS, PLANS, ROLLOUTS, SHIFTS, SUSPENSIONS, EVACUATIONS];
 pub const CLAIMS: Resource = kind("cutover.dev", "v1alpha1", "Claim", "claims");
 pub const PINS: Resource = kind(
     "policy.karmada.io",
@@ -68,6 +76,14 @@ pub const PINS: Resource = kind(
     "OverridePolicy",
     "overridepolicies",
 );
+pub const POLICIES: Resource = kind(
+    "policy.karmada.io",
+    "v1alpha1",
+    "PropagationPolicy",
+    "propagationpolicies",
+);
+pub const CLUSTERS: Resource = kind("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+pub const PODS: Resource = kind("", "v1", "Pod", "pods");
 pub const BINDINGS: Resource = kind(
     "work.karmada.io",
     "v1alpha2",
@@ -151,7 +167,7 @@ impl Server {
         }
     }
 
-    fn api(&self, kind: Resource, namespace: Option<&str>) -> Api<DynamicObject> {
+    pub fn api(&self, kind: Resource, namespace: Option<&str>) -> Api<DynamicObject> {
         let api_version = if kind.group.is_empty() {
             kind.version.to_owned()
         } else {
@@ -171,9 +187,9 @@ impl Server {
     }
 
     /// Returns every object whose text holds one of these words: `kind namespace/name`. Events are left out, which nobody
-    /// can clear away.
-    pub async fn objects_about(&self, words: &[String]) -> BTreeSet<String> {
-        let discovery = Discovery::new(self.client.clone()).run().await.unwrap();
+    /// can clear away. Nothing can be told while kinds are being taken away, which discovery stumbles over.
+    pub async fn objects_about(&self, words: &[String]) -> Result<BTreeSet<String>, Error> {
+        let discovery = Discovery::new(self.client.clone()).run().await?;
         let kinds = discovery
             .groups()
             .flat_map(kube::discovery::ApiGroup::recommended_resources);
@@ -196,7 +212,7 @@ impl Server {
                 named.collect::<Vec<_>>()
             });
         let found: Vec<Vec<String>> = futures::stream::iter(listed).buffer_unordered(8).collect().await;
-        found.into_iter().flatten().collect()
+        Ok(found.into_iter().flatten().collect())
     }
 }
 
