@@ -125,6 +125,18 @@ fn delay(count: usize) {
         "| of which cutover's own, ms | {} |",
         of(|cost| cost.delay_ms - cost.api_ms)
     );
+    println!(
+        "| from the last read to the effect, ms | {} |",
+        of(|cost| cost.decision_ms)
+    );
+    println!(
+        "| of which the journal's way to the API server, ms | {} |",
+        of(|cost| cost.journal_ms)
+    );
+    println!(
+        "| of which cutover's own, ms | {} |",
+        of(|cost| cost.decision_ms - cost.journal_ms)
+    );
     println!("| effects | {} |", of(|cost| cost.effects.len() as f64));
     println!(
         "| effects that no news came before | {} |",

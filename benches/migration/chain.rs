@@ -27,6 +27,10 @@ pub struct Cost {
     pub delay_ms: f64,
     /// The part of that in which an answer of the API server was waited for.
     pub api_ms: f64,
+    /// From the last answer that an effect's decision can have needed to the effect, summed over the effects.
+    pub decision_ms: f64,
+    /// The part of that in which the journal, which comes before the effect, was being written.
+    pub journal_ms: f64,
     pub requests: usize,
     pub writes: usize,
     pub unannounced: usize,
@@ -56,6 +60,9 @@ pub struct Heard {
 pub struct Effect {
     pub what: String,
     pub news_ms: f64,
+    /// When the last read was answered before it was sent.
+    pub looked_ms: f64,
+    pub journal_ms: f64,
     pub sent_ms: f64,
     pub api_ms: f64,
     pub announced: bool,
@@ -80,8 +87,11 @@ impl Cost {
                 continue;
             }
             let (news, announced) = news(&trace, &looks, answered, entry.at);
+            let looked = looked(&trace, news, entry.at);
             effects.push(Effect {
                 what: what.clone(),
+                looked_ms: ms(looked),
+                journal_ms: in_flight(&trace, looked, entry.at).as_secs_f64() * 1e3,
                 news_ms: ms(news),
                 sent_ms: ms(entry.at),
                 api_ms: in_flight(&trace, news, entry.at).as_secs_f64() * 1e3,
@@ -116,6 +126,11 @@ impl Cost {
             whole_ms: whole.as_secs_f64() * 1e3,
             delay_ms: effects.iter().map(|effect| effect.sent_ms - effect.news_ms).sum(),
             api_ms: effects.iter().map(|effect| effect.api_ms).sum(),
+            decision_ms: effects
+                .iter()
+                .map(|effect| effect.sent_ms - effect.looked_ms)
+                .sum(),
+            journal_ms: effects.iter().map(|effect| effect.journal_ms).sum(),
             requests: asked.len(),
             writes: asked.iter().filter(|asked| asked.method != "GET").count(),
             unannounced: effects.iter().filter(|effect| !effect.announced).count(),
@@ -185,6 +200,16 @@ fn news(trace: &[&Entry], looks: &[Look], answered: Option<Instant>, sent: Insta
         (Some(heard), _) => (heard, true),
         (None, _) => (began, false),
     }
+}
+
+/// Returns when the last read was answered before an effect was sent; where none was since its news, the news.
+fn looked(trace: &[&Entry], news: Instant, sent: Instant) -> Instant {
+    let reads = trace.iter().filter_map(|entry| match &entry.what {
+        What::Asked { method, answered, .. } if method == "GET" => *answered,
+        _ => None,
+    });
+    let last = reads.filter(|answered| *answered <= sent).max();
+    last.map_or(news, |last| last.max(news))
 }
 
 /// Returns how long of a span of time at least one request was under way.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use http::Request;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -190,6 +191,15 @@ impl Cluster {
 
     /// Sends a request and returns the JSON of its answer. `call` says in an error what was being done.
     pub(super) async fn send(&self, call: &str, request: Request<Vec<u8>>) -> Result<Value> {
+        let body = self.fetch(call, request).await?;
+        serde_json::from_slice(&body).map_err(|error| Error::Malformed {
+            call: call.to_owned(),
+            why: error.to_string(),
+        })
+    }
+
+    /// Sends a request and returns its answer as it came.
+    pub(super) async fn fetch(&self, call: &str, request: Request<Vec<u8>>) -> Result<Bytes> {
         let sent = request.body().clone();
         let response = self
             .client
@@ -202,14 +212,10 @@ impl Cluster {
             .collect_bytes()
             .await
             .map_err(|error| Error::from_kube(call, error))?;
-        let parsed = serde_json::from_slice::<Value>(&body);
         if status.is_success() {
-            return parsed.map_err(|error| Error::Malformed {
-                call: call.to_owned(),
-                why: error.to_string(),
-            });
+            return Ok(body);
         }
-        let refusal = parsed
+        let refusal = serde_json::from_slice::<Value>(&body)
             .ok()
             .filter(|value| value["kind"] == "Status")
             .and_then(|value| serde_json::from_value::<Status>(value).ok())

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::Request;
 use kube::core::Status;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -35,6 +37,12 @@ pub enum Answer<T> {
     },
 }
 
+impl<T> Answer<T> {
+    fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown { why: why.into() }
+    }
+}
+
 impl<T> Read<T> {
     pub fn map<U>(self, f: impl FnOnce(T) -> Answer<U>) -> Read<U> {
         Read {
@@ -46,29 +54,6 @@ impl<T> Read<T> {
                 Answer::Unknown { why } => Answer::Unknown { why },
             },
         }
-    }
-}
-
-impl Read<Value> {
-    /// Reads the object as a type; one that doesn't fit is unknown, not absent.
-    pub fn typed<T: DeserializeOwned>(self) -> Read<T> {
-        self.map(typed)
-    }
-}
-
-impl Read<Vec<Value>> {
-    /// Reads every object of a list as a type; one that doesn't fit makes all unknown: a shorter list would be a lie.
-    pub fn typed<T: DeserializeOwned>(self) -> Read<Vec<T>> {
-        self.map(|items| typed(Value::Array(items)))
-    }
-}
-
-fn typed<T: DeserializeOwned>(value: Value) -> Answer<T> {
-    match serde_json::from_value(value) {
-        Ok(value) => Answer::Found(value),
-        Err(error) => Answer::Unknown {
-            why: format!("it has another form than expected: {error}"),
-        },
     }
 }
 
@@ -96,12 +81,23 @@ impl Reader {
 
     /// Reads one object.
     pub async fn get(&self, served: &Served, namespace: Option<&str>, name: &str) -> Read<Value> {
+        self.get_as(served, namespace, name).await
+    }
+
+    /// Reads one object as a type; one that doesn't fit is unknown, not absent.
+    pub async fn get_as<T: DeserializeOwned>(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Read<T> {
         self.ask(item(served, namespace, name), |answer| match answer {
-            Ok(object) => match object["kind"].as_str() {
-                Some(kind) if kind == served.gvk.kind => Answer::Found(object),
-                kind => Answer::Unknown {
-                    why: format!("asked for a {}, got {kind:?}", served.gvk.kind),
-                },
+            Ok(body) => match parsed::<Head>(&body) {
+                Ok(head) if head.kind.as_deref() == Some(&served.gvk.kind) => {
+                    parsed(&body).map_or_else(Answer::unknown, Answer::Found)
+                }
+                Ok(head) => Answer::unknown(format!("asked for a {}, got {:?}", served.gvk.kind, head.kind)),
+                Err(why) => Answer::unknown(why),
             },
             Err(error)
                 if error
@@ -110,9 +106,7 @@ impl Reader {
             {
                 Answer::NotFound
             }
-            Err(error) => Answer::Unknown {
-                why: error.to_string(),
-            },
+            Err(error) => Answer::unknown(error.to_string()),
         })
         .await
     }
@@ -124,26 +118,36 @@ impl Reader {
         namespace: Option<&str>,
         selector: Option<&str>,
     ) -> Read<Vec<Value>> {
+        let read = self.list_as(served, namespace, selector).await;
+        read.map(|items: Vec<Value>| {
+            let typed = items.into_iter().map(|item| with_type(item, &served.gvk));
+            Answer::Found(typed.collect())
+        })
+    }
+
+    /// Reads all objects as `list` does, each as a type; one that doesn't fit makes all unknown: a shorter list would be a lie.
+    pub async fn list_as<T: DeserializeOwned>(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Read<Vec<T>> {
         let path = collection(served, namespace).map(|path| match selector {
             Some(selector) => format!("{path}?labelSelector={}", escape(selector)),
             None => path,
         });
-        self.ask(path, |answer| match answer {
-            Ok(mut list) => match (list["items"].take(), list["metadata"]["continue"].as_str()) {
-                (Value::Array(items), None | Some("")) => Answer::Found(
-                    items
-                        .into_iter()
-                        .map(|item| with_type(item, &served.gvk))
-                        .collect(),
-                ),
-                (Value::Null, None | Some("")) => Answer::Found(Vec::new()),
-                _ => Answer::Unknown {
-                    why: format!("the list of {} is not complete", served.plural),
-                },
-            },
-            Err(error) => Answer::Unknown {
-                why: error.to_string(),
-            },
+        self.ask(path, |answer| {
+            let body = match answer {
+                Ok(body) => body,
+                Err(error) => return Answer::unknown(error.to_string()),
+            };
+            match parsed::<List<T>>(&body) {
+                Ok(list) if list.metadata.rest.as_deref().is_none_or(str::is_empty) => {
+                    Answer::Found(list.items.unwrap_or_default())
+                }
+                Ok(_) => Answer::unknown(format!("the list of {} is not complete", served.plural)),
+                Err(why) => Answer::unknown(why),
+            }
         })
         .await
     }
@@ -165,15 +169,18 @@ impl Reader {
 
     /// Reads all objects of a kind as `list` does, together with whoever asks for the same meanwhile. What they are made to is
     /// shared, too: all who ask for one type make the same of it.
-    pub async fn list_together<T: Send + Sync + 'static>(
+    pub async fn list_together<T: DeserializeOwned, U: Send + Sync + 'static>(
         &self,
         served: &Served,
         namespace: Option<&str>,
-        make: impl FnOnce(Read<Vec<Value>>) -> Read<T>,
-    ) -> Read<Arc<T>> {
+        make: impl FnOnce(Vec<T>) -> U,
+    ) -> Read<Arc<U>> {
         let what = format!("{} {namespace:?} of {:?}", served.gvk, self.member);
         let asked = self.cluster.tick();
-        let ask = async { make(self.list(served, namespace, None).await) };
+        let ask = async {
+            let read = self.list_as(served, namespace, None).await;
+            read.map(|items| Answer::Found(make(items)))
+        };
         self.cluster.together().read(&what, asked, ask).await
     }
 
@@ -195,7 +202,7 @@ impl Reader {
         self.get(&built_in("Node", "nodes", false), None, name).await
     }
 
-    async fn ask<T>(&self, path: Result<String>, judge: impl FnOnce(Result<Value>) -> Answer<T>) -> Read<T> {
+    async fn ask<T>(&self, path: Result<String>, judge: impl FnOnce(Result<Bytes>) -> Answer<T>) -> Read<T> {
         let sent = self.cluster.tick();
         let answer = judge(self.send(path).await);
         Read {
@@ -205,7 +212,7 @@ impl Reader {
         }
     }
 
-    async fn send(&self, path: Result<String>) -> Result<Value> {
+    async fn send(&self, path: Result<String>) -> Result<Bytes> {
         let path = path?;
         let (path, call) = match &self.member {
             Some(member) => {
@@ -223,8 +230,32 @@ impl Reader {
         let request = Request::get(&path)
             .body(Vec::new())
             .map_err(|_invalid| Error::BadName(path.clone()))?;
-        self.cluster.send(&call, request).await
+        self.cluster.fetch(&call, request).await
     }
+}
+
+/// What is looked at before an answer is taken for an object.
+#[derive(Deserialize)]
+struct Head {
+    kind: Option<String>,
+}
+
+/// Go says `null` for a list without items.
+#[derive(Deserialize)]
+struct List<T> {
+    items: Option<Vec<T>>,
+    #[serde(default)]
+    metadata: ListMeta,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    rest: Option<String>,
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> std::result::Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| format!("it has another form than expected: {error}"))
 }
 
 /// Returns whether a refusal says of this very object that it doesn't exist.

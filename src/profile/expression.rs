@@ -3,17 +3,24 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use cel::common::ast::{ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, MapExpr, StructExpr};
-use cel::{Context, ExecutionError, Program, Value as CelValue};
+use cel::common::ast::{ComprehensionExpr, Expr, IdedExpr};
+use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use serde_json::Value;
 
 use super::Error;
+use super::parts::{Parts, operands};
 
 #[derive(Debug)]
 pub(super) struct Expression {
     field: &'static str,
     variable: &'static str,
-    program: Arc<Program>,
+    compiled: Arc<Compiled>,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    program: Program,
+    parts: Parts,
 }
 
 impl Expression {
@@ -26,13 +33,13 @@ impl Expression {
         Ok(Self {
             field,
             variable,
-            program: compiled(variable, source)?,
+            compiled: compiled(variable, source)?,
         })
     }
 
     /// Returns whether the expression holds; an error where it has no boolean value on this object.
     pub(super) fn holds(&self, object: &Value) -> Result<bool, Error> {
-        self.holds_of(object.clone())
+        self.holds_of(self.compiled.parts.cut(object))
     }
 
     /// The same of a number, which JSON couldn't say when it is not finite.
@@ -41,14 +48,14 @@ impl Expression {
             field: self.field,
             message,
         };
-        let mut context = Context::default();
+        let mut context = Context::with_env(Arc::clone(&STANDARD));
         context
             .add_variable(self.variable, value)
             .map_err(|error| fail(error.to_string()))?;
         context
             .add_function("json", parse_json)
             .map_err(|error| fail(error.to_string()))?;
-        match self.program.execute(&context) {
+        match self.compiled.program.execute(&context) {
             Ok(CelValue::Bool(value)) => Ok(value),
             Ok(_) => Err(fail("the value is not a boolean".to_owned())),
             Err(error) => Err(fail(error.to_string())),
@@ -56,20 +63,23 @@ impl Expression {
     }
 }
 
+/// CEL's own types and functions.
+static STANDARD: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
 /// How many programs are kept: a profile has about ten.
 const KEPT: usize = 512;
 
 /// Every pass of every intent needs the same few programs.
-static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
+static COMPILED: LazyLock<Mutex<Kept>> = LazyLock::new(Mutex::default);
 
 /// By variable and source.
-type Compiled = BTreeMap<(&'static str, String), Arc<Program>>;
+type Kept = BTreeMap<(&'static str, String), Arc<Compiled>>;
 
-fn compiled(variable: &'static str, source: &str) -> Result<Arc<Program>, String> {
+fn compiled(variable: &'static str, source: &str) -> Result<Arc<Compiled>, String> {
     let mut kept = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (variable, source.to_owned());
-    if let Some(program) = kept.get(&name) {
-        return Ok(Arc::clone(program));
+    if let Some(compiled) = kept.get(&name) {
+        return Ok(Arc::clone(compiled));
     }
     let program = Program::compile(source).map_err(|error| error.to_string())?;
     if let Some(unknown) = unknown_variable(program.expression(), &mut vec![variable]) {
@@ -78,29 +88,21 @@ fn compiled(variable: &'static str, source: &str) -> Result<Arc<Program>, String
     if kept.len() >= KEPT {
         kept.clear();
     }
-    let program = Arc::new(program);
-    kept.insert(name, Arc::clone(&program));
-    Ok(program)
+    let parts = Parts::of(program.expression(), variable);
+    let compiled = Arc::new(Compiled { program, parts });
+    kept.insert(name, Arc::clone(&compiled));
+    Ok(compiled)
 }
 
 /// Returns a variable that nothing gives a value to; macros give values to their own.
 fn unknown_variable<'e>(expression: &'e IdedExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {
-    let parts: Vec<&IdedExpr> = match &expression.expr {
-        Expr::Literal(_) | Expr::Unspecified => return None,
-        Expr::Ident(name) => return (!known.contains(&name.as_str())).then_some(name),
-        Expr::Comprehension(all) => return unknown_in_macro(all, known),
-        Expr::Select(select) => vec![&select.operand],
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Map(MapExpr { entries }) | Expr::Struct(StructExpr { entries, .. }) => {
-            let of = |entry: &'e IdedEntryExpr| match &entry.expr {
-                EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-                EntryExpr::StructField(field) => vec![&field.value],
-            };
-            entries.iter().flat_map(of).collect()
-        }
-    };
-    parts.into_iter().find_map(|part| unknown_variable(part, known))
+    match &expression.expr {
+        Expr::Ident(name) => (!known.contains(&name.as_str())).then_some(name),
+        Expr::Comprehension(all) => unknown_in_macro(all, known),
+        other => operands(other)
+            .into_iter()
+            .find_map(|part| unknown_variable(part, known)),
+    }
 }
 
 fn unknown_in_macro<'e>(all: &'e ComprehensionExpr, known: &mut Vec<&'e str>) -> Option<&'e str> {

@@ -3,6 +3,7 @@
 //! An expression that cannot be evaluated is an error, never a no: what follows from it is decided by the caller.
 
 mod expression;
+mod parts;
 mod template;
 
 use std::collections::BTreeMap;

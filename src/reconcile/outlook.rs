@@ -477,7 +477,7 @@ async fn get<T: DeserializeOwned>(
         Ok(Lookup::NotServed) => return Seen::unknown(format!("{gvk} is not served")),
         Err(error) => return Seen::unknown(error.to_string()),
     };
-    let read = reader.get(&served, namespace, name).await.typed();
+    let read = reader.get_as(&served, namespace, name).await;
     let at = Read {
         sent: read.sent,
         answered: read.answered,
@@ -501,7 +501,7 @@ async fn list<T: DeserializeOwned>(
         Ok(Lookup::NotServed) => return Seen::unknown(format!("{gvk} is not served")),
         Err(error) => return Seen::unknown(error.to_string()),
     };
-    let read = cluster.reader().list(&served, namespace, None).await.typed();
+    let read = cluster.reader().list_as(&served, namespace, None).await;
     let at = Read {
         sent: read.sent,
         answered: read.answered,

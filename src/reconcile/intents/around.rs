@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::ask::{all, by_cluster, get, list, map, optional, reason};
 use super::{Parts, served};
 use crate::api::{self, Claim};
-use crate::cluster::{Answer, Applied, Mode, Read};
+use crate::cluster::{Applied, Mode};
 use crate::error::Error;
 use crate::intent::world::{Member, Overrides};
 use crate::intent::{self, Seen, pin};
@@ -66,13 +66,13 @@ impl Around<'_> {
                 let name = cluster.metadata.name.clone().unwrap_or_default();
                 (ClusterName::new(name), cluster)
             });
-            Answer::Found(named.collect::<BTreeMap<_, _>>())
+            named.collect::<BTreeMap<_, _>>()
         };
         let gvk = Gvk::new("cluster.karmada.io/v1alpha1", "Cluster");
         match served(&self.parts.cluster, &gvk).await {
             Ok(served) => {
                 let reader = self.parts.cluster.reader();
-                let read = reader.list_together(&served, None, |read| read.typed().map(by_name));
+                let read = reader.list_together(&served, None, by_name);
                 all(read.await)
             }
             Err(error) => Seen::unknown(error.to_string()),
@@ -196,9 +196,7 @@ impl Around<'_> {
         match served(&self.parts.cluster, &Gvk::new(api_version, kind)).await {
             Ok(served) => {
                 let reader = self.parts.cluster.reader();
-                all(reader
-                    .list_together(&served, namespace, Read::<Vec<Value>>::typed)
-                    .await)
+                all(reader.list_together(&served, namespace, |all| all).await)
             }
             Err(error) => Seen::unknown(error.to_string()),
         }

@@ -57,7 +57,7 @@ pub(super) async fn get<T: DeserializeOwned>(
     name: &str,
 ) -> Seen<Option<T>> {
     match served(cluster, &gvk).await {
-        Ok(served) => optional(cluster.reader().get(&served, namespace, name).await.typed()),
+        Ok(served) => optional(cluster.reader().get_as(&served, namespace, name).await),
         Err(error) => Seen::unknown(error.to_string()),
     }
 }
@@ -71,7 +71,7 @@ pub(super) async fn list<T: DeserializeOwned>(
     selector: Option<&str>,
 ) -> Seen<Vec<T>> {
     match served(cluster, &Gvk::new(api_version, kind)).await {
-        Ok(served) => all(cluster.reader().list(&served, namespace, selector).await.typed()),
+        Ok(served) => all(cluster.reader().list_as(&served, namespace, selector).await),
         Err(error) => Seen::unknown(error.to_string()),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -185,7 +186,7 @@ impl<K: Kind> Worker<K> {
             Answer::NotFound => return Ok(None),
             Answer::Unknown { why } => return Err(Error::new(ErrorKind::Unreachable, why)),
         };
-        let intent: K::Intent = serde_json::from_value(raw.clone())
+        let intent = K::Intent::deserialize(&raw)
             .map_err(|error| Error::user(format!("{key} cannot be read: {error}")))?;
         let is_known = known.is_some_and(|known| {
             let (known, now) = (known.meta(), intent.meta());
