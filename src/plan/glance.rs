@@ -33,7 +33,7 @@ fn proved(wanted: Wanted<'_>, live: View<'_>, manager: &str) -> Proof {
     let mut ours = mapping(fields, live, owned)?;
     if let Some(owned) = owned.get("f:metadata") {
         // All of the metadata at once is nobody's to own.
-        sure(!is_whole(owned))?;
+        sure(owned.is_mapping() && !is_whole(owned))?;
         metadata(wanted, live.get("metadata")?, owned)?;
         ours += 1;
     } else {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{cutover, text};
 use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, MIGRATIONS, PINS, job};
+use crate::support::roles;
 use crate::support::served::Served;
 use crate::support::server::{On, on_both_servers};
 
@@ -441,39 +442,6 @@ async fn the_roles_that_come_along_allow_what_migrations_ask_for() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let _controller = moving(&fleet, "orders:broken");
     assert_eq!(fleet.ended(MOVE).await, Phase::RolledBack);
-    let rules = rules();
-    let mut missing = Vec::new();
-    let others = ["flinkdeployments", "pods", "nodes", "", "namespaces/finalize"];
-    let forgotten = std::cell::RefCell::new(&mut missing);
-    fleet.world.traffic().count(|asked| {
-        let ours = asked.user == "cutover" && !others.contains(&asked.resource.as_str());
-        let once_only = asked.verb == "create" && asked.resource == "namespaces";
-        if ours && !once_only && !rules.contains(&(asked.resource.clone(), asked.verb.to_owned())) {
-            forgotten
-                .borrow_mut()
-                .push(format!("{} {}", asked.verb, asked.resource));
-        }
-        false
-    });
-    assert!(missing.is_empty(), "deploy/rbac.yaml lacks {missing:?}");
-}
-
-/// Returns the pairs of resource and verb that the roles of the service account allow; of a subresource, the resource.
-fn rules() -> std::collections::BTreeSet<(String, String)> {
-    let text = include_str!("../../deploy/rbac.yaml");
-    let roles = text
-        .split("\n---\n")
-        .map(|document| serde_yaml::from_str::<Value>(document).unwrap());
-    let mut allowed = std::collections::BTreeSet::new();
-    for role in roles.filter(|role| role["metadata"]["name"] != "cutover-install") {
-        for rule in role["rules"].as_array().into_iter().flatten() {
-            for resource in rule["resources"].as_array().unwrap() {
-                for verb in rule["verbs"].as_array().unwrap() {
-                    let resource = resource.as_str().unwrap().split('/').next().unwrap();
-                    allowed.insert((resource.to_owned(), verb.as_str().unwrap().to_owned()));
-                }
-            }
-        }
-    }
-    allowed
+    let lacking = roles::lacking(fleet.world.traffic());
+    assert!(lacking.is_empty(), "deploy/rbac.yaml lacks {lacking:?}");
 }

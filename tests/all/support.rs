@@ -20,6 +20,8 @@ pub mod real;
 #[cfg(feature = "sandbox")]
 pub mod replica;
 #[cfg(feature = "sandbox")]
+pub mod roles;
+#[cfg(feature = "sandbox")]
 pub mod server;
 
 #[cfg(feature = "sandbox")]

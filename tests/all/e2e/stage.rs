@@ -9,7 +9,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::place::{Place, say, until_or_not};
-use super::server::{BINDINGS, DEPLOYMENTS, INTENTS, JOBS};
+use super::server::{BINDINGS, DEPLOYMENTS, INTENTS, JOBS, PODS};
 use crate::support::git::Origin;
 
 pub struct Stage {
@@ -104,7 +104,7 @@ impl Stage {
             .commit("main", &[("fleet/kept.yaml", &kept.to_string())]);
         let deleted = async || {
             let control = &self.place.control;
-            let kinds = [JOBS, DEPLOYMENTS, BINDINGS];
+            let kinds = [JOBS, PODS, DEPLOYMENTS, BINDINGS];
             let own = kinds.map(|kind| control.list(kind, Some(self.place.namespace.as_str())));
             let intents = INTENTS.map(|kind| control.list(kind, None));
             let (own, intents) = (join_all(own).await, join_all(intents).await);
@@ -112,6 +112,19 @@ impl Stage {
         };
         if !until_or_not(deleted).await {
             say("what Git has no longer is not pruned");
+        }
+        // Karmada deletes the copies after that. Their namespace goes last: its deletion would take the pods, and nobody is there
+        // to end them gracefully.
+        let emptied = async || {
+            let members = self.place.members.values();
+            let copies = members.flat_map(|member| {
+                let namespace = Some(self.place.namespace.as_str());
+                [JOBS, DEPLOYMENTS, PODS].map(|kind| member.server.list(kind, namespace))
+            });
+            join_all(copies).await.iter().all(Vec::is_empty)
+        };
+        if !until_or_not(emptied).await {
+            say("copies are left in members");
         }
         self.end().await;
         self.place.clear().await

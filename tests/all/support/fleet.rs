@@ -21,6 +21,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::roles;
+
 pub const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 pub const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
 pub const PINS: Resource = Resource::new("policy.karmada.io", "overridepolicies");
@@ -40,6 +42,7 @@ pub struct Fleet {
     /// The controllers that nobody else holds.
     led_by: Mutex<Vec<Controller>>,
     snapshots: Mutex<BTreeMap<String, Snapshot>>,
+    _roles: roles::Suffice,
 }
 
 impl Fleet {
@@ -52,6 +55,7 @@ impl Fleet {
                 .unwrap();
         }
         let fleet = Self {
+            _roles: roles::Suffice(world.traffic().clone()),
             world,
             records: Arc::default(),
             templates: Arc::default(),
