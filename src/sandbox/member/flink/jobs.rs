@@ -261,26 +261,25 @@ impl Jobs {
 
     /// Returns all pods that exist now, in the order of their names.
     pub fn pods(&self) -> Vec<PodView> {
+        self.pods_until().0
+    }
+
+    /// Returns the pods, and until when they stay as they are by themselves.
+    pub fn pods_until(&self) -> (Vec<PodView>, Timestamp) {
         let now = self.context.clock.now();
         let state = self.advance(now);
         let pods = state.clusters.iter();
-        pods.flat_map(|((namespace, name), cluster)| cluster.pods(namespace, name, now))
-            .collect()
+        let pods = pods.flat_map(|((namespace, name), cluster)| cluster.pods(namespace, name, now));
+        let looks = state.clusters.values();
+        let next = looks.filter_map(|cluster| cluster.next_look(now)).min();
+        (pods.collect(), next.unwrap_or(Timestamp::MAX))
     }
 
-    /// Waits until something happens: a request, or the next moment at which something changes by itself.
-    pub async fn changed(&self, watch: &mut watch::Receiver<()>) {
-        let now = self.context.clock.now();
-        let next = {
-            let state = self.advance(now);
-            state
-                .clusters
-                .values()
-                .filter_map(|cluster| cluster.next_look(now))
-                .min()
-        };
+    /// Waits until something is requested, or until a moment from [`Self::pods_until`], which may be over: what has changed by
+    /// itself since then, whoever looked meanwhile, is not slept through.
+    pub async fn changed(&self, watch: &mut watch::Receiver<()>, until: Timestamp) {
         tokio::select! {
-            () = self.context.clock.sleep_until(next.unwrap_or(Timestamp::MAX)) => {}
+            () = self.context.clock.sleep_until(until) => {}
             _ = watch.changed() => {}
         }
     }

@@ -57,8 +57,9 @@ pub async fn show_pods(client: Client, context: Arc<Context>, jobs: Jobs) {
     let mut changes = jobs.subscribe();
     loop {
         changes.mark_unchanged();
-        if shown.show(&client, &context, jobs.pods()).await {
-            jobs.changed(&mut changes).await;
+        let (pods, until) = jobs.pods_until();
+        if shown.show(&client, &context, pods).await {
+            jobs.changed(&mut changes, until).await;
         } else {
             tokio::time::sleep(context.timings.retry).await;
         }

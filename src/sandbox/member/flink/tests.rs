@@ -595,3 +595,22 @@ async fn one_seed_gives_one_history() {
     }
     assert_eq!(histories[0], histories[1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_go_while_they_are_being_shown_are_not_slept_through() {
+    let bench = Bench::running(spec("running")).await;
+    let jobs = bench.operator.jobs.clone();
+    let deleting = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.delete(&Bench::key(), false).await }
+    });
+    tokio::task::yield_now().await;
+    let mut changes = jobs.subscribe();
+    let (pods, until) = jobs.pods_until();
+    assert!(!pods.is_empty());
+    deleting.await.unwrap();
+    let changed = jobs.changed(&mut changes, until);
+    let changed = tokio::time::timeout(Duration::from_hours(1), changed).await;
+    assert!(changed.is_ok());
+    assert!(jobs.pods().is_empty());
+}
