@@ -204,32 +204,14 @@ async fn gitlab_which_will_not_have_the_same_state_twice_is_not_asked_twice() {
 
 #[cfg(feature = "sandbox")]
 mod with_a_reconciler {
-    use cutover::api;
     use cutover::cluster::{Cluster, Limits};
     use cutover::reconcile::{self, Options, Statuses};
-    use cutover::sandbox::{World, WorldOptions};
+    use cutover::sandbox::World;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::notify::with_a_reconciler::{MOVE, SHOP, world};
     use crate::support::git::{Origin, options};
-
-    const SHOP: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
-    const MOVE: &str = "apiVersion: cutover.dev/v1alpha1
-kind: Migration
-metadata: {name: nothing-to-mars, namespace: shop}
-spec:
-  workload: {apiVersion: apps/v1, kind: Deployment, name: nothing}
-  to: mars
-";
-
-    fn world() -> World {
-        let world = World::start(WorldOptions::fast());
-        for crd in api::crds() {
-            let crd = serde_json::to_value(crd).unwrap();
-            world.control_plane().install(&crd).unwrap();
-        }
-        world
-    }
 
     fn told(
         world: &World,

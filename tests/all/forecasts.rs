@@ -10,6 +10,7 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::review::ORDERS;
 use crate::support::served::{as_text, stderr, stdout};
 
 const BASE: &[(&str, &str)] = &[
@@ -47,16 +48,6 @@ spec:
   template:
     metadata: {labels: {app: api}}
     spec: {containers: [{name: api, image: 'api:1'}]}
-";
-
-const ORDERS: &str = "apiVersion: flink.apache.org/v1beta1
-kind: FlinkDeployment
-metadata: {name: orders, namespace: shop}
-spec:
-  image: orders:1
-  flinkVersion: v1_20
-  flinkConfiguration: {state.savepoints.dir: s3://shop/savepoints, state.checkpoints.dir: s3://shop/checkpoints, high-availability.type: kubernetes, high-availability.storageDir: s3://shop/ha}
-  job: {jarURI: local:///opt/orders.jar, parallelism: 2, upgradeMode: savepoint, state: running}
 ";
 
 const POLICIES: &str = "apiVersion: policy.karmada.io/v1alpha1

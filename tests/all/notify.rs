@@ -212,7 +212,7 @@ async fn each_is_told_what_its_filter_lets_through_in_its_own_words_whatever_the
 }
 
 #[cfg(feature = "sandbox")]
-mod with_a_reconciler {
+pub mod with_a_reconciler {
     use cutover::api;
     use cutover::cluster::{Cluster, Limits};
     use cutover::reconcile::{self, Options};
@@ -222,8 +222,8 @@ mod with_a_reconciler {
     use super::*;
     use crate::support::git::{Origin, options};
 
-    const SHOP: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
-    const MOVE: &str = "apiVersion: cutover.dev/v1alpha1
+    pub const SHOP: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    pub const MOVE: &str = "apiVersion: cutover.dev/v1alpha1
 kind: Migration
 metadata: {name: nothing-to-mars, namespace: shop}
 spec:
@@ -231,14 +231,19 @@ spec:
   to: mars
 ";
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn syncs_and_intents_tell_of_what_is_wrong_and_when_it_is_right_again() {
-        let (stage, url) = Stage::start().await;
+    pub fn world() -> World {
         let world = World::start(WorldOptions::fast());
         for crd in api::crds() {
             let crd = serde_json::to_value(crd).unwrap();
             world.control_plane().install(&crd).unwrap();
         }
+        world
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn syncs_and_intents_tell_of_what_is_wrong_and_when_it_is_right_again() {
+        let (stage, url) = Stage::start().await;
+        let world = world();
         let origin = Origin::with(&[("shop.yaml", SHOP), ("move.yaml", MOVE), ("bad.yaml", "a: [")]);
         let (notifier, sending) = start(&format!("- {{name: ours, format: Webhook, url: '{url}'}}\n"));
         let dir = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ spec:
     ("intents/.keep", ""),
 ];
 
-const ORDERS: &str = "apiVersion: flink.apache.org/v1beta1
+pub const ORDERS: &str = "apiVersion: flink.apache.org/v1beta1
 kind: FlinkDeployment
 metadata: {name: orders, namespace: shop}
 spec:

@@ -16,9 +16,12 @@ pub use shift::shift_forecast;
 pub use suspension::suspension_forecast;
 
 use super::finding_text;
-use crate::api::{Finding, Progress};
+use crate::api::{Common, Finding, Progress};
 use crate::name::ClusterName;
 use crate::plan::Outcome;
+
+/// How many workloads are told one by one.
+const TOLD: usize = 50;
 
 /// How far an intent comes by itself, as things are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +60,12 @@ fn outcome(status: &impl Progress, findings: &[Finding], came: &Came) -> (Outcom
             _ => (Outcome::Nothing, Vec::new()),
         },
     }
+}
+
+/// Returns what the last step of a machine has seen.
+fn evidence(common: &Common) -> Vec<String> {
+    let last = common.steps.last();
+    last.map(|step| step.evidence.clone()).unwrap_or_default()
 }
 
 /// Names clusters in a sentence.

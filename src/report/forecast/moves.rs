@@ -1,13 +1,10 @@
 //! Evacuations and rebalances: what would move where, and what can't, and why.
 
-use super::{Came, names, outcome};
+use super::{Came, TOLD, evidence, names, outcome};
 use crate::api::{Means, Move, MovesStatus};
 use crate::intent::moves::Aim;
 use crate::plan::{Forecast, ForecastStep, Outcome};
 use crate::report::finding_text;
-
-/// How many workloads are told one by one.
-const TOLD: usize = 50;
 
 /// Returns what such an intent would do. `status`: how its machine left it.
 pub fn moves_forecast<A: Aim>(spec: &A, status: &MovesStatus<A>, came: &Came) -> Forecast {
@@ -25,14 +22,7 @@ pub fn moves_forecast<A: Aim>(spec: &A, status: &MovesStatus<A>, came: &Came) ->
         )];
     }
     if outcome == Outcome::Nothing {
-        because.extend(
-            status
-                .common
-                .steps
-                .last()
-                .into_iter()
-                .flat_map(|step| step.evidence.clone()),
-        );
+        because.extend(evidence(&status.common));
     }
     let movable: Vec<&Move> = status.moves.iter().filter(|one| one.blocked.is_none()).collect();
     let mut steps = Vec::new();

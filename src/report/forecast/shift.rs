@@ -1,6 +1,6 @@
 //! A replica shift: how many replicas each side has after every step.
 
-use super::{Came, outcome};
+use super::{Came, evidence, outcome};
 use crate::api::{ReplicaShiftSpec, ReplicaShiftStatus, ShiftJournal};
 use crate::intent::shift::goals;
 use crate::plan::{Forecast, ForecastStep, Outcome};
@@ -12,14 +12,7 @@ const STEPS: usize = 20;
 pub fn shift_forecast(spec: &ReplicaShiftSpec, status: &ReplicaShiftStatus, came: &Came) -> Forecast {
     let (outcome, mut because) = outcome(status, &status.common.findings, came);
     if outcome == Outcome::Nothing {
-        because.extend(
-            status
-                .common
-                .steps
-                .last()
-                .into_iter()
-                .flat_map(|step| step.evidence.clone()),
-        );
+        because.extend(evidence(&status.common));
     }
     let journal = status.journal_in_force();
     let mut steps = match journal {

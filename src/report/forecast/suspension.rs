@@ -1,15 +1,12 @@
 //! A suspension: every workload that it holds, and in which clusters.
 
-use super::{Came, names, outcome};
+use super::{Came, TOLD, evidence, names, outcome};
 use crate::api::{SuspensionSpec, SuspensionStatus};
 use crate::intent::Seen;
 use crate::intent::suspension::{covered, workload};
 use crate::karmada::ResourceBinding;
 use crate::plan::{Forecast, ForecastStep, Outcome};
 use crate::report::finding_text;
-
-/// How many workloads are told one by one.
-const TOLD: usize = 50;
 
 /// Returns what a suspension would do. `status`: how its machine left it; `bindings`: those of its policy.
 pub fn suspension_forecast(
@@ -20,14 +17,7 @@ pub fn suspension_forecast(
 ) -> Forecast {
     let (outcome, mut because) = outcome(status, &status.common.findings, came);
     if outcome == Outcome::Nothing {
-        because.extend(
-            status
-                .common
-                .steps
-                .last()
-                .into_iter()
-                .flat_map(|step| step.evidence.clone()),
-        );
+        because.extend(evidence(&status.common));
     }
     let mut remarks = Vec::new();
     let mut steps = match bindings.get() {
