@@ -15,6 +15,7 @@ use crate::api::{Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSp
 use crate::karmada::LabelSelector;
 use crate::name::Gvk;
 use expression::Expression;
+pub(crate) use parts::Parts;
 pub use template::Variables;
 
 /// Why a profile cannot be used, or not on this object.

@@ -8,21 +8,28 @@ use serde_json::{Map, Value};
 
 /// A part of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Parts {
+pub(crate) enum Parts {
     Whole,
     Fields(BTreeMap<String, Parts>),
 }
 
+impl Default for Parts {
+    /// None.
+    fn default() -> Self {
+        Self::Fields(BTreeMap::new())
+    }
+}
+
 impl Parts {
     /// Returns what an expression can tell apart: for the rest it may be given anything, or nothing.
-    pub(super) fn of(expression: &IdedExpr, variable: &str) -> Self {
-        let mut parts = Self::Fields(BTreeMap::new());
+    pub(crate) fn of(expression: &IdedExpr, variable: &str) -> Self {
+        let mut parts = Self::default();
         parts.add_all(expression, variable);
         parts
     }
 
     /// Returns a copy of these parts alone. What is no object where fields are wanted is copied, for its type is seen.
-    pub(super) fn cut(&self, value: &Value) -> Value {
+    pub(crate) fn cut(&self, value: &Value) -> Value {
         match (self, value) {
             (Self::Fields(fields), Value::Object(object)) => {
                 let cut = fields.iter().filter_map(|(name, parts)| {
@@ -32,6 +39,22 @@ impl Parts {
                 Value::Object(cut.collect::<Map<_, _>>())
             }
             _ => value.clone(),
+        }
+    }
+
+    /// Adds what another expression looks at.
+    pub(crate) fn join(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Whole, _) => {}
+            (_, Self::Whole) => *self = Self::Whole,
+            (Self::Fields(fields), Self::Fields(others)) => {
+                for (name, parts) in others {
+                    match fields.get_mut(name) {
+                        Some(field) => field.join(parts),
+                        None => drop(fields.insert(name.clone(), parts.clone())),
+                    }
+                }
+            }
         }
     }
 
@@ -50,7 +73,7 @@ impl Parts {
             return;
         };
         let field = fields.entry((*first).to_owned());
-        field.or_insert_with(|| Self::Fields(BTreeMap::new())).add(rest);
+        field.or_default().add(rest);
     }
 }
 
@@ -105,6 +128,22 @@ mod tests {
 
     fn parts(source: &str) -> Parts {
         Parts::of(Program::compile(source).unwrap().expression(), "object")
+    }
+
+    #[test]
+    fn what_several_look_at_is_what_any_of_them_looks_at() {
+        let joined = |sources: &[&str]| {
+            let mut all = Parts::default();
+            sources.iter().for_each(|source| all.join(&parts(source)));
+            all
+        };
+        let (one, other) = ("object.a.b == 1", "object.a.c == object.d");
+        assert_eq!(
+            joined(&[one, other]),
+            parts("object.a.b == 1 && object.a.c == object.d")
+        );
+        assert_eq!(joined(&["object.a == 1", one]), parts("object.a == 1"));
+        assert_eq!(joined(&[one, "size(object) > 0", other]), Parts::Whole);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, extensions};
 use serde_json::Value;
 
+use crate::profile::Parts;
 pub(super) use check::Scope;
 pub(super) use library::authorizer;
 pub(super) use types::Type;
@@ -58,6 +59,8 @@ pub(super) type CelValue = Box<dyn Val>;
 #[derive(Clone, Debug)]
 pub(super) struct Expression {
     root: Arc<IdedExpr>,
+    /// As it was written, before fields are asked for.
+    parsed: Arc<IdedExpr>,
     source: Arc<str>,
     of: Type,
 }
@@ -70,9 +73,11 @@ impl Expression {
             .parse_with_source_info(source)
             .map_err(|errors| syntax_errors(source, &errors))?;
         let of = check::check(&expression, &places, scope)?;
+        let parsed = Arc::new(expression.clone());
         macros::ask_for_fields(&mut expression);
         Ok(Self {
             root: Arc::new(expression),
+            parsed,
             source: source.into(),
             of,
         })
@@ -90,6 +95,11 @@ impl Expression {
     /// Returns whether it speaks of a name.
     pub(super) fn mentions(&self, name: &str) -> bool {
         self.root.references().has_variable(name)
+    }
+
+    /// Returns what it looks at of a name: the rest can be left out.
+    pub(super) fn parts_of(&self, name: &str) -> Parts {
+        Parts::of(&self.parsed, name)
     }
 
     /// Evaluates it; an error is told in cel-go's words.

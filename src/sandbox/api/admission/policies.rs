@@ -4,6 +4,7 @@
 //! interval, parameters come with the delay of a watch. Several that refuse are told in the order of their names; a
 //! real server has no order. There is no cost budget and no audit log.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::super::registry::{self, NAMESPACES, Registry};
 use super::super::status::{Cause, Reason, Status};
 use super::super::{Clock, Object, Resource};
 use super::attributes::Attributes;
-use super::policy::{Binding, Input, ParamRef, Policy, Refusal};
+use super::policy::{Binding, ParamRef, Policy, Refusal, Subject, Verdict};
 use crate::sandbox::store::{Key, Store};
 
 const POLICIES: Resource = Resource::new("admissionregistration.k8s.io", "validatingadmissionpolicies");
@@ -287,6 +288,7 @@ impl<'a> Review<'a> {
             self.misconfigured(hook, None, format!("failed to configure policy: {why}"));
             return;
         }
+        let subject = OnceCell::new();
         for binding in &hook.bindings {
             let labels = self
                 .namespace
@@ -301,8 +303,12 @@ impl<'a> Review<'a> {
             }
             match self.parameters(hook, binding) {
                 Ok(parameters) => {
+                    let namespace = self.shown_namespace();
                     for params in parameters {
-                        self.evaluate(hook, binding, &version, params);
+                        let subject =
+                            subject.get_or_init(|| Subject::new(&hook.policy, self.attributes, &version));
+                        let verdict = hook.policy.evaluate(subject, &params, &namespace);
+                        self.tell(hook, binding, verdict);
                     }
                 }
                 Err(why) => {
@@ -327,9 +333,9 @@ impl<'a> Review<'a> {
     }
 
     /// Returns the parameters with which a binding asks; `null` where there are none to have.
-    fn parameters(&self, hook: &Hook, binding: &Binding) -> Result<Vec<Value>, String> {
+    fn parameters(&self, hook: &Hook, binding: &Binding) -> Result<Vec<Object>, String> {
         let (Some(source), Some(reference)) = (&hook.params, &binding.params) else {
-            return Ok(vec![Value::Null]);
+            return Ok(vec![Object::default()]);
         };
         let namespace = self.namespace_of_params(source, reference)?;
         let seen = self.params.get(&source.resource).map(|params| &params.seen);
@@ -346,11 +352,11 @@ impl<'a> Review<'a> {
             .params
             .as_ref()
             .map_or("", |kind| kind.version.as_str());
-        let found: Vec<Value> = seen
+        let found: Vec<Object> = seen
             .into_iter()
             .flatten()
             .filter(wanted)
-            .map(|(_, object)| (*registry::convert(&source.kind, object, version)).clone())
+            .map(|(_, object)| registry::convert(&source.kind, object, version))
             .collect();
         if found.is_empty() && reference.deny_when_missing {
             let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
@@ -378,18 +384,15 @@ impl<'a> Review<'a> {
         }
     }
 
-    fn evaluate(&mut self, hook: &'a Hook, binding: &'a Binding, version: &str, params: Value) {
-        let namespace = match &self.namespace {
+    /// Returns what expressions see of the namespace that a write is in.
+    fn shown_namespace(&self) -> Value {
+        match &self.namespace {
             Some(namespace) if self.attributes.resource() != &NAMESPACES => shown_namespace(namespace),
             _ => Value::Null,
-        };
-        let input = Input {
-            attributes: self.attributes,
-            version,
-            params,
-            namespace,
-        };
-        let verdict = hook.policy.evaluate(&input);
+        }
+    }
+
+    fn tell(&mut self, hook: &'a Hook, binding: &'a Binding, verdict: Verdict) {
         for refusal in verdict.failed {
             if binding.warn {
                 let warning = format!(

@@ -14,6 +14,7 @@ use super::super::cel::{self as language, CelValue, Expression, Scope, authorize
 use super::super::status::Reason;
 use super::attributes::Attributes;
 use super::matching::MatchResources;
+use crate::profile::Parts;
 
 /// A compiled `ValidatingAdmissionPolicy`.
 #[derive(Debug)]
@@ -27,6 +28,9 @@ pub(super) struct Policy {
     variables: Vec<(String, Compiled)>,
     validations: Vec<Validation>,
     annotations: Vec<Compiled>,
+    /// What all of them look at: of what is written, what was there before, and the parameters.
+    objects: [Parts; 2],
+    parameters: Parts,
 }
 
 /// The kind of the parameters of a policy.
@@ -73,6 +77,10 @@ pub(super) struct Verdict {
     pub denied: Vec<Refusal>,
 }
 
+/// The names of what is written and of what was there before, and of the parameters.
+const OBJECTS: [&str; 2] = ["object", "oldObject"];
+const PARAMS: &str = "params";
+
 /// What was compiled, or why it could not be.
 type Compiled = Result<Expression, String>;
 
@@ -95,37 +103,34 @@ impl Validation {
     }
 }
 
-/// What expressions are about.
-#[derive(Debug)]
-pub(super) struct Input<'a> {
-    pub attributes: &'a Attributes<'a>,
+/// What the expressions of a policy are about, whatever the parameters: made once for all of them.
+pub(super) struct Subject<'a> {
+    attributes: &'a Attributes<'a>,
     /// The version of the resource that the policy matched.
-    pub version: &'a str,
-    pub params: Value,
-    pub namespace: Value,
+    version: &'a str,
+    context: Context<'static, 'static>,
 }
 
-impl Input<'_> {
-    fn context(&self) -> Context<'static, 'static> {
-        let attributes = self.attributes;
+impl<'a> Subject<'a> {
+    pub(super) fn new(policy: &Policy, attributes: &'a Attributes<'a>, version: &'a str) -> Self {
         let mut context = language::context();
-        bind(
-            &mut context,
-            "object",
-            &attributes.seen(attributes.object, self.version),
-        );
-        bind(
-            &mut context,
-            "oldObject",
-            &attributes.seen(attributes.old, self.version),
-        );
-        bind(&mut context, "params", &self.params);
+        for ((name, parts), object) in OBJECTS
+            .iter()
+            .zip(&policy.objects)
+            .zip([attributes.object, attributes.old])
+        {
+            bind(&mut context, name, &parts.cut(&attributes.seen(object, version)));
+        }
         bind(&mut context, "namespaceObject", &Value::Null);
         let asked = attributes.version.name.as_str();
-        bind(&mut context, "request", &attributes.request(asked, self.version));
+        bind(&mut context, "request", &attributes.request(asked, version));
         context.add_variable_as_val("authorizer", authorizer::authorizer());
         context.add_variable_as_val("authorizer.requestResource", authorizer::request_resource());
-        context
+        Self {
+            attributes,
+            version,
+            context,
+        }
     }
 }
 
@@ -194,7 +199,7 @@ impl Policy {
                 _ => Reason::Invalid,
             },
         };
-        Self {
+        let policy = Self {
             name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
             fail: spec["failurePolicy"] != "Ignore",
             constraints: MatchResources::of(&spec["matchConstraints"]),
@@ -207,12 +212,38 @@ impl Policy {
                 .collect(),
             variables,
             params,
+            objects: [Parts::Whole, Parts::Whole],
+            parameters: Parts::Whole,
+        };
+        Self {
+            objects: OBJECTS.map(|name| policy.parts_of(name)),
+            parameters: policy.parts_of(PARAMS),
+            ..policy
         }
     }
 
-    /// Says what is wrong with a write.
-    pub(super) fn evaluate(&self, input: &Input<'_>) -> Verdict {
-        let mut context = input.context();
+    fn parts_of(&self, name: &str) -> Parts {
+        let mut all = Parts::default();
+        for expression in self.expressions() {
+            all.join(&expression.parts_of(name));
+        }
+        all
+    }
+
+    /// Returns everything that was compiled.
+    fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let validations = self.validations.iter().flat_map(|validation| {
+            std::iter::once(&validation.expression).chain(&validation.message_expression)
+        });
+        let variables = self.variables.iter().map(|(_, variable)| variable);
+        let all = self.conditions.iter().chain(variables).chain(validations);
+        all.chain(&self.annotations).flatten()
+    }
+
+    /// Says what is wrong with a write; `namespace` is the one that it is in.
+    pub(super) fn evaluate(&self, subject: &Subject<'_>, params: &Value, namespace: &Value) -> Verdict {
+        let mut context = subject.context.new_inner_scope();
+        bind(&mut context, PARAMS, &self.parameters.cut(params));
         match self.is_meant(&context) {
             Ok(true) => {}
             Ok(false) => return Verdict::default(),
@@ -224,12 +255,12 @@ impl Policy {
             }
         }
         // Conditions are asked before the namespace is there, and about the resource of the request.
-        let attributes = input.attributes;
-        bind(&mut context, "namespaceObject", &input.namespace);
+        bind(&mut context, "namespaceObject", namespace);
+        let version = subject.version;
         bind(
             &mut context,
             "request",
-            &attributes.request(input.version, input.version),
+            &subject.attributes.request(version, version),
         );
         self.bind_variables(&mut context);
         let failed = self
