@@ -56,7 +56,7 @@ use rolling::Rolling;
 use shifting::Shifting;
 use suspending::Suspending;
 use wake::Workers;
-use worker::Worker;
+use worker::{Turns, Worker};
 
 /// Where what an intent leaves in Git is read and pushed.
 pub trait Records: Send + Sync {
@@ -243,6 +243,7 @@ struct Crew {
     parts: Parts,
     events: Events,
     workers: Workers,
+    turns: Turns,
     tasks: JoinSet<ObjectKey>,
     stop: CancellationToken,
     /// What Git wanted of the templates of rollouts when it was looked at last.
@@ -255,6 +256,7 @@ impl Crew {
             parts,
             events,
             workers: Workers::default(),
+            turns: Turns::default(),
             tasks: JoinSet::new(),
             stop,
             wanted: BTreeMap::new(),
@@ -298,7 +300,8 @@ impl Crew {
         for key in keys {
             if let Some(interest) = self.workers.begin(&key) {
                 let (parts, events, stop) = (self.parts.clone(), self.events.clone(), self.stop.clone());
-                let mut worker = Worker::<K>::new(parts, events, key.clone(), stop);
+                let turns = self.turns.clone();
+                let mut worker = Worker::<K>::new(parts, events, turns, key.clone(), stop);
                 self.tasks.spawn(async move {
                     Box::pin(worker.run(&interest)).await;
                     key

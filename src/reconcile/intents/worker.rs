@@ -2,12 +2,14 @@
 //! In this order, and no further than what succeeds, whatever the kind.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -30,8 +32,18 @@ const TROUBLE: Duration = Duration::from_secs(1);
 /// How long a worker waits to hear of what it has sent.
 const SETTLE: Duration = Duration::from_millis(25);
 
-/// How long it may take until something is seen that shows late, before it is sent again.
+/// How long it may take until something is seen that shows late, before it is sent again; then twice as long each time.
 const SHOWN: Duration = Duration::from_millis(500);
+
+/// How many look at once. What the others hear while they wait for their turn is one look.
+const AT_ONCE: usize = 8;
+
+/// Whoever takes longer waits for something else than the machine, and makes room.
+const TURN: Duration = Duration::from_millis(250);
+
+/// A worker that had to wait for its turn rests this many times as long as it took in all, unless there is news: looking more
+/// often would make everything slower still.
+const REST: u32 = 4;
 
 /// How many steps are decided from one look, at the most.
 const STEPS: usize = 16;
@@ -49,6 +61,34 @@ enum Pass {
     Gone,
 }
 
+/// What was sent and has not been seen yet.
+struct Late {
+    what: String,
+    at: Instant,
+    /// How long it may take from then on.
+    patience: Duration,
+}
+
+/// Lets only so many look at once, whatever their kind.
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+impl Turns {
+    fn none_is_left(&self) -> bool {
+        self.0.available_permits() == 0
+    }
+
+    async fn next(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).acquire_owned().await.ok()
+    }
+}
+
 pub(super) struct Worker<K: Kind> {
     kind: K,
     parts: Parts,
@@ -60,16 +100,23 @@ pub(super) struct Worker<K: Kind> {
     told_wait: Option<String>,
     /// Something was sent since the last look.
     sent: bool,
-    /// What was sent lately and doesn't show at once.
-    late: Vec<(String, Instant)>,
+    /// What was sent and doesn't show at once.
+    late: Vec<Late>,
     /// The intent as the API server had it last.
     known: Option<K::Intent>,
+    turns: Turns,
     /// Once cancelled, no write is begun.
     stop: CancellationToken,
 }
 
 impl<K: Kind> Worker<K> {
-    pub(super) fn new(parts: Parts, events: Events, key: ObjectKey, stop: CancellationToken) -> Self {
+    pub(super) fn new(
+        parts: Parts,
+        events: Events,
+        turns: Turns,
+        key: ObjectKey,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             kind: K::default(),
             parts,
@@ -80,6 +127,7 @@ impl<K: Kind> Worker<K> {
             sent: false,
             late: Vec::new(),
             known: None,
+            turns,
             stop,
         }
     }
@@ -87,9 +135,16 @@ impl<K: Kind> Worker<K> {
     /// Ends when the intent is gone, or on the order to stop.
     pub(super) async fn run(&mut self, interest: &Interest) {
         let stop = self.stop.clone();
+        let turns = self.turns.clone();
         while !stop.is_cancelled() {
+            let begun = Instant::now();
+            let crowded = turns.none_is_left();
+            let turn = tokio::select! {
+                () = stop.cancelled() => return,
+                turn = turns.next() => turn,
+            };
             interest.take();
-            let pass = match Box::pin(self.pass(interest)).await {
+            let pass = match within(turn, Box::pin(self.pass(interest))).await {
                 Ok(pass) => pass,
                 Err(error) => {
                     tracing::warn!(intent = %self.key, %error, "a pass failed");
@@ -108,6 +163,7 @@ impl<K: Kind> Worker<K> {
                 }
                 Pass::Gone => return,
                 Pass::Idle => Duration::MAX,
+                Pass::Recheck(after) if crowded => after.max(begun.elapsed() * REST),
                 Pass::Recheck(after) => after,
             };
             tokio::select! {
@@ -232,11 +288,12 @@ impl<K: Kind> Worker<K> {
     }
 
     async fn send(&mut self, intent: &K::Intent, step: &Step<K::Status>) -> Result<Pass, Error> {
-        self.late.retain(|(_, at)| at.elapsed() < SHOWN);
+        let names: Vec<String> = step.effects.iter().map(ToString::to_string).collect();
+        self.late.retain(|late| names.contains(&late.what));
         let mut quiet = true;
-        for effect in &step.effects {
-            let name = effect.to_string();
-            if self.late.iter().any(|(late, _)| *late == name) {
+        for (effect, name) in step.effects.iter().zip(names) {
+            let late = self.late.iter().find(|late| late.what == name);
+            if late.is_some_and(|late| late.at.elapsed() < late.patience) {
                 continue;
             }
             quiet = false;
@@ -250,7 +307,7 @@ impl<K: Kind> Worker<K> {
                 Ok(Sent::Done) => {
                     self.trouble = None;
                     if effect.shows_late() {
-                        self.late.push((name, Instant::now()));
+                        self.wait_for(name);
                     }
                 }
                 Ok(Sent::Stale(why)) => {
@@ -275,6 +332,17 @@ impl<K: Kind> Worker<K> {
             // What was sent wakes the worker when it shows; asking before would only send it again.
             Pass::Recheck(SETTLE)
         })
+    }
+
+    /// Notes what was sent, perhaps not for the first time.
+    fn wait_for(&mut self, what: String) {
+        let before = self.late.iter().position(|late| late.what == what);
+        let patience = before.map_or(SHOWN, |before| self.late.swap_remove(before).patience * 2);
+        self.late.push(Late {
+            what,
+            at: Instant::now(),
+            patience: patience.min(SHOWN * 16),
+        });
     }
 
     fn input<'a>(
@@ -345,10 +413,56 @@ impl<K: Kind> Worker<K> {
     }
 }
 
+/// Goes through with a pass; the turn ends before it if it takes long.
+async fn within<T>(turn: Option<OwnedSemaphorePermit>, pass: impl Future<Output = T> + Unpin) -> T {
+    let mut pass = pass;
+    tokio::select! {
+        passed = &mut pass => passed,
+        () = tokio::time::sleep(TURN) => {
+            drop(turn);
+            pass.await
+        }
+    }
+}
+
 fn after(recheck: Option<Duration>) -> Pass {
     match recheck {
         Some(Duration::ZERO) => Pass::Again,
         Some(after) => Pass::Recheck(after),
         None => Pass::Idle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits for its turn, and returns when it had it.
+    async fn turn(turns: Turns, begun: Instant, takes: Duration) -> Duration {
+        let turn = turns.next().await;
+        let had = begun.elapsed();
+        within(turn, Box::pin(tokio::time::sleep(takes))).await;
+        had
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_beyond_so_many_wait_for_their_turn_and_not_for_one_that_hangs() {
+        let (turns, begun) = (Turns::default(), Instant::now());
+        let brief = Duration::from_millis(40);
+        let hangs: Vec<_> = (0..AT_ONCE)
+            .map(|_| tokio::spawn(turn(turns.clone(), begun, Duration::from_secs(60))))
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(turns.none_is_left());
+        let rest: Vec<_> = (0..2 * AT_ONCE)
+            .map(|_| tokio::spawn(turn(turns.clone(), begun, brief)))
+            .collect();
+        let rest = futures::future::join_all(rest).await;
+        let waited: Vec<Duration> = rest.into_iter().map(Result::unwrap).collect();
+        let (first, last) = waited.split_at(AT_ONCE);
+        assert!(first.iter().all(|waited| *waited == TURN), "{first:?}");
+        assert!(last.iter().all(|waited| *waited == TURN + brief), "{last:?}");
+        assert!(!turns.none_is_left());
+        hangs.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }
