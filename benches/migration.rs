@@ -1,8 +1,9 @@
 //! What cutover itself adds to a migration: from the news that an effect needed to the effect, and requests and CPU.
 //!
-//! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `many [MIGRATIONS]` (at once),
-//! `waiting [INTENTS]` (the program as a process, with intents that wait). On a sandbox behind a kubeconfig, or on the control
-//! plane that the environment names as for the end-to-end suite (docs/e2e.md).
+//! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `many [MIGRATIONS]` (at once, in members
+//! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `waiting [INTENTS]` (the program as a process, with
+//! intents that wait). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for the
+//! end-to-end suite (docs/e2e.md).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,9 +31,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use chain::Cost;
-use controller::Controller;
+use controller::{Controller, Entry, What};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::member::Timings;
+use jiff::Timestamp;
 use place::{Place, until};
 use serde_json::{Value, json};
 use server::{BINDINGS, JOBS, MIGRATIONS, Resource};
@@ -52,11 +54,12 @@ fn main() {
     let number = |usual: usize| args.get(1).map_or(usual, |number| number.parse().unwrap());
     match args.first().map(String::as_str) {
         Some("delay") => delay(number(30)),
-        Some("many") => many(number(100)),
+        Some("many") if args.get(2).is_some_and(|word| word == "quick") => many(number(100), quick()),
+        Some("many") => many(number(100), Timings::installed()),
         Some("waiting") => waiting(number(1000)),
         _ => {
             delay(30);
-            many(100);
+            many(100, Timings::installed());
             waiting(1000);
         }
     }
@@ -64,7 +67,8 @@ fn main() {
 
 /// A place on a runtime of its own, so that it and the controller wait for each other only as two programs would.
 fn place(options: WorldOptions) -> (Runtime, Place) {
-    let runtime = Runtime::new().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.thread_name("place").enable_all().build().unwrap();
     let place = runtime.block_on(Place::find(options));
     (runtime, place)
 }
@@ -148,10 +152,10 @@ fn delay(count: usize) {
     clear(&world, place);
 }
 
-/// What runs in the members takes as long as in a plain installation: what is asked is whether migrations wait for each other.
-fn many(count: usize) {
+/// Whether migrations wait for each other, where what runs in the members takes so long.
+fn many(count: usize, timings: Timings) {
     let (world, place) = place(WorldOptions {
-        timings: Timings::installed(),
+        timings,
         ..WorldOptions::default()
     });
     let runtime = Runtime::new().unwrap();
@@ -166,23 +170,25 @@ fn many(count: usize) {
             let [one, other] = place.pair();
             targets.push(if here == one { other } else { one });
         }
-        let _controller = Controller::start(&place.control.kubeconfig).await;
+        let controller = Controller::start(&place.control.kubeconfig).await;
         let begun = Instant::now();
         migrate(&place, &names[0], &names[0], targets[0], &json!({})).await;
         completes(&place, &names[0]).await;
         let one = begun.elapsed();
+        let alone = controller.trace().len();
         let begun = Instant::now();
         for (name, target) in names.iter().zip(&targets).skip(1) {
             migrate(&place, name, name, target, &json!({})).await;
         }
-        until("all complete", async || {
+        let deadline = begun + one.max(Duration::from_secs(30)) * 10;
+        let ended = loop {
             let all = place.control.list(MIGRATIONS, Some(&place.namespace)).await;
-            let ended = all
-                .iter()
-                .filter(|intent| intent["status"]["phase"] == "Completed");
-            ended.count() == count + 1
-        })
-        .await;
+            if all.iter().all(|intent| intent["status"]["phase"] == "Completed") {
+                break all;
+            }
+            assert!(Instant::now() < deadline, "not all complete");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
         let all = begun.elapsed();
         println!("\n| one migration | {count} at once | ratio |\n|---|---|---|");
         println!(
@@ -191,8 +197,55 @@ fn many(count: usize) {
             all.as_secs_f64(),
             all.as_secs_f64() / one.as_secs_f64()
         );
+        phases(&ended, &names[0]);
+        let trace = controller.trace();
+        let (alone, together) = trace.split_at(alone);
+        println!(
+            "\nrequests a migration: {} alone, {} at once",
+            requests(alone),
+            requests(together) / count
+        );
     });
     clear(&world, place);
+}
+
+/// Counts the requests other than watches.
+fn requests(trace: &[Entry]) -> usize {
+    let asked = trace
+        .iter()
+        .filter(|entry| matches!(entry.what, What::Asked { .. }));
+    asked.count()
+}
+
+/// Prints how long each phase took: of the one, and of those at once.
+fn phases(ended: &[Value], one: &str) {
+    let mut phases: Vec<(String, f64, Vec<f64>)> = Vec::new();
+    for intent in ended {
+        let alone = intent["metadata"]["name"] == one;
+        for step in intent["status"]["steps"].as_array().unwrap() {
+            let at = |field: &str| step[field].as_str().unwrap().parse::<Timestamp>().unwrap();
+            let took = at("finishedAt").duration_since(at("startedAt")).as_secs_f64();
+            let name = step["name"].as_str().unwrap();
+            let at = phases
+                .iter()
+                .position(|(phase, ..)| phase == name)
+                .unwrap_or_else(|| {
+                    phases.push((name.to_owned(), 0.0, Vec::new()));
+                    phases.len() - 1
+                });
+            if alone {
+                phases[at].1 = took;
+            } else {
+                phases[at].2.push(took);
+            }
+        }
+    }
+    println!("\n| phase | one, s | at once: least | p50 | most |\n|---|---|---|---|---|");
+    for (phase, one, mut all) in phases {
+        all.sort_by(f64::total_cmp);
+        let [least, middle, most] = [0, all.len() / 2, all.len() - 1].map(|at| all[at]);
+        println!("| {phase} | {one:.1} | {least:.1} | {middle:.1} | {most:.1} |");
+    }
 }
 
 fn waiting(count: usize) {
