@@ -217,3 +217,6 @@ fn said(note: &str) -> String {
     let line: Vec<&str> = note.split_whitespace().collect();
     brief(&redact::text(&line.join(" ")))
 }
+
+#[cfg(test)]
+mod tests;
