@@ -134,7 +134,9 @@ mod tests {
     fn what_several_look_at_is_what_any_of_them_looks_at() {
         let joined = |sources: &[&str]| {
             let mut all = Parts::default();
-            sources.iter().for_each(|source| all.join(&parts(source)));
+            for source in sources {
+                all.join(&parts(source));
+            }
             all
         };
         let (one, other) = ("object.a.b == 1", "object.a.c == object.d");

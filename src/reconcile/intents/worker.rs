@@ -450,7 +450,7 @@ mod tests {
         let (turns, begun) = (Turns::default(), Instant::now());
         let brief = Duration::from_millis(40);
         let hangs: Vec<_> = (0..AT_ONCE)
-            .map(|_| tokio::spawn(turn(turns.clone(), begun, Duration::from_secs(60))))
+            .map(|_| tokio::spawn(turn(turns.clone(), begun, Duration::from_mins(1))))
             .collect();
         tokio::task::yield_now().await;
         assert!(turns.none_is_left());

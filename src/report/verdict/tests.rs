@@ -45,6 +45,10 @@ fn of(sync: SyncOverview) -> (Outcome, String) {
     (verdict.outcome, verdict.note)
 }
 
+fn typed<T: serde::de::DeserializeOwned>(object: Value) -> Vec<T> {
+    vec![serde_json::from_value(object).unwrap()]
+}
+
 /// Returns what is said of an intent of any kind, with a status and what comes to it.
 fn told(kind: &str, spec: Value, status: Value) -> Vec<Verdict> {
     let mut overview = Overview::default();
@@ -53,9 +57,6 @@ fn told(kind: &str, spec: Value, status: Value) -> Vec<Verdict> {
         metadata.as_object_mut().unwrap().remove("namespace");
     }
     let object = json!({"apiVersion": "cutover.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec, "status": status});
-    fn typed<T: serde::de::DeserializeOwned>(object: Value) -> Vec<T> {
-        vec![serde_json::from_value(object).unwrap()]
-    }
     match kind {
         "Migration" => overview.migrations = typed(object),
         "Rollout" => overview.rollouts = typed(object),
