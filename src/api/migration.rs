@@ -136,12 +136,17 @@ pub struct Verify {
 /// Something that must be true while the target soaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// CEL over `object`, the copy in the target as its API server has it; with `prometheus`, over the number `value`.
+    /// CEL over `object`, the copy in the target as its API server has it, or what `of` names; with `prometheus`, over the number
+    /// `value`.
     pub cel: String,
     /// An instant query of the Prometheus server that the reconciler is started with. `cel` must be true of every sample of
     /// the answer, and there must be one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<String>,
+    /// Another object that `cel` is about, in the workload's namespace of the same cluster: a canary, for instance. It must be
+    /// there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<WorkloadRef>,
 }
 
 impl Default for Verify {
@@ -280,6 +285,9 @@ pub struct Journal {
     pub source: ClusterName,
     pub target: ClusterName,
     pub template_uid: String,
+    /// The digest of the template's spec, as it was seen last: nobody else is to change it in mid-flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_spec: Option<String>,
     pub binding: BindingId,
     /// The standing intent that lent the claim, and gets it back with the pin on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -435,6 +443,7 @@ impl Journal {
             profile: Box::new(profile),
             target: spec.to.clone(),
             template_uid: String::new(),
+            template_spec: None,
             binding,
             lender: None,
             seq: 1,

@@ -3,6 +3,7 @@
 //! A machine never sends anything: it returns the journal to write and the effects to send after it.
 
 pub mod admission;
+pub mod beside;
 pub mod check;
 pub mod control;
 pub mod effect;

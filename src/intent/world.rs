@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::admission::Outcome;
+use super::beside::Beside;
+use super::check::Others;
 use super::record::Record;
 use super::seen::Seen;
 use crate::api::{Claim, Guard, LeaseSeen, WorkloadProfile};
@@ -34,8 +36,12 @@ pub struct World {
     pub profiles: Seen<Vec<WorkloadProfile>>,
     /// What Prometheus says, by query; read only where checks are due.
     pub metrics: BTreeMap<String, Seen<Sampled>>,
+    /// What checks are about beside the copy itself; read only where they are due.
+    pub others: Others,
     /// Source, target, and every cluster that has a Work of the binding.
     pub members: BTreeMap<ClusterName, Member>,
+    /// Who applies the template beside this tool; read before anything begins.
+    pub beside: Vec<Beside>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Code, Finding};
+use crate::intent::beside::appliers;
 use crate::manifest::Set;
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
@@ -15,6 +16,16 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
         findings.push(finding.hint("remove one of them"));
     }
     for object in set.definitions() {
+        if let Some(applier) = appliers(&object.value).first() {
+            let message = format!(
+                "{} carries the marks of {applier}: two tools would apply it, each undoing the other",
+                object.key
+            );
+            let finding = Finding::new(Code::AppliedTwice, object.location("/metadata"), message);
+            findings.push(finding.hint(
+                "let one of them apply it: take the file out here, or there, and the marks with it (docs/argocd-flux.md)",
+            ));
+        }
         let has = |field: &str| {
             object
                 .value

@@ -309,6 +309,12 @@ pub fn check_sample(check: &Check, value: f64) -> Result<bool, Error> {
 
 /// Returns why a check can't be evaluated on anything, if so.
 pub fn valid_check(check: &Check) -> Result<(), Error> {
+    if check.prometheus.is_some() && check.of.is_some() {
+        return Err(Error::Evaluation {
+            field: "verify.checks.of",
+            message: "a number of Prometheus is of no object: leave one of them out".to_owned(),
+        });
+    }
     compile_check(check).map(drop)
 }
 
@@ -326,6 +332,7 @@ const BUILT_IN: &[&str] = &[
     include_str!("builtin/flink.yaml"),
     include_str!("builtin/deployment.yaml"),
     include_str!("builtin/statefulset.yaml"),
+    include_str!("builtin/argo-rollout.yaml"),
 ];
 
 /// Returns the profiles that come with the tool.

@@ -102,6 +102,7 @@ fn a_variable_of_a_macro_is_known_within_it_and_nowhere_else() {
         let check = Check {
             cel: source.to_owned(),
             prometheus: None,
+            of: None,
         };
         valid_check(&check).is_ok()
     };

@@ -10,9 +10,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::forecasts::{self, is_written};
+use super::intents::beside;
 use super::plan::Plan;
 use crate::api::{self, Migration, WorkloadProfile};
 use crate::cluster::{Answer, Cluster, Lookup, Reader};
+use crate::intent::check::Others;
 use crate::intent::world::{Desired, Member, Overrides, World};
 use crate::intent::{Read, Seen, moves, pin};
 use crate::karmada::{
@@ -340,6 +342,7 @@ impl Look {
                     .any(|entry| entry["manager"] == api::SYNC_MANAGER)
             })
         });
+        let beside = beside::look(&self.cluster, &template).await;
         let queries = spec
             .verify
             .checks
@@ -359,6 +362,8 @@ impl Look {
             profiles: self.profiles.clone(),
             metrics: queries.map(|query| (query, self.known(Ok(Vec::new())))).collect(),
             members,
+            others: Others::new(),
+            beside,
             desired: self.known(Desired {
                 is_in_git,
                 change: None,

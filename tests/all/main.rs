@@ -9,6 +9,7 @@ mod apply;
 mod architecture;
 mod ask;
 mod asks;
+mod beside;
 mod cli;
 mod cluster;
 mod cluster_scope;

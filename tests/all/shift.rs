@@ -335,6 +335,35 @@ async fn a_template_that_gave_its_replicas_away_needs_the_policies_to_say_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_template_that_another_tool_applies_is_not_emptied_before_that_one_is_held() {
+    let stage = Stage::start_on_control_plane(&duplicated(&["west"]), 2).await;
+    let server = stage.fleet.world.control_plane();
+    let patch = |annotation: Value| {
+        let labels = json!({
+            "kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+        });
+        let metadata = json!({"metadata": {"labels": labels, "annotations": annotation}});
+        stage.fleet.patch(&DEPLOYMENTS, "web", metadata);
+    };
+    patch(json!({}));
+    stage.shift("go", json!({"from": {"controlPlane": true}}));
+    stage
+        .until("it waits", || {
+            let reason = stage.status("go")["waitingFor"]["reason"].clone();
+            let reason = reason.as_str().unwrap_or_default();
+            reason.starts_with(
+                "the replicas of the template would be put back: Flux (Kustomization flux-system/apps)",
+            )
+        })
+        .await;
+    let template = server.get(&DEPLOYMENTS, Some("shop"), "web").unwrap();
+    assert_eq!(template["spec"]["replicas"], 2);
+    patch(json!({"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}));
+    stage.is("go", "Shifted").await;
+    assert_eq!((stage.ready_here(), stage.ready_in("west")), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_would_undo_the_shift_is_refused_with_the_reason() {
     let stage = Stage::start(&duplicated(&["east"]), 2).await;
     let refused = async |what: Value, code: &str| {

@@ -128,6 +128,7 @@ fn check(text: &str) -> Result<Check, String> {
     let check = Check {
         cel: text.to_owned(),
         prometheus: None,
+        of: None,
     };
     profile::valid_check(&check).map_err(|error| error.to_string())?;
     Ok(check)

@@ -3,6 +3,7 @@
 use super::look::uid;
 use super::{Machine, Phase, Stop};
 use crate::api::{FailoverJournal, Fence, Finding, LastKnown};
+use crate::intent::beside::account;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::fight::removal_changes;
@@ -107,7 +108,9 @@ impl Machine<'_> {
         });
         self.note_nodes();
         self.status.common.findings.clear();
-        self.enter(Phase::Arming, vec![format!("runs in {writer} alone")]);
+        let others = account(template, &self.world().beside).map(|others| others.message);
+        let evidence = [format!("runs in {writer} alone")].into_iter().chain(others);
+        self.enter(Phase::Arming, evidence.collect());
         Err(Stop::Again)
     }
 

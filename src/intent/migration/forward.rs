@@ -258,7 +258,8 @@ impl Machine<'_> {
             .clone()
             .unwrap_or_default();
         for asked in self.journal()?.spec.verify.checks.clone() {
-            if let Err(why) = check::holds(target, &asked, &object, &self.world().metrics) {
+            let beside = (&self.world().others, &self.world().metrics);
+            if let Err(why) = check::holds(target, &asked, &object, beside) {
                 self.journal_mut()?.healthy_since = None;
                 return Err(Stop::Wait(why));
             }

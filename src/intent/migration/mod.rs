@@ -4,6 +4,7 @@
 //! pass after a crash does the same as a pass before it.
 
 mod admission;
+mod beside;
 mod fence;
 mod fight;
 mod finish;
@@ -36,6 +37,7 @@ use super::token::Due;
 use super::world::World;
 use super::{Step, Trouble};
 use admission::FENCE_CONDITION;
+use beside::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
@@ -176,6 +178,7 @@ impl Machine<'_> {
         self.note_spec_change();
         self.note_nodes();
         self.note_admission();
+        self.note_template_change();
         self.note_pause();
         if let Some(outcome) = self.went_back() {
             return self.settle(outcome);
@@ -494,7 +497,12 @@ impl Machine<'_> {
                 reason.clone_into(&mut condition.reason);
                 message.clone_into(&mut condition.message);
             }
-            None if holds || matches!(type_, "Completed" | "Progressing" | FENCE_CONDITION) => {
+            None if holds
+                || matches!(
+                    type_,
+                    "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
+                ) =>
+            {
                 self.status.conditions.push(Condition {
                     type_: type_.to_owned(),
                     status,

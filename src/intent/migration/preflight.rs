@@ -14,6 +14,7 @@ use findings::{
 pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
 
+use super::beside::fingerprint;
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{
     BindingId, ClaimOwner, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile,
@@ -130,19 +131,22 @@ impl Machine<'_> {
         findings.extend(query_findings(spec, &world.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
         findings.extend(self.fight_findings(template, &source, &profile.spec)?);
+        findings.extend(self.beside_findings());
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));
         }
+        self.others_are_held(template)?;
         self.target_is_free(&spec.to)?;
         let handle_before = self.source_is_healthy(&source, &compiled)?;
         let template_change = self.template_change(template)?;
-        let evidence = vec![
+        let mut evidence = vec![
             format!("runs in {source} alone, healthy; no copy in {}", spec.to),
             template_change.as_ref().map_or_else(
                 || "no template change to take along".to_owned(),
                 |change| format!("takes the template change {} along", change.hash),
             ),
         ];
+        evidence.extend(self.note_beside(template));
         let binding = BindingId {
             target_affinity: target_affinity.filter(|name| *name != observed),
             ..binding_id(binding)?
@@ -152,6 +156,7 @@ impl Machine<'_> {
             handle_before,
             template_change,
             template_uid: text(template, "/metadata/uid"),
+            template_spec: Some(fingerprint(template)),
             source_uid: self.uid_in(&source)?,
             identities: self.identities([&source, &spec.to])?,
             pods: compiled.pod_selector(template)?,

@@ -26,6 +26,8 @@ impl Machine<'_> {
             self.changes_begin(wanted)
         } else {
             self.nothing_wanted();
+            let template = self.world().template.get().ok().and_then(Option::as_ref);
+            self.note_who_applies(template);
             Ok(())
         }
     }
@@ -171,6 +173,7 @@ impl Machine<'_> {
         let profile = self.profile_found()?;
         let binding = self.binding_id()?;
         self.dispatches()?;
+        self.others_are_held(template)?;
         if !self.input.has_finalizer {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
         }

@@ -136,7 +136,8 @@ impl Machine<'_> {
             .and_then(|member| member.object.get().cloned());
         let object = object.ok().flatten().unwrap_or_default();
         for asked in &self.input.spec.strategy.progress.checks {
-            if let Err(why) = check::holds(cluster, asked, &object, &self.world().metrics) {
+            let beside = (&self.world().others, &self.world().metrics);
+            if let Err(why) = check::holds(cluster, asked, &object, beside) {
                 return Ok(Found::Ill(why));
             }
         }

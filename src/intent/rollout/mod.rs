@@ -4,6 +4,7 @@
 //! Sync leaves the template to it for as long as the intent is there: see [`super::hold_back`].
 
 mod begin;
+mod beside;
 mod clusters;
 mod flight;
 mod goal;
@@ -24,6 +25,8 @@ pub use goal::{Goal, goal};
 pub use waves::waves;
 
 use super::Step;
+use super::beside::Beside;
+use super::check::Others;
 use super::effect::Effect;
 use super::proof::NotProved;
 use super::seen::{NotKnown, Seen};
@@ -73,6 +76,10 @@ pub struct World {
     pub members: BTreeMap<ClusterName, Member>,
     /// What Prometheus says, by query.
     pub metrics: BTreeMap<String, Seen<Sampled>>,
+    /// What checks are about beside the copies themselves.
+    pub others: Others,
+    /// Who applies the template beside this tool; read before something begins.
+    pub beside: Vec<Beside>,
 }
 
 /// Decides what one pass does.

@@ -25,6 +25,7 @@ pub use asked::refused;
 pub use moves::goals;
 pub use room::{Count, Room, Side};
 
+use super::beside::Beside;
 use super::effect::Effect;
 use super::seen::{NotKnown, Seen};
 use super::token::Due;
@@ -54,6 +55,8 @@ pub type Input<'a> = super::Input<'a, ReplicaShiftSpec, ReplicaShiftStatus, Worl
 pub struct World {
     pub workload: ObjectKey,
     pub template: Seen<Option<Value>>,
+    /// Who applies it beside this tool; read before anything begins, where the template is to be changed.
+    pub beside: Vec<Beside>,
     /// The replicas that Git wants the template to have; none when Git doesn't say.
     pub wanted_in_git: Seen<Option<u32>>,
     pub binding: Seen<Option<ResourceBinding>>,

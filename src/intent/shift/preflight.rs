@@ -9,6 +9,7 @@ use super::end::{placement_digest, total};
 use super::moves::{floor, next_goal};
 use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
 use crate::api::{BindingId, Finding, Opening, ReplicaShiftSpec, ShiftFence, ShiftJournal};
+use crate::intent::beside::account;
 use crate::intent::suspension::{Holders, is_own};
 use crate::intent::token::held_by;
 use crate::karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
@@ -88,6 +89,7 @@ impl Machine<'_> {
         let from = Side::of(&spec.from);
         let listed: Vec<ClusterName> = binding.spec.clusters.iter().map(|one| one.name.clone()).collect();
         let expands = !listed.contains(&spec.to);
+        self.others_are_held(template)?;
         self.target_is_free(expands)?;
         let start = self.at_rest(&listed)?;
         let template_replicas = replicas_of(template).unwrap_or_default();
@@ -301,6 +303,18 @@ impl Machine<'_> {
             ));
         }
         Ok(found)
+    }
+
+    /// Who would put the replicas of the template back has to be held.
+    fn others_are_held(&self, template: &Value) -> Result<(), Stop> {
+        match account(template, &self.world().beside).filter(|others| !others.held) {
+            Some(others) => Err(Stop::Wait(format!(
+                "the replicas of the template would be put back: {} ({})",
+                others.message,
+                others.hint.unwrap_or_default()
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Nothing of that name may be where the target is to be born.

@@ -4,6 +4,7 @@
 mod admission;
 mod around;
 mod ask;
+pub(super) mod beside;
 pub(super) mod events;
 mod execute;
 mod failing;
@@ -14,6 +15,7 @@ mod members;
 mod metrics;
 mod moving;
 mod observe;
+mod others;
 mod rolling;
 mod scope;
 mod shifting;

@@ -7,10 +7,11 @@ use serde::de::DeserializeOwned;
 
 use super::around::Around;
 use super::ask::{get, list, optional};
-use super::{Parts, metrics, served, wanted};
+use super::{Parts, beside, metrics, others, served, wanted};
 use crate::api::{self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
 use crate::cluster::Lookup;
 use crate::intent::admission::{self, Outcome};
+use crate::intent::check::Others;
 use crate::intent::migration::canary_name;
 use crate::intent::world::Sampled;
 use crate::intent::{self, Seen, World};
@@ -69,8 +70,12 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
             (cluster, member)
         }
     });
-    let (members, admission) = join(join_all(members), look.admission(&world, also.trial)).await;
-    world.members = members.into_iter().collect();
+    let (members, admission, others) = futures::join!(
+        join_all(members),
+        look.admission(&world, also.trial),
+        look.others()
+    );
+    (world.members, world.others) = (members.into_iter().collect(), others);
     world.admission = admission;
     world
 }
@@ -124,6 +129,8 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         admission: None,
         record: unread(why),
         metrics: BTreeMap::new(),
+        others: Others::new(),
+        beside: Vec::new(),
     }
 }
 
@@ -180,6 +187,10 @@ impl Look<'_> {
             self.record(),
             self.metrics(),
         );
+        let beside = match self.status.phase {
+            Phase::Preflight => beside::look(&self.parts.cluster, &template).await,
+            _ => Vec::new(),
+        };
         World {
             workload: workload.clone(),
             pin: around.pin(&overrides),
@@ -196,6 +207,8 @@ impl Look<'_> {
             admission: None,
             record,
             metrics,
+            others: Others::new(),
+            beside,
             members: BTreeMap::new(),
         }
     }
@@ -329,6 +342,18 @@ impl Look<'_> {
                 metrics::ask(&*self.parts.metrics, &self.spec.verify.checks, || self.instant()).await
             }
             _ => BTreeMap::new(),
+        }
+    }
+
+    /// What checks are about beside the copy, while the target soaks.
+    async fn others(&self) -> Others {
+        match self.status.phase {
+            Phase::Verify => {
+                let namespace = self.workload.namespace.as_deref();
+                let checks = &self.spec.verify.checks;
+                others::read(&self.parts.cluster, namespace, [&self.spec.to], checks).await
+            }
+            _ => Others::new(),
         }
     }
 

@@ -2,19 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::around::Around;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::{Parts, Wanted, metrics, wake};
+use super::{Parts, Wanted, beside, metrics, others, wake};
 use crate::api::{
     self, Rollout, RolloutPhase as Phase, RolloutSpec, RolloutStatus, SYNC_MANAGER, WorkloadRef,
 };
 use crate::cluster::Lookup;
 use crate::error::Error;
+use crate::intent::check::Others;
 use crate::intent::rollout::{self, Goal, World};
 use crate::intent::{Effect, Seen, Step, token};
 use crate::name::{ClusterName, ObjectKey};
@@ -139,6 +140,8 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         profiles: unread(why),
         members: BTreeMap::new(),
         metrics: BTreeMap::new(),
+        others: Others::new(),
+        beside: Vec::new(),
     }
 }
 
@@ -168,6 +171,9 @@ impl Look<'_> {
             around.clusters(),
             self.profiles(),
         );
+        if !in_flight {
+            world.beside = beside::look(&around.parts.cluster, &world.template).await;
+        }
         world.pin = around.pin(&overrides);
         (world.binding, world.works, world.claim) = (binding, works, claim);
         (world.overrides, world.clusters, world.profiles) = (overrides, clusters, profiles);
@@ -182,7 +188,12 @@ impl Look<'_> {
             Phase::Rolling | Phase::Halted | Phase::Finishing
         ) {
             let checks = &self.intent.spec.strategy.progress.checks;
-            world.metrics = metrics::ask(&*around.parts.metrics, checks, || around.instant()).await;
+            let namespace = around.workload.namespace.as_deref();
+            (world.metrics, world.others) = join(
+                metrics::ask(&*around.parts.metrics, checks, || around.instant()),
+                others::read(&around.parts.cluster, namespace, world.members.keys(), checks),
+            )
+            .await;
         }
         world
     }

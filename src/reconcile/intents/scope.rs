@@ -61,7 +61,7 @@ impl<'a> Scope<'a> {
         let journal = status.journal_in_force();
         let asks = journal.is_some_and(|journal| {
             let mut checks = journal.spec.verify.checks.iter();
-            checks.any(|check| check.prometheus.is_some())
+            checks.any(|check| check.prometheus.is_some() || check.of.is_some())
         });
         let alike = match status.phase {
             Phase::Hold

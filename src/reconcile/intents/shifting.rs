@@ -12,7 +12,7 @@ use super::ask::{all, by_cluster, get, list, map, optional};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::suspending::claimed_by;
-use super::{Parts, observe, served};
+use super::{Parts, beside, observe, served};
 use crate::api::{
     self, Claim, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase, Suspension,
     claim_name,
@@ -180,6 +180,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
     World {
         workload,
         template: unread(why),
+        beside: Vec::new(),
         wanted_in_git: unread(why),
         binding: unread(why),
         works: unread(why),
@@ -227,7 +228,15 @@ impl Look<'_> {
                 .find(|policy| policy.metadata.name.as_deref() == Some(&name))
                 .cloned()
         });
+        // Only where the template itself is changed could somebody undo the shift.
+        let beside = match self.status.phase {
+            Phase::Preflight if self.spec.from.control_plane => {
+                beside::look(&self.parts.cluster, &template).await
+            }
+            _ => Vec::new(),
+        };
         World {
+            beside,
             wanted_in_git: self.wanted_in_git(),
             policy: self.policy(&template).await,
             template,

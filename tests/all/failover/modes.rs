@@ -1,7 +1,7 @@
 //! Each purge mode, with the old cluster in reach; application failover and cluster failover.
 
 use cutover::api::FailoverPhase;
-use cutover::sandbox::api::ListOptions;
+use cutover::sandbox::api::{ListOptions, Patch, WriteOptions};
 use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use super::stage::{
     PLANS, fleet, guarded_in, known, last_move, one_writer, phase_is, plan, purge_mode, savepoint,
     started_from, status, taint, tasks, tidy, untaint, until, unwell, well,
 };
-use crate::support::fleet::{CLAIMS, Fleet, PINS};
+use crate::support::fleet::{CLAIMS, Fleet, JOBS, PINS, job};
 
 #[tokio::test(start_paused = true)]
 async fn an_application_that_fails_goes_on_elsewhere_from_its_last_known_state() {
@@ -32,6 +32,52 @@ async fn an_application_that_fails_goes_on_elsewhere_from_its_last_known_state()
     one_writer(&fleet);
     tidy(&fleet, &to).await;
     one_writer(&fleet);
+}
+
+/// Whatever the template becomes, the pin holds every copy but that of whom it names.
+#[tokio::test(start_paused = true)]
+async fn a_template_that_another_tool_changes_at_any_moment_of_a_failover_leaves_one_writer() {
+    use FailoverPhase::{Arming, Guarding};
+    for (phase, writes) in [(Some(Arming), 1), (Some(Guarding), 1), (None, 8)] {
+        let fleet = fleet().await;
+        plan(&fleet, json!({}));
+        let change = |image: &str| {
+            let writer = WriteOptions {
+                force: true,
+                ..WriteOptions::manager("kustomize-controller")
+            };
+            let server = fleet.world.control_plane();
+            let template = Patch::Apply(job(image));
+            server
+                .patch(&JOBS, Some("shop"), "orders", None, &template, &writer)
+                .unwrap();
+        };
+        if let Some(phase) = phase {
+            until(&fleet, "it is that far", |fleet| phase_is(fleet, phase)).await;
+            change("orders:2.0");
+        }
+        guarded_in(&fleet, "east").await;
+        let handle = savepoint(&fleet, "east").await;
+        known(&fleet, &handle).await;
+        unwell(&fleet, "east");
+        // In the middle of it, each time its phase is another one.
+        let mut seen = status(&fleet)["phase"].clone();
+        for write in 0..if phase.is_none() { writes } else { 0 } {
+            until(&fleet, "it goes on", |fleet| {
+                status(fleet)["phase"] != seen || status(fleet)["writer"] != "east"
+            })
+            .await;
+            seen = status(&fleet)["phase"].clone();
+            change(&format!("orders:3.{write}"));
+            if status(&fleet)["writer"] != "east" && phase_is(&fleet, Guarding) {
+                break;
+            }
+        }
+        let to = moved_from(&fleet, "east").await;
+        one_writer(&fleet);
+        tidy(&fleet, &to).await;
+        one_writer(&fleet);
+    }
 }
 
 #[tokio::test(start_paused = true)]

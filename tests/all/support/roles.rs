@@ -7,10 +7,11 @@ use serde_json::Value;
 
 /// Of members, of the kinds that somebody moves (docs/rbac.md says who is to allow that), and what `init` asks for in the name of
 /// a person.
-const OTHERS: [&str; 10] = [
+const OTHERS: [&str; 11] = [
     "flinkdeployments",
     "deployments",
     "streams",
+    "canaries",
     "pods",
     "nodes",
     "",
