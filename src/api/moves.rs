@@ -173,6 +173,11 @@ pub struct MovesApproval {
     pub by: Option<String>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 /// Where an intent that moves many workloads stands.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -238,9 +243,15 @@ pub struct MovesStatus<S> {
     /// What moves, in the order in which it does.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<Move>,
+    /// How many more are to be moved: they are listed when those of the list have been.
+    #[serde(skip_serializing_if = "is_none")]
+    pub later: u32,
     /// What can't be moved, or isn't.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stays: Vec<Stay>,
+    /// How many more stay than are listed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub more_stays: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<MovesJournal<S>>,
 }
@@ -254,7 +265,9 @@ impl<S> Default for MovesStatus<S> {
             clusters: Vec::new(),
             progress: None,
             moves: Vec::new(),
+            later: 0,
             stays: Vec::new(),
+            more_stays: 0,
             journal: None,
         }
     }
@@ -387,6 +400,9 @@ pub struct MovesJournal<S> {
     /// Counts the rounds of one that stands: names of children never come back.
     #[serde(default)]
     pub round: u32,
+    /// How many moves of this round are over and not listed any more.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub forgotten: u32,
     /// What brought the present round about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,

@@ -14,6 +14,8 @@ use crate::name::ClusterName;
 
 /// How long it may take until Karmada counts what has arrived in a cluster as taken there.
 const COUNTED: SignedDuration = SignedDuration::from_mins(1);
+/// How long one that stands lets be what it had to leave.
+const RETRIED: SignedDuration = SignedDuration::from_mins(5);
 
 impl Aim for EvacuationSpec {
     const KIND: &'static str = "Evacuation";
@@ -125,7 +127,7 @@ impl Aim for EvacuationSpec {
         &self,
         world: &World,
         status: &MovesStatus<Self>,
-        _now: Timestamp,
+        now: Timestamp,
     ) -> Result<Option<String>, NotKnown> {
         let clusters = self.clusters(world)?;
         if clusters.is_empty() {
@@ -135,11 +137,22 @@ impl Aim for EvacuationSpec {
             return Ok(None);
         };
         let found = self.survey(world, &chosen, &[])?;
-        let stays = |workload: &WorkloadName| status.stays.iter().any(|stay| stay.workload == *workload);
-        let mut news = found.moves.iter().filter(|one| !stays(&one.workload));
-        Ok(news
+        let listed = status.stays.iter().map(|stay| (&stay.workload, &stay.cluster));
+        let blocked = status.moves.iter().filter(|one| one.blocked.is_some());
+        let left: BTreeSet<(&WorkloadName, &ClusterName)> = listed
+            .chain(blocked.map(|one| (&one.workload, &one.from)))
+            .collect();
+        let is_left = |one: &&Move| left.contains(&(&one.workload, &one.from));
+        if let Some(news) = found.moves.iter().find(|one| !is_left(one)) {
+            return Ok(Some(format!("{} is in {}", news.workload, news.from)));
+        }
+        // What stood in the way may not any more: only the round itself can tell.
+        let since = status.common.steps.last().map(|step| step.started_at);
+        let is_due = since.is_some_and(|since| now.duration_since(since) >= RETRIED);
+        let mut again = found.moves.iter().filter(|_| is_due);
+        Ok(again
             .next()
-            .map(|one| format!("{} is in {}", one.workload, one.from)))
+            .map(|one| format!("{} was left in {}, and is tried again", one.workload, one.from)))
     }
 }
 

@@ -473,6 +473,26 @@ spec:
 }
 
 #[test]
+fn an_object_with_the_marks_of_another_tool_is_found() {
+    let marked = |labels: &str| {
+        let text = format!(
+            "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  labels: {{{labels}}}
+"
+        );
+        check_text(&text).contains("CUT0151")
+    };
+    assert!(marked(
+        "kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: flux-system"
+    ));
+    assert!(!marked("app.kubernetes.io/instance: web"));
+}
+
+#[test]
 fn every_code_is_in_the_reference() {
     let reference = include_str!("../../docs/checks.md");
     for rule in RULES {

@@ -247,6 +247,9 @@ pub(super) fn lines(one: &Many, now: Timestamp) -> Vec<String> {
         ));
     }
     lines.extend(status.moves.iter().map(move_line));
+    if status.later > 0 {
+        lines.push(format!("  and {} more, when these have moved", status.later));
+    }
     for stay in &status.stays {
         let style = if stay.runs { BAD } else { NAME };
         lines.push(format!(
@@ -256,6 +259,9 @@ pub(super) fn lines(one: &Many, now: Timestamp) -> Vec<String> {
             stay.cluster,
             stay.why.message
         ));
+    }
+    if status.more_stays > 0 {
+        lines.push(format!("  {} {} more", styled(BAD, "stays:"), status.more_stays));
     }
     lines.extend(status.common.findings.iter().flat_map(finding_line));
     lines

@@ -1,16 +1,15 @@
 //! Evacuations in the sandbox: everything leaves, so many at a time, with never two writers; and what can't is said beforehand.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
-use futures::future::BoxFuture;
+use cutover::reconcile::intents::{Nobody, Witness};
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::support::fleet::{JOBS, POLICIES};
+use crate::support::killed::{self, Trap};
 use crate::support::many::{EVACUATION, Stage, named_job, named_policy, one_of_all};
 
 const CORDON: &str = "evacuating.cutover.dev/drain";
@@ -466,7 +465,7 @@ async fn two_replicas_at_once_move_everything_once() {
 #[tokio::test(start_paused = true)]
 async fn a_migration_that_is_created_late_does_nothing() {
     let stage = three().await;
-    let trap = Trap::before("create Migration");
+    let trap = Trap::before(EVACUATION.kind, "create Migration");
     let late = stage.controller(Arc::clone(&trap) as Arc<dyn Witness>);
     stage.ask("drain", &spec(&json!({})));
     trap.sprung.notified().await;
@@ -486,167 +485,111 @@ async fn a_migration_that_is_created_late_does_nothing() {
     late.kill().await;
 }
 
-/// Killed after each write of the evacuation, and another one finishes what it began.
 #[test]
 fn killed_at_any_line_a_drain_still_ends() {
-    let lines = run(async {
-        let stage = Stage::start(EVACUATION, &["clicks"]).await;
-        let recorder = Arc::new(Recorder::default());
-        let _controller = stage.controller(Arc::clone(&recorder) as Arc<dyn Witness>);
-        stage.ask("drain", &spec(&json!({})));
+    let begin = async || Stage::start(EVACUATION, &["clicks"]).await;
+    let go = |stage: &Stage| stage.ask("drain", &spec(&json!({})));
+    let ends = async |stage: &Stage| {
         stage.is("drain", "Completed").await;
-        let done = |_: &crate::support::fleet::Fleet| {
-            recorder
-                .0
-                .lock()
-                .unwrap()
-                .lines
-                .iter()
-                .any(|line| line.0.ends_with("remove the finalizer"))
-        };
-        stage.fleet.until("the last write is done", done).await;
         stage.assert_all_left();
-        recorder.0.lock().unwrap().lines.clone()
-    });
-    assert!(lines.len() > 20, "{lines:#?}");
-    for what in [
-        "create Migration",
-        "let it go",
-        "take nothing new",
-        "take what comes again",
-    ] {
-        assert!(
-            lines.iter().any(|line| line.0.contains(what)),
-            "{what}: {lines:#?}"
-        );
-    }
-    // Journals that only say how far the Migrations are come again and again; of each sort the first ones are enough.
-    let lines: Vec<Line> = lines
-        .into_iter()
-        .filter(|(what, count)| !what.ends_with("journal") || *count <= 3)
-        .collect();
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let line = line.clone();
-                    if std::panic::catch_unwind(|| run(kill_at(line.clone()))).is_err() {
-                        failures.lock().unwrap().push(line);
-                    }
-                }
-            });
-        }
-    });
-    let failures = failures.into_inner().unwrap();
-    assert!(
-        failures.is_empty(),
-        "{} of {} lines: {failures:#?}",
-        failures.len(),
-        lines.len()
+        assert_eq!(stage.migrations().len(), 2);
+    };
+    killed::after_each_write(
+        begin,
+        go,
+        ends,
+        &[
+            "create Migration",
+            "let it go",
+            "take nothing new",
+            "take what comes again",
+        ],
     );
 }
 
-async fn kill_at(line: Line) {
-    let stage = Stage::start(EVACUATION, &["clicks"]).await;
-    let trap = Trap::at(line.clone());
-    let controller = stage.controller(Arc::clone(&trap) as Arc<dyn Witness>);
-    stage.ask("drain", &spec(&json!({})));
-    let sprung = tokio::time::timeout(Duration::from_mins(10), trap.sprung.notified()).await;
-    assert!(sprung.is_ok(), "never came to {line:?}");
-    controller.kill().await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let _next = stage.controller(Arc::new(Nobody));
-    stage.is("drain", "Completed").await;
-    stage.assert_all_left();
-    assert_eq!(stage.migrations().len(), 2);
-}
-
-/// Each world has a thread's runtime and a paused clock of its own.
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(future)
-}
-
-/// A line after a write of the evacuation, and the how-manieth time.
-type Line = (String, usize);
-
-#[derive(Default)]
-struct Lines {
-    lines: Vec<Line>,
-    counts: BTreeMap<String, usize>,
-}
-
-impl Lines {
-    fn add(&mut self, point: &Point) -> Option<Line> {
-        if point.intent.kind != "Evacuation" || point.side != Side::After {
-            return None;
-        }
-        let count = self.counts.entry(point.what.clone()).or_default();
-        *count += 1;
-        let line = (point.what.clone(), *count);
-        self.lines.push(line.clone());
-        Some(line)
+#[tokio::test(start_paused = true)]
+async fn one_that_stands_and_leaves_something_tries_it_again_in_its_time() {
+    let stage = three().await;
+    let _controller = stage.controller(Arc::new(Nobody));
+    // Whose autoscaler would be left behind is refused by the Preflight of its Migration.
+    let label = |value: Value| {
+        let labels = json!({"metadata": {"labels": {"resourcetemplate.karmada.io/retain-replicas": value}}});
+        stage.patch(&JOBS, Some("shop"), "payments", labels);
+    };
+    label(json!("true"));
+    let standing = json!({
+        "taint": {"key": "maintenance"}, "maxParallel": 3, "unmovable": "Leave", "verify": {"healthyFor": "1s"},
+    });
+    stage.ask("drain", &standing);
+    stage.is("drain", "Watching").await;
+    stage.set_taints("east", json!([{"key": "maintenance", "effect": "NoSchedule"}]));
+    let done = |count: u64| {
+        let stage = &stage;
+        move |_: &crate::support::fleet::Fleet| stage.status("drain")["progress"]["done"] == count
+    };
+    stage.fleet.until("the others have left", done(2)).await;
+    let status = stage.is("drain", "Watching").await;
+    assert_eq!(status["stays"][0]["why"]["code"], "RetainReplicas", "{status:#}");
+    stage.assert_stayed("payments");
+    label(Value::Null);
+    stage.fleet.until("it leaves as well", done(1)).await;
+    let status = stage.is("drain", "Watching").await;
+    let because = status["journal"]["because"].as_str().unwrap();
+    assert!(
+        because.ends_with("payments was left in east, and is tried again"),
+        "{because}"
+    );
+    for job in &stage.jobs {
+        stage.assert_left(job);
     }
+    stage.fleet.assert_one_writer();
 }
 
-#[derive(Default)]
-struct Recorder(Mutex<Lines>);
-
-impl Witness for Recorder {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        self.0.lock().unwrap().add(point);
-        Box::pin(std::future::ready(()))
+#[tokio::test(start_paused = true)]
+async fn what_runs_in_several_clusters_is_told_what_helps_it() {
+    let both = |scheduling: Value| json!({"clusterAffinity": {"clusterNames": ["east", "west"]}, "replicaScheduling": scheduling});
+    let divided = json!({
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": [
+            {"targetCluster": {"clusterNames": ["east", "west"]}, "weight": 1},
+        ]},
+    });
+    let said = async |stage: &Stage| {
+        stage.ask("drain", &spec(&json!({})));
+        let status = stage.waits("drain", "spec.unmovable is Wait").await;
+        let stays = status["stays"].as_array().unwrap();
+        let why = stays.iter().find(|stay| stay["why"]["code"] == "SeveralClusters");
+        assert_eq!(stage.migrations().len(), 0);
+        why.unwrap()["why"]["hint"].as_str().unwrap().to_owned()
+    };
+    for (scheduling, hint) in [
+        (
+            json!({"replicaSchedulingType": "Duplicated"}),
+            "the copies in the others go on",
+        ),
+        (divided, "Karmada divides its replicas among the others"),
+    ] {
+        let stage = Stage::start(EVACUATION, &[])
+            .await
+            .with_web(both(scheduling))
+            .await;
+        let _controller = stage.controller(Arc::new(Nobody));
+        let given = said(&stage).await;
+        assert!(given.ends_with(hint), "{given}");
     }
-}
-
-/// Stops once and says so, and goes on when it is told.
-struct Trap {
-    line: Option<Line>,
-    before: Option<&'static str>,
-    seen: Mutex<Lines>,
-    stood: AtomicUsize,
-    sprung: Notify,
-    goes_on: Notify,
-}
-
-impl Trap {
-    fn new(line: Option<Line>, before: Option<&'static str>) -> Arc<Self> {
-        Arc::new(Self {
-            line,
-            before,
-            seen: Mutex::default(),
-            stood: AtomicUsize::new(0),
-            sprung: Notify::new(),
-            goes_on: Notify::new(),
+    let stage = Stage::start(EVACUATION, &[]).await;
+    let everywhere = json!({"spec": {"placement": {"spreadConstraints": null}}});
+    stage.patch(&POLICIES, Some("shop"), "orders", everywhere);
+    stage
+        .fleet
+        .until("it runs in several", |_| {
+            stage.clusters_of("orders", "flinkdeployment").len() > 1
         })
-    }
-
-    fn at(line: Line) -> Arc<Self> {
-        Self::new(Some(line), None)
-    }
-
-    fn before(what: &'static str) -> Arc<Self> {
-        Self::new(None, Some(what))
-    }
-}
-
-impl Witness for Trap {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        let line = self.seen.lock().unwrap().add(point);
-        let is_line = line.is_some() && line == self.line;
-        let is_before = self
-            .before
-            .is_some_and(|what| point.side == Side::Before && point.what.contains(what));
-        if !(is_line || is_before) || self.stood.fetch_add(1, Ordering::Relaxed) > 0 {
-            return Box::pin(std::future::ready(()));
-        }
-        self.sprung.notify_one();
-        Box::pin(self.goes_on.notified())
-    }
+        .await;
+    let _controller = stage.controller(Arc::new(Nobody));
+    let given = said(&stage).await;
+    assert!(
+        given.starts_with("its copies have each a state of their own"),
+        "{given}"
+    );
 }

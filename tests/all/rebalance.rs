@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::reconcile::intents::Nobody;
-use cutover::sandbox::api::{ListOptions, Resource};
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 
-use crate::support::fleet::BINDINGS;
+use crate::support::fleet::{BINDINGS, CLAIMS, PINS};
+use crate::support::killed;
 use crate::support::many::{CLUSTERS, REBALANCE, Stage};
 
 const REBALANCERS: Resource = Resource::new("apps.karmada.io", "workloadrebalancers");
@@ -182,4 +183,147 @@ async fn what_another_intent_has_claimed_is_left_to_it() {
         "{status:#}"
     );
     assert!(rebalancers(&stage).is_empty());
+}
+
+/// The Cluster object of a member, without what the API server has added.
+fn leaves(stage: &Stage, name: &str) -> Value {
+    let server = stage.fleet.world.control_plane();
+    let mut cluster = (*server.get(&CLUSTERS, None, name).unwrap()).clone();
+    stage.patch(&CLUSTERS, None, name, json!({"metadata": {"finalizers": null}}));
+    server
+        .delete(&CLUSTERS, None, name, &DeleteOptions::default())
+        .unwrap();
+    cluster["metadata"] = json!({"name": name, "finalizers": cluster["metadata"]["finalizers"]});
+    cluster
+}
+
+fn joins(stage: &Stage, mut cluster: Value) {
+    let name = cluster["metadata"]["name"].as_str().unwrap().to_owned();
+    let status = cluster.as_object_mut().unwrap().remove("status").unwrap();
+    stage.fleet.create(&CLUSTERS, None, cluster);
+    let server = stage.fleet.world.control_plane();
+    let writer = WriteOptions::manager("karmadactl");
+    let status = Patch::Merge(json!({"status": status}));
+    server
+        .patch(
+            &CLUSTERS,
+            None,
+            &name,
+            Some(Subresource::Status),
+            &status,
+            &writer,
+        )
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_joins_is_an_occasion_and_gets_its_share() {
+    let stage = uneven().await;
+    let west = leaves(&stage, "west");
+    for cluster in ["east", "north"] {
+        stage.set_capacity(cluster, capacity(9));
+    }
+    let _controller = stage.controller(Arc::new(Nobody));
+    stage.ask("even-out", &spec(&json!({"when": ["ClusterJoined"]})));
+    stage.is("even-out", "Watching").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(stage.migrations().is_empty());
+    joins(&stage, west);
+    stage
+        .fleet
+        .until("it has moved something", |_| {
+            stage.status("even-out")["progress"]["done"].as_u64() > Some(0)
+        })
+        .await;
+    let status = stage.is("even-out", "Watching").await;
+    assert_eq!(status["journal"]["because"], "west has joined", "{status:#}");
+    assert!(
+        stage
+            .jobs
+            .iter()
+            .any(|job| stage.clusters_of(job, "flinkdeployment") == ["west"]),
+        "{status:#}"
+    );
+    // It is known now: another round would need another occasion.
+    let (moved, round) = (stage.migrations().len(), status["journal"]["round"].clone());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let status = stage.is("even-out", "Watching").await;
+    assert_eq!(status["journal"]["round"], round, "{status:#}");
+    assert_eq!(stage.migrations().len(), moved);
+    stage.assert_clean();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_leaves_is_an_occasion_once() {
+    let stage = uneven().await;
+    for cluster in ["east", "north", "west"] {
+        stage.set_capacity(cluster, capacity(5));
+    }
+    let _controller = stage.controller(Arc::new(Nobody));
+    stage.ask("even-out", &spec(&json!({"when": ["ClusterLeft"]})));
+    stage.is("even-out", "Watching").await;
+    let _north = leaves(&stage, "north");
+    // What ran there asks for its place elsewhere.
+    stage.set_capacity("east", capacity(9));
+    stage.set_capacity("west", capacity(0));
+    stage
+        .fleet
+        .until("it has moved something", |_| {
+            stage.status("even-out")["progress"]["done"].as_u64() > Some(0)
+        })
+        .await;
+    let status = stage.is("even-out", "Watching").await;
+    assert_eq!(status["journal"]["because"], "north has left", "{status:#}");
+    assert_eq!(status["journal"]["known"], json!(["east", "west"]));
+    let round = status["journal"]["round"].clone();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(stage.status("even-out")["journal"]["round"], round);
+    assert_eq!(stage.fleet.count(&CLAIMS) + stage.fleet.count(&PINS), 0);
+    stage.fleet.assert_one_writer();
+}
+
+#[test]
+fn killed_after_any_write_a_rebalance_still_ends() {
+    let begin = async || {
+        let divided = json!({
+            "clusterAffinity": {"labelSelector": {"matchLabels": {"pool": "web"}}},
+            "replicaScheduling": {
+                "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+            },
+        });
+        let stage = uneven().await;
+        let pool = |stage: &Stage, cluster| {
+            let label = json!({"metadata": {"labels": {"pool": "web"}}});
+            stage.patch(&CLUSTERS, None, cluster, label);
+        };
+        pool(&stage, "east");
+        let stage = stage.with_web(divided).await;
+        pool(&stage, "west");
+        stage
+    };
+    let go = |stage: &Stage| stage.ask("even-out", &spec(&json!({"maxParallel": 2})));
+    let ends = async |stage: &Stage| {
+        let status = stage.is("even-out", "Completed").await;
+        let in_west = stage
+            .jobs
+            .iter()
+            .filter(|job| stage.clusters_of(job, "flinkdeployment") == ["west"]);
+        assert!(in_west.count() > 0, "{status:#}");
+        assert_eq!(
+            stage.clusters_of("web", "deployment"),
+            ["east", "west"],
+            "{status:#}"
+        );
+        // Twice the same would be one too many.
+        assert_eq!(rebalancers(stage).len(), 1);
+        assert_eq!(status["progress"]["failed"], 0, "{status:#}");
+        stage.assert_clean();
+    };
+    killed::after_each_write(
+        begin,
+        go,
+        ends,
+        &["create Migration", "let it go", "WorkloadRebalancer"],
+    );
 }

@@ -14,6 +14,8 @@ pub mod proxy;
 pub mod fleet;
 
 #[cfg(feature = "sandbox")]
+pub mod killed;
+#[cfg(feature = "sandbox")]
 pub mod many;
 #[cfg(feature = "sandbox")]
 pub mod real;

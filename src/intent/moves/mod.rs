@@ -3,6 +3,7 @@
 //!
 //! What differs is an [`Aim`]: which clusters it is about, and which workloads are to leave them.
 
+mod bound;
 mod children;
 mod choose;
 mod cordon;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use bound::{AT_ONCE, LISTED};
 pub use choose::{Room, Traveller, emptied};
 pub use cordon::taint_key;
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place, several_clusters};

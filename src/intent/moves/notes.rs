@@ -1,5 +1,6 @@
 //! What a pass says of itself in the status.
 
+use super::bound::counted;
 use super::{Aim, Effect, Machine, Phase};
 use crate::api::{MoveState, Tally};
 
@@ -40,13 +41,14 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     fn tally(&self) -> Option<Tally> {
-        let moves = &self.status.moves;
-        let count = |which: &dyn Fn(MoveState) -> bool| {
-            u32::try_from(moves.iter().filter(|one| which(one.state)).count()).unwrap_or(u32::MAX)
-        };
+        let (moves, forgotten) = (&self.status.moves, self.forgotten());
+        let count =
+            |which: &dyn Fn(MoveState) -> bool| counted(moves.iter().filter(|one| which(one.state)).count());
         (!moves.is_empty()).then(|| Tally {
-            done: count(&|state| state == MoveState::Moved),
-            of: count(&|_| true),
+            done: count(&|state| state == MoveState::Moved).saturating_add(forgotten),
+            of: [forgotten, self.status.later]
+                .into_iter()
+                .fold(count(&|_| true), u32::saturating_add),
             moving: count(&MoveState::is_under_way),
             failed: count(&|state| state == MoveState::Failed),
         })

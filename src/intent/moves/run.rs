@@ -93,11 +93,15 @@ impl<A: Aim> Machine<'_, A> {
             .moves
             .iter()
             .filter(|one| one.state == MoveState::Moved);
-        let moved = count(moved.count(), "workload");
+        let moved = count(moved.count() + self.forgotten() as usize, "workload");
+        let later = match self.status.later {
+            0 => String::new(),
+            more => format!("; {more} more are left to another time"),
+        };
         let left = self.blocked();
         if self.spec().stands() && failed.is_empty() {
             self.note_known()?;
-            self.enter(Phase::Watching, vec![format!("{moved} moved")]);
+            self.enter(Phase::Watching, vec![format!("{moved} moved{later}")]);
             return Err(Stop::Again);
         }
         if !failed.is_empty() {
@@ -106,9 +110,9 @@ impl<A: Aim> Machine<'_, A> {
         }
         let leaves = !left.is_empty();
         let reason = if leaves {
-            format!("{moved} moved; left where they are: {}", listed(&left))
+            format!("{moved} moved; left where they are: {}{later}", listed(&left))
         } else {
-            format!("{moved} moved")
+            format!("{moved} moved{later}")
         };
         Err(self.begin_to_end(reason, Phase::Completed))
     }

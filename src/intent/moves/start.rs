@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Aim, Chosen, LATER, Machine, NOW_AND_THEN, Phase, SOON, Stop, listed, unchecked};
+use super::{AT_ONCE, Aim, Chosen, LATER, Machine, NOW_AND_THEN, Phase, SOON, Stop, listed, unchecked};
 use crate::api::{Move, MoveState, MovesJournal, MovesStatus, Opening, Stay, WaitCode};
 use crate::intent::effect::Effect;
 use crate::intent::moves::Verdict;
@@ -41,6 +41,7 @@ impl<A: Aim> Machine<'_, A> {
             spec: Box::new(spec.clone()),
             cordoned: Vec::new(),
             round: 0,
+            forgotten: 0,
             because: None,
             known: Vec::new(),
             ending: None,
@@ -82,6 +83,7 @@ impl<A: Aim> Machine<'_, A> {
             self.enter(Phase::Watching, vec![planned]);
             return Err(Stop::Again);
         }
+        self.all_can_be_looked_at()?;
         self.nothing_is_in_the_way()?;
         self.may_go_on()?;
         self.is_approved(&planned)?;
@@ -114,6 +116,8 @@ impl<A: Aim> Machine<'_, A> {
         *self.journal_mut()?.spec = spec.clone();
         self.status.moves.clear();
         self.status.stays.clear();
+        (self.status.later, self.status.more_stays) = (0, 0);
+        self.journal_mut()?.forgotten = 0;
         if self.status.phase == Phase::Watching {
             self.enter(
                 Phase::Preflight,
@@ -136,7 +140,7 @@ impl<A: Aim> Machine<'_, A> {
         let chosen = Chosen::of(spec.moves()).map_err(Stop::Fail)?;
         let world = self.world();
         let clusters = spec.clusters(world)?;
-        let begun: Vec<Move> = self
+        let mut begun: Vec<Move> = self
             .status
             .moves
             .iter()
@@ -144,8 +148,9 @@ impl<A: Aim> Machine<'_, A> {
             .cloned()
             .collect();
         let found = spec.survey(world, &chosen, &begun)?;
+        self.forget(&mut begun);
         let mut moves = begun;
-        for mut one in found.moves {
+        for mut one in self.list_first(found.moves) {
             let mut known = self.status.moves.iter();
             if let Some(known) = known.find(|known| {
                 known.state == MoveState::Waiting
@@ -169,6 +174,7 @@ impl<A: Aim> Machine<'_, A> {
         });
         let mut stays: Vec<Stay> = blocked.chain(found.stays).collect();
         stays.sort_by(|one, other| (!one.runs, &one.workload).cmp(&(!other.runs, &other.workload)));
+        self.name_first(&mut stays);
         let clusters: Vec<_> = clusters.into_iter().collect();
         self.status.common.findings = found.findings;
         let is_news =
@@ -216,6 +222,18 @@ impl<A: Aim> Machine<'_, A> {
         stays
             .map(|stay| format!("{}: {}", stay.workload, stay.why.message))
             .collect()
+    }
+
+    /// What isn't listed hasn't been looked at.
+    fn all_can_be_looked_at(&self) -> Result<(), Stop> {
+        if self.status.later == 0 || !self.spec().needs_all() {
+            return Ok(());
+        }
+        Err(Stop::Wait(format!(
+            "{} are more than the {AT_ONCE} that can be looked at before any of them begins: select fewer, or take \
+             spec.unmovable: Leave",
+            count(self.status.later as usize + self.status.moves.len(), "workload")
+        )))
     }
 
     pub(super) fn nothing_is_in_the_way(&self) -> Result<(), Stop> {
@@ -273,8 +291,8 @@ impl<A: Aim> Machine<'_, A> {
 
     /// Says in a sentence what there is to do.
     fn plan_in_words(&self) -> String {
-        let waiting = self.movable();
-        let blocked = self.blocked().len();
+        let waiting = self.movable() + self.status.later as usize;
+        let blocked = self.blocked().len() + self.status.more_stays as usize;
         let clusters: Vec<String> = self.status.clusters.iter().map(ToString::to_string).collect();
         let about = if clusters.is_empty() {
             String::new()
@@ -314,9 +332,11 @@ impl<A: Aim> Machine<'_, A> {
         // What was told of the last round is in its record.
         let journal = self.journal_mut()?;
         journal.round += 1;
+        journal.forgotten = 0;
         journal.because = Some(because.clone());
         self.status.moves.clear();
         self.status.stays.clear();
+        (self.status.later, self.status.more_stays) = (0, 0);
         self.status.clusters = clusters.into_iter().collect();
         self.enter(Phase::Preflight, vec![because]);
         Err(Stop::Again)

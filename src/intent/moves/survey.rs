@@ -10,7 +10,7 @@ use crate::api::{
     Finding, Means, Move, MoveState, MovesSpec, OWN_NAMESPACE, Stay, WorkloadName, WorkloadProfile,
 };
 use crate::karmada::{LabelSelector, Placement, ResourceBinding};
-use crate::name::{ClusterName, ObjectKey};
+use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::profile;
 
 /// Groups of which nothing runs. Of the core group neither pods nor what makes them count among these.
@@ -167,15 +167,37 @@ pub fn judge<'a>(
 ) -> Result<Vec<Judged<'a>>, NotKnown> {
     let bindings = world.bindings.get()?;
     let templates = world.templates.get()?;
-    let profiles = world.profiles.get()?;
+    let mut kinds = Kinds {
+        profiles: world.profiles.get()?,
+        found: BTreeMap::new(),
+    };
     let mut all = Vec::new();
     for binding in bindings {
         let mut there = binding.spec.clusters.iter().map(|target| &target.name);
         if let Some(from) = there.find(|name| clusters.contains(*name)) {
-            all.push(judge_one(binding, from, chosen, templates, profiles)?);
+            all.push(judge_one(binding, from, chosen, templates, &mut kinds)?);
         }
     }
     Ok(all)
+}
+
+/// Whether kinds have state, each looked up once.
+struct Kinds<'a> {
+    profiles: &'a [WorkloadProfile],
+    found: BTreeMap<Gvk, Option<bool>>,
+}
+
+impl Kinds<'_> {
+    /// Returns nothing for a kind without a profile.
+    fn stateful(&mut self, kind: &Gvk) -> Result<Option<bool>, NotKnown> {
+        if let Some(known) = self.found.get(kind) {
+            return Ok(*known);
+        }
+        let found = profile::find(self.profiles, None, kind).map_err(|error| NotKnown(error.to_string()))?;
+        let stateful = found.map(|profile| profile.spec.stateful);
+        self.found.insert(kind.clone(), stateful);
+        Ok(stateful)
+    }
 }
 
 fn judge_one<'a>(
@@ -183,7 +205,7 @@ fn judge_one<'a>(
     from: &ClusterName,
     chosen: &Chosen<'_>,
     templates: &'a BTreeMap<ObjectKey, Value>,
-    profiles: &[WorkloadProfile],
+    kinds: &mut Kinds<'_>,
 ) -> Result<Judged<'a>, NotKnown> {
     let workload = name_of(binding);
     let own = workload.namespace.as_deref() == Some(OWN_NAMESPACE);
@@ -216,8 +238,7 @@ fn judge_one<'a>(
             "its policy says in which clusters it is",
         ));
     }
-    let profile = profile::find(profiles, None, &gvk).map_err(|error| NotKnown(error.to_string()))?;
-    let Some(profile) = profile else {
+    let Some(stateful) = kinds.stateful(&gvk)? else {
         let message = format!("no WorkloadProfile says how {gvk} is moved");
         return Ok(stays(
             true,
@@ -236,7 +257,7 @@ fn judge_one<'a>(
         let message = "its template is not in the Karmada API server".to_owned();
         return Ok(stays(true, "NoWorkload", message, "it is looked at again"));
     };
-    let means = if profile.spec.stateful {
+    let means = if stateful {
         Means::StopFirst
     } else {
         Means::StartFirst
@@ -263,10 +284,24 @@ fn judge_one<'a>(
 pub fn several_clusters(candidate: &Candidate<'_>) -> Stay {
     let clusters = candidate.binding.spec.clusters.iter();
     let names: Vec<&str> = clusters.map(|target| target.name.as_str()).collect();
+    let divides = candidate
+        .binding
+        .spec
+        .placement
+        .as_ref()
+        .is_some_and(Placement::divides);
+    let hint = match candidate.means {
+        Means::StopFirst => {
+            "its copies have each a state of their own, and no other cluster takes that in: end this one by its policy, when nothing \
+             needs its state any more"
+        }
+        _ if divides => "take the cluster out of its policy: Karmada divides its replicas among the others",
+        _ => "take the cluster out of its policy: the copies in the others go on",
+    };
     candidate.stays(Finding::new(
         "SeveralClusters",
         format!("it runs in several clusters: {}", names.join(", ")),
-        "take the cluster out of its policy: the copies in the others go on",
+        hint,
     ))
 }
 

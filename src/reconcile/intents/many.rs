@@ -309,16 +309,11 @@ impl<'a, I: Many> Look<'a, I> {
             let mut listed = binding.spec.clusters.iter();
             listed.any(|target| clusters.contains(&target.name))
         });
-        let kinds: BTreeSet<(String, String)> = concerned
-            .map(name_of)
-            .filter(|workload| {
-                profile::find(profiles, None, &workload.gvk()).is_ok_and(|found| found.is_some())
-            })
-            .map(|workload| (workload.api_version, workload.kind))
-            .collect();
-        let read = kinds.into_iter().map(async |(api_version, kind)| {
-            let templates: Seen<Vec<Value>> = self.list(&api_version, &kind, None).await;
-            (Gvk::new(&api_version, &kind), templates)
+        let kinds: BTreeSet<Gvk> = concerned.map(|binding| name_of(binding).gvk()).collect();
+        let movable = |kind: &Gvk| profile::find(profiles, None, kind).is_ok_and(|found| found.is_some());
+        let read = kinds.into_iter().filter(movable).map(async |kind| {
+            let templates: Seen<Vec<Value>> = self.list(&kind.api_version(), &kind.kind, None).await;
+            (kind, templates)
         });
         let mut all = BTreeMap::new();
         for (gvk, templates) in join_all(read).await {
