@@ -47,8 +47,8 @@ pub use rollout::{
     RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
 };
 pub use suspension::{
-    Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionJournal,
-    SuspensionPhase, SuspensionSpec, SuspensionStatus, SuspensionTarget,
+    Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionFence,
+    SuspensionJournal, SuspensionPhase, SuspensionPin, SuspensionSpec, SuspensionStatus, SuspensionTarget,
 };
 pub use window::{Daily, Opening, Weekday, Window};
 

@@ -9,7 +9,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Progress, WaitingFor, WorkloadRef};
+use super::common::any_object;
+use super::{Barrier, Common, Progress, WaitingFor, WorkloadRef};
 use crate::name::ClusterName;
 
 /// Asks for changes to stop at the control plane.
@@ -62,7 +63,7 @@ pub struct SuspensionTarget {
     /// A policy, and with it every workload that it selects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyTarget>,
-    /// One workload, whose policy selects nothing else.
+    /// One workload: by its policy where that selects nothing else, else by a pin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadRef>,
 }
@@ -225,14 +226,63 @@ pub struct Contested {
 pub struct SuspensionJournal {
     /// The spec of this attempt; later changes are not obeyed, but for `until`.
     pub spec: Box<SuspensionSpec>,
-    /// The policy that carries the suspension.
+    /// The policy that carries the suspension, or that the workload is propagated by.
     pub policy: PolicyName,
+    /// The pin that carries it where the policy can't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin: Option<SuspensionPin>,
+    /// What shows that the scheduler places nothing any more.
+    #[serde(default)]
+    pub fence: SuspensionFence,
     /// What ends it, once it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
+}
+
+/// A pin that keeps one workload as it is in some clusters, whatever becomes of its template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuspensionPin {
+    /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
+    pub binding_id: String,
+    pub cluster_scoped: bool,
+    pub seq: u64,
+    /// It was seen in force: if it is missing, somebody took it away.
+    pub pinned: bool,
+    /// A new sequence was begun because somebody had changed it.
+    pub repairing: bool,
+    /// It is being taken off.
+    pub unpinning: bool,
+    /// What a cluster gets that isn't named below: the template as it was, without status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub base: Option<serde_json::Value>,
+    /// The clusters that had the workload when it was held.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<ClusterName>,
+    /// What those of them keep that had something else.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "any_object")]
+    pub kept: BTreeMap<ClusterName, serde_json::Value>,
+    /// Digest of the rules that the sequence stands for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub rules: String,
+}
+
+/// The barrier behind which the scheduler has nothing of the workloads left in its queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuspensionFence {
+    /// Names the canary; a new one for every barrier.
+    pub canary: u32,
+    /// Digest of the bindings whose scheduling was seen suspended before the canary was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barrier: Option<Barrier>,
 }
 
 /// Names a policy, of a namespace or of the whole control plane.

@@ -78,7 +78,7 @@ rules! {
     UnknownProfile = 103, "unknown-profile", Error, "An intent names a profile that is neither built in nor defined.";
     UnknownPolicy = 104, "unknown-policy", Warning, "An intent speaks of a policy that the repository doesn't define.";
     SuspendsSeveral = 105, "suspends-several", Warning, "A suspension of a policy stops every workload that the policy selects.";
-    SharedPolicy = 106, "shared-policy", Error, "A workload can't be suspended alone: its policy selects others, too.";
+    SharedPolicy = 106, "shared-policy", Error, "A workload can't be suspended alone: its policy selects others, too, and a pin can't hold it.";
     OverAlready = 107, "over-already", Warning, "The suspension ends in the past.";
     SuspendsNowhere = 108, "suspends-nowhere", Warning, "A cluster is suspended in which the policy never puts anything.";
     RivalIntents = 109, "rival-intents", Error, "Two standing intents of one kind are about the same workload.";

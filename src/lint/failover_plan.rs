@@ -28,6 +28,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             purge(plan, &spec, policy, findings);
             labels(plan, &spec, policy, findings);
             clusters(plan, policy, findings);
+            leaves(plan, policy, findings);
         }
     }
 }
@@ -111,5 +112,49 @@ fn clusters(plan: &Manifest, policy: &Manifest, findings: &mut Vec<Finding>) {
         let at = plan.location("/spec/workload/name");
         let hint = "set spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}] in the policy, and no Divided";
         findings.push(Finding::new(Code::PlanUnserved, at, message).hint(hint));
+    }
+}
+
+/// What never leaves a cluster is never failed over: nothing decides that it has failed, or everything is tolerated for ever.
+fn leaves(plan: &Manifest, policy: &Manifest, findings: &mut Vec<Finding>) {
+    let at = || plan.location("/spec/workload/name");
+    let failover = policy.value.pointer("/spec/failover");
+    if failover.is_none() {
+        let message = format!(
+            "{} has no spec.failover: Karmada fails the workload over only by its defaults, when a taint evicts it",
+            policy.key
+        );
+        let hint = "set spec.failover.application with decisionConditions, or ask for a failover yourself: cutover failover";
+        findings.push(Finding::new(Code::PlanUnserved, at(), message).hint(hint));
+    }
+    let seconds = policy
+        .value
+        .pointer("/spec/failover/application/decisionConditions/tolerationSeconds");
+    if let Some(seconds) = seconds.and_then(Value::as_i64).filter(|seconds| *seconds < 1) {
+        let message = format!(
+            "{} takes {seconds} s of being unhealthy for a failure: a restart would move the workload",
+            policy.key
+        );
+        let hint = "give decisionConditions.tolerationSeconds more than a restart of the workload takes";
+        findings.push(Finding::new(Code::PlanUnserved, at(), message).hint(hint));
+    }
+    let tolerations = policy.value.pointer("/spec/placement/clusterTolerations");
+    let for_ever = tolerations
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|toleration| {
+            let text = |field: &str| toleration.get(field).and_then(Value::as_str).unwrap_or_default();
+            let all = text("key").is_empty() && text("operator") == "Exists";
+            all && ["", "NoExecute"].contains(&text("effect"))
+                && toleration.get("tolerationSeconds").is_none()
+        });
+    if for_ever {
+        let message = format!(
+            "{} tolerates every taint for ever: a cluster that fails keeps the workload",
+            policy.key
+        );
+        let hint = "name the taints that it tolerates, or give tolerationSeconds";
+        findings.push(Finding::new(Code::PlanUnserved, at(), message).hint(hint));
     }
 }

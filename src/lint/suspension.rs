@@ -4,7 +4,7 @@ use super::nearest::did_you_mean;
 use super::references::selects;
 use super::{Code, Context, Finding};
 use crate::api::{GROUP, PolicyKind, SuspensionSpec, WorkloadRef};
-use crate::intent::suspension::is_own;
+use crate::intent::suspension::{carries, is_holdable};
 use crate::karmada::PropagationPolicy;
 use crate::manifest::{Manifest, Set};
 use crate::name::{ClusterName, Gvk};
@@ -84,7 +84,7 @@ fn policy(
     nowhere(suspension, spec, policy, findings);
 }
 
-/// A workload is suspended by its policy, which must be its own.
+/// A workload is suspended by its policy where that is its own, else by a pin, which can't hold everything.
 fn workload(
     suspension: &Manifest,
     spec: &SuspensionSpec,
@@ -103,9 +103,9 @@ fn workload(
     let over: Vec<_> = policies(set).filter(|policy| takes(policy, template)).collect();
     for policy in over {
         nowhere(suspension, spec, policy, findings);
-        let own = serde_json::from_value::<PropagationPolicy>(policy.value.clone())
-            .is_ok_and(|policy| is_own(&policy, target));
-        if own {
+        let by_policy = serde_json::from_value::<PropagationPolicy>(policy.value.clone())
+            .is_ok_and(|policy| carries(&policy, target));
+        if by_policy || !spec.scope.dispatching() || is_holdable(&template.value) {
             continue;
         }
         let others: Vec<String> = selected(policy, set)
@@ -118,8 +118,8 @@ fn workload(
             others.join(", ")
         };
         let message = format!(
-            "{} would suspend {others} too: {} is not the workload's own, so it is refused",
-            suspension.key, policy.key
+            "{} would suspend {others} too: {} is not the workload's own, and a pin can't hold a {}, so it is refused",
+            suspension.key, policy.key, target.kind
         );
         let hint =
             "give the workload a policy that names it alone, or suspend the whole policy: target.policy";

@@ -279,10 +279,15 @@ fn a_suspension_of_a_shared_policy_lists_every_workload_that_it_stops() {
 }
 
 #[test]
-fn a_suspension_of_one_workload_of_a_shared_policy_is_refused_with_the_others() {
+fn a_suspension_of_what_neither_its_policy_nor_a_pin_can_hold_is_refused_with_the_others() {
     let target = "target: {workload: {apiVersion: apps/v1, kind: Deployment, name: web}}\n  reason: r";
+    let holdable = suspension(target).replace(
+        "name: web, namespace: shop}\n---",
+        "name: web, namespace: shop}\nspec: {}\n---",
+    );
+    assert!(!check_text(&holdable).contains("CUT0106"), "a pin holds it");
     insta::assert_snapshot!(check_text(&suspension(target)), @"
-    error[CUT0106]: Suspension shop/freeze would suspend Deployment shop/cart too: PropagationPolicy shop/web is not the workload's own, so it is refused
+    error[CUT0106]: Suspension shop/freeze would suspend Deployment shop/cart too: PropagationPolicy shop/web is not the workload's own, and a pin can't hold a Deployment, so it is refused
       --> a.yaml:5:68
     hint: give the workload a policy that names it alone, or suspend the whole policy: target.policy
     ");
@@ -502,4 +507,40 @@ fn every_code_is_in_the_reference() {
         );
         assert!(reference.contains(&row), "docs/checks.md lacks:\n{row}");
     }
+}
+
+#[test]
+fn a_plan_whose_workload_never_leaves_is_found() {
+    let policy = |more: &str| {
+        check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: FailoverPlan\nmetadata: {{name: orders, namespace: shop}}\nspec:\n  \
+             workload: {{apiVersion: apps/v1, kind: Deployment, name: orders}}\n---\n\
+             apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: orders, namespace: shop}}\n---\n\
+             apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\n\
+             metadata: {{name: orders, namespace: shop}}\nspec:\n  propagateDeps: true\n  \
+             resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: orders}}]\n  {more}\n"
+        ))
+    };
+    let one = "clusterAffinity: {clusterNames: [blue]}";
+    let failover = |seconds: i64| {
+        format!("failover: {{application: {{decisionConditions: {{tolerationSeconds: {seconds}}}}}}}")
+    };
+    let found = policy(&format!("placement: {{{one}}}"));
+    assert!(
+        found.contains("CUT0206") && found.contains("has no spec.failover"),
+        "{found}"
+    );
+    let found = policy(&format!("{}\n  placement: {{{one}}}", failover(0)));
+    assert!(found.contains("a restart would move the workload"), "{found}");
+    let tolerant = format!(
+        "{}\n  placement: {{{one}, clusterTolerations: [{{operator: Exists}}]}}",
+        failover(60)
+    );
+    assert!(
+        policy(&tolerant).contains("tolerates every taint for ever"),
+        "{}",
+        policy(&tolerant)
+    );
+    let sound = policy(&format!("{}\n  placement: {{{one}}}", failover(60)));
+    assert!(!sound.contains("CUT0206"), "{sound}");
 }

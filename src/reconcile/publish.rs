@@ -48,7 +48,7 @@ pub struct Publisher {
     /// What was published last, and when.
     last: Option<(Overview, Instant)>,
     /// The attempts that the branch has in its history.
-    told: BTreeSet<(String, u32)>,
+    told: BTreeSet<report::HistoryId>,
 }
 
 impl Publisher {
@@ -188,6 +188,13 @@ impl Publisher {
         let (ours, last) = (files.clone(), overview.clone());
         let mut ended = report::ended(&overview.migrations)?;
         ended.extend(report::failed_over(&overview.failover_plans));
+        ended.extend(report::suspended(&overview.suspensions));
+        if let Some((before, _)) = &self.last {
+            ended.extend(report::suspensions_gone(
+                &before.suspensions,
+                &overview.suspensions,
+            ));
+        }
         ended.retain(|ended| !self.told.contains(&ended.id));
         let told: Vec<_> = ended.iter().map(|ended| ended.id.clone()).collect();
         let published = self

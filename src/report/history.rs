@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use super::{Account, failover, names, route, status};
-use crate::api::{FailoverPlan, Migration, Phase, Relocation};
+use super::{Account, failover, names, route, status, suspension};
+use crate::api::{FailoverPlan, Migration, Phase, Relocation, Suspension};
 use crate::error::Error;
 use crate::redact;
 
@@ -16,12 +16,15 @@ pub const HISTORY_DIR: &str = "history";
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.
 const VERSION: u32 = 1;
 
-/// An attempt that has ended, and in which file its line belongs.
+/// Uid, attempt, event.
+pub type Id = (String, u32, Option<&'static str>);
+
+/// An attempt that has ended, or begun, and in which file its line belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub path: String,
-    /// What it is known by: uid and attempt.
-    pub id: (String, u32),
+    /// What it is known by: uid, attempt, and which of its events it is where there are several.
+    pub id: Id,
     /// JSON, with its line end.
     pub line: String,
 }
@@ -55,6 +58,7 @@ struct Line<'a> {
 struct Known {
     uid: String,
     attempt: u32,
+    event: Option<String>,
 }
 
 /// Returns the lines of all attempts that have ended, in the order in which they ended.
@@ -115,8 +119,73 @@ fn of_failover(plan: &FailoverPlan, done: &Relocation) -> Ended {
         .to_string();
     Ended {
         path: format!("{HISTORY_DIR}/{month}.jsonl"),
-        id: (uid.to_owned(), done.attempt),
+        id: (uid.to_owned(), done.attempt, None),
         line: redact::text(&line).into_owned() + "\n",
+    }
+}
+
+/// Returns the lines of all suspensions: one when a suspension comes into force, and one when it ends. Of one that is deleted
+/// nothing else would last.
+pub fn suspended(suspensions: &[Suspension]) -> Vec<Ended> {
+    let mut all: Vec<(Timestamp, bool, &Suspension)> = Vec::new();
+    for one in suspensions {
+        let status = suspension::status(one);
+        all.extend(status.since.map(|since| (since, false, one)));
+        let ended = status.phase.is_terminal() && status.since.is_some();
+        all.extend(
+            status
+                .common
+                .finished_at
+                .filter(|_| ended)
+                .map(|at| (at, true, one)),
+        );
+    }
+    all.sort_by_key(|(at, ended, one)| (*at, *ended, suspension::names(one)));
+    all.into_iter()
+        .map(|(at, ended, one)| of_suspension(one, at, ended))
+        .collect()
+}
+
+/// Returns the lines of suspensions that were in force and are there no more: what came of the last look at them is lost.
+pub fn suspensions_gone(before: &[Suspension], now: &[Suspension]) -> Vec<Ended> {
+    let is_there = |one: &&Suspension| now.iter().any(|now| now.metadata.uid == one.metadata.uid);
+    let gone = before.iter().filter(|one| !is_there(one));
+    gone.filter_map(|one| {
+        let since = suspension::status(one).since?;
+        (!suspension::status(one).phase.is_terminal()).then(|| of_suspension(one, since, true))
+    })
+    .collect()
+}
+
+fn of_suspension(one: &Suspension, at: Timestamp, ended: bool) -> Ended {
+    let status = suspension::status(one);
+    let (namespace, name) = suspension::names(one);
+    let uid = one.metadata.uid.as_deref().unwrap_or_default();
+    let spec = one.spec_in_force();
+    let event = if ended { "ended" } else { "began" };
+    let line = serde_json::json!({
+        "version": VERSION,
+        "kind": "Suspension",
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+        "attempt": status.common.attempt,
+        "event": event,
+        "what": suspension::what(one),
+        "clusters": spec.clusters,
+        "reason": spec.reason,
+        "by": status.by,
+        "phase": ended.then_some(if status.phase.is_terminal() { status.phase.name() } else { "Deleted" }),
+        "since": status.since,
+        "until": one.spec.until,
+        "finishedAt": Some(at).filter(|_| ended && status.phase.is_terminal()),
+        "revision": status.common.revision,
+    });
+    let month = at.to_zoned(TimeZone::UTC).strftime("%Y-%m").to_string();
+    Ended {
+        path: format!("{HISTORY_DIR}/{month}.jsonl"),
+        id: (uid.to_owned(), status.common.attempt, Some(event)),
+        line: redact::text(&without_nulls(line).to_string()).into_owned() + "\n",
     }
 }
 
@@ -155,7 +224,7 @@ fn of(migration: &Migration, finished_at: Timestamp) -> Result<Ended, Error> {
     let month = finished_at.to_zoned(TimeZone::UTC).strftime("%Y-%m").to_string();
     Ok(Ended {
         path: format!("{HISTORY_DIR}/{month}.jsonl"),
-        id: (uid.to_owned(), status.attempt),
+        id: (uid.to_owned(), status.attempt, None),
         line: redact::text(&line).into_owned() + "\n",
     })
 }
@@ -170,7 +239,10 @@ pub fn appended(file: Option<&[u8]>, new: &[&Ended]) -> Option<Vec<u8>> {
         .collect();
     let is_known = |ended: &Ended| {
         let mut known = known.iter();
-        known.any(|known| (&known.uid, known.attempt) == (&ended.id.0, ended.id.1))
+        let (uid, attempt, event) = &ended.id;
+        known.any(|known| {
+            (&known.uid, known.attempt, known.event.as_deref()) == (uid, *attempt, event.as_deref())
+        })
     };
     let missing: Vec<&&Ended> = new.iter().filter(|ended| !is_known(ended)).collect();
     if missing.is_empty() {

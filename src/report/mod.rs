@@ -44,7 +44,9 @@ pub use findings::{findings_github, findings_json, findings_summary, findings_te
 pub use forecast::{
     Came, Where, failover_forecast, moves_forecast, rollout_forecast, shift_forecast, suspension_forecast,
 };
-pub use history::{Ended, HISTORY_DIR, appended, ended, failed_over};
+pub use history::{
+    Ended, HISTORY_DIR, Id as HistoryId, appended, ended, failed_over, suspended, suspensions_gone,
+};
 pub use many::{MANY, Many, moves_events};
 pub use notice::{Body, Format, Notice};
 pub use rollout::{rollout_events, rollout_lines};

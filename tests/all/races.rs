@@ -5,7 +5,7 @@
 //! time between is the world's, whose clock is paused.
 
 mod evictions;
-mod hand;
+pub mod hand;
 mod pins;
 mod proofs;
 mod scheduling;

@@ -56,27 +56,32 @@ async fn relay(image: &str, ends: Phase, led: Led) -> (Fleet, Vec<Replica>) {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job(image));
     fleet.migrate(MOVE, "west");
+    let stopped = stand_still(&fleet, led, is_over).await;
+    assert_eq!(fleet.status(MOVE)["phase"], ends.to_string());
+    assert!(stopped.len() > 60, "only {} writes", stopped.len());
+    (fleet, stopped)
+}
+
+/// Leaves a replica behind before every write, until it is over.
+pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bool) -> Vec<Replica> {
     let mut stopped: Vec<Replica> = Vec::new();
     loop {
         let writes = usize::from(!stopped.is_empty());
-        let replica = Replica::start(&fleet, writes, led);
+        let replica = Replica::start(fleet, writes, led);
         let stands = |_: &Fleet| replica.witness.at.lock().unwrap().is_some();
         fleet
             .until("it stands still, or all is done", |fleet| {
                 stands(fleet) || is_over(fleet)
             })
             .await;
-        if !stands(&fleet) {
-            break;
+        if !stands(fleet) {
+            return stopped;
         }
         if let Led::UntilItStops = led {
             replica.tenure.end();
         }
         stopped.push(replica);
     }
-    assert_eq!(fleet.status(MOVE)["phase"], ends.to_string());
-    assert!(stopped.len() > 60, "only {} writes", stopped.len());
-    (fleet, stopped)
 }
 
 fn is_over(fleet: &Fleet) -> bool {
@@ -121,27 +126,27 @@ fn canaries(fleet: &Fleet) -> usize {
 
 /// For how long a replica leads.
 #[derive(Clone, Copy)]
-enum Led {
+pub enum Led {
     ForEver,
     UntilItStops,
 }
 
-struct Replica {
+pub struct Replica {
     _controller: Controller,
     tenure: Tenure,
     witness: Arc<StandsStill>,
     /// The writes since it went on.
-    sent: Arc<Mutex<Vec<Write>>>,
+    pub sent: Arc<Mutex<Vec<Write>>>,
 }
 
 #[derive(Clone, Debug)]
-struct Write {
-    method: Method,
+pub struct Write {
+    pub method: Method,
     #[expect(dead_code, reason = "it is printed")]
     path: String,
     /// Not only tried.
-    meant: bool,
-    taken: bool,
+    pub meant: bool,
+    pub taken: bool,
 }
 
 impl Replica {
@@ -164,7 +169,7 @@ impl Replica {
     }
 
     /// Goes on, and returns before what it had stood still.
-    async fn go_on(&self, fleet: &Fleet) -> String {
+    pub async fn go_on(&self, fleet: &Fleet) -> String {
         let line = self.witness.at.lock().unwrap().clone().unwrap();
         // What its sweep did meanwhile isn't meant.
         self.sent.lock().unwrap().clear();

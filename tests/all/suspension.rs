@@ -1,5 +1,9 @@
 //! Suspensions in the sandbox: nothing leaks, nothing is left, and two intents don't get into each other's way.
 
+mod left;
+mod pins;
+mod stops;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,13 +172,16 @@ fn web(name: &str, version: usize) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_changes_a_minute_reach_no_suspended_cluster() {
-    let stage = Stage::start().await;
+async fn a_thousand_changes_a_minute_reach_no_suspended_cluster_whoever_controls() {
+    let mut stage = Stage::start().await;
     stage.suspend("freeze", json!({"clusters": ["east", "north"]}));
     stage.is("freeze", "Suspended").await;
     let (east, north) = (stage.generation("east"), stage.generation("north"));
     for version in 1..=1000 {
         stage.fleet.apply(&DEPLOYMENTS, web("web", version));
+        if version % 100 == 0 {
+            stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+        }
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert_eq!(
             (stage.generation("east"), stage.generation("north")),
@@ -267,7 +274,7 @@ async fn of_two_suspensions_of_one_target_the_one_that_ends_takes_only_its_own_p
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_of_a_shared_policy_is_refused_and_the_policy_as_a_whole_is_not() {
+async fn a_policy_with_several_workloads_is_suspended_as_a_whole_and_all_are_listed() {
     let stage = Stage::start().await;
     let shared = json!([selector("Deployment", "web"), selector("ConfigMap", "prices")]);
     stage.fleet.apply(&POLICIES, policy("web", shared));
@@ -279,21 +286,11 @@ async fn a_workload_of_a_shared_policy_is_refused_and_the_policy_as_a_whole_is_n
         .fleet
         .until("both are bound", |fleet| fleet.count(&BINDINGS) == 3)
         .await;
-    stage.suspend("freeze", json!({}));
-    stage.is("freeze", "Failed").await;
-    let status = stage.status("freeze");
-    let message = status["findings"][0]["message"].as_str().unwrap();
-    assert!(message.contains("ConfigMap shop/prices"), "{message}");
-    stage.assert_policy_is_clean();
-
-    let whole = json!({"target": {"policy": {"kind": "PropagationPolicy", "name": "web"}}});
-    stage.suspend("freeze", whole);
-    stage
-        .fleet
-        .until("it is suspended", |_| {
-            stage.status("freeze")["phase"] == "Suspended"
-        })
-        .await;
+    stage.suspend(
+        "freeze",
+        json!({"target": {"policy": {"kind": "PropagationPolicy", "name": "web"}}}),
+    );
+    stage.is("freeze", "Suspended").await;
     assert_eq!(stage.codes("freeze"), ["SuspendsSeveral"]);
     stage
         .fleet
@@ -620,6 +617,36 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// When it began, and when it ended, by whom and why.
+async fn is_in_the_history(plane: &Plane) {
+    let history = || {
+        let repo = plane.origin.repo();
+        let tree = repo
+            .revparse_single("refs/heads/cutover-status:history")
+            .ok()
+            .and_then(|object| object.peel_to_tree().ok());
+        let months = tree.iter().flat_map(|tree| tree.iter());
+        let months = months.filter_map(|month| month.to_object(&repo).ok()?.into_blob().ok());
+        let text = months.map(|month| String::from_utf8_lossy(month.content()).into_owned());
+        text.collect::<String>()
+    };
+    until("it is in the history", || history().lines().count() == 2).await;
+    let lines: Vec<Value> = history()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(
+        (&lines[0]["event"], &lines[1]["event"]),
+        (&json!("began"), &json!("ended"))
+    );
+    assert_eq!(
+        (&lines[0]["by"], &lines[0]["reason"]),
+        (&json!("Ada"), &json!("a loop"))
+    );
+    assert_eq!(lines[1]["phase"], "Completed");
+    assert_eq!(lines[0]["since"], lines[1]["since"]);
+}
+
 #[tokio::test]
 async fn asked_for_in_git_it_is_left_alone_by_sync_and_told_on_the_status_branch() {
     let world = World::start(WorldOptions::fast());
@@ -702,6 +729,7 @@ async fn asked_for_in_git_it_is_left_alone_by_sync_and_told_on_the_status_branch
     })
     .await;
     until("that is told, too", || record().contains("phase: Completed")).await;
+    is_in_the_history(&plane).await;
 }
 
 #[tokio::test]

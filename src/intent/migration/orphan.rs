@@ -58,7 +58,11 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
         return Ok(Verdict::Done);
     }
     let binding = left.binding.get()?;
-    if places_nothing(claim.as_ref(), pin.as_ref()) {
+    // It has only kept changes back, and who ended it has let them go.
+    if is_of("Suspension", claim.as_ref(), pin.as_ref()) {
+        return Ok(take_down(claim.as_ref(), pin.as_ref()));
+    }
+    if is_of("Rollout", claim.as_ref(), pin.as_ref()) {
         if let Some(pin) = pin
             && let Some(verdict) = differs(left, pin)?
         {
@@ -103,12 +107,12 @@ fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Verdict {
     }))
 }
 
-/// Returns whether it was left by an intent that changes what runs and not where: it has suspended no scheduling.
-fn places_nothing(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> bool {
+/// Returns whether it was left by an intent of a kind. Those that change what runs, and not where, have suspended no scheduling.
+fn is_of(kind: &str, claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> bool {
     let owner = pin.and_then(|pin| pin.metadata.annotations.as_ref()?.get(OWNER_ANNOTATION));
     match (claim, owner) {
-        (Some(claim), _) => claim.spec.owner.kind == "Rollout",
-        (None, Some(owner)) => owner.starts_with("Rollout "),
+        (Some(claim), _) => claim.spec.owner.kind == kind,
+        (None, Some(owner)) => owner.split(' ').next() == Some(kind),
         (None, None) => false,
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::api::{PolicyTarget, SuspensionSpec, WorkloadRef};
+use crate::api::{PolicyTarget, SuspensionSpec};
 use crate::karmada::{PropagationPolicy, ResourceSelector};
 use crate::name::{Gvk, ObjectKey};
 
-/// Returns which objects a suspension is about: what its policy selects, or every policy that selects its workload.
+/// Returns which objects a suspension is about: what its policy selects, or its workload alone.
 ///
 /// `objects` are those of all kinds that Git has, each in its namespace. O(objects × policies that count).
 pub fn about(spec: &SuspensionSpec, namespace: &str, objects: &[Value]) -> Vec<ObjectKey> {
@@ -21,29 +21,30 @@ pub fn about(spec: &SuspensionSpec, namespace: &str, objects: &[Value]) -> Vec<O
         there.is_none_or(|there| there == text(object, "/metadata/namespace"))
             && ResourceSelector::closest(&policy.spec.resource_selectors, object).is_some()
     };
+    let key = |object: &Value| {
+        let namespace = text(object, "/metadata/namespace");
+        ObjectKey {
+            group: Gvk::new(&text(object, "/apiVersion"), "").group,
+            kind: text(object, "/kind"),
+            namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
+            name: text(object, "/metadata/name"),
+        }
+    };
+    if let Some(target) = &spec.target.workload {
+        let is_it = |object: &&Value| {
+            text(object, "/apiVersion") == target.api_version
+                && text(object, "/kind") == target.kind
+                && text(object, "/metadata/name") == target.name
+                && [namespace, ""].contains(&text(object, "/metadata/namespace").as_str())
+        };
+        return objects.iter().find(is_it).map(key).into_iter().collect();
+    }
     let is_meant = |policy: &PropagationPolicy, kind: &str| {
-        let here = policy
-            .metadata
-            .namespace
-            .as_deref()
-            .is_none_or(|there| there == namespace);
+        let there = policy.metadata.namespace.as_deref();
         let named = |target: &PolicyTarget| {
             target.kind.name() == kind && policy.metadata.name.as_deref() == Some(&target.name)
         };
-        let takes = |target: &WorkloadRef| {
-            let is_it = |object: &&Value| {
-                text(object, "/apiVersion") == target.api_version
-                    && text(object, "/kind") == target.kind
-                    && text(object, "/metadata/name") == target.name
-                    && [namespace, ""].contains(&text(object, "/metadata/namespace").as_str())
-            };
-            objects
-                .iter()
-                .find(is_it)
-                .is_some_and(|object| selects(policy, object))
-        };
-        here && (spec.target.policy.as_ref().is_some_and(named)
-            || spec.target.workload.as_ref().is_some_and(takes))
+        there.is_none_or(|there| there == namespace) && spec.target.policy.as_ref().is_some_and(named)
     };
     let policies = objects.iter().filter_map(|object| {
         let kind = text(object, "/kind");
@@ -56,13 +57,7 @@ pub fn about(spec: &SuspensionSpec, namespace: &str, objects: &[Value]) -> Vec<O
     let mut found = BTreeSet::new();
     for policy in policies {
         for object in objects.iter().filter(|object| selects(&policy, object)) {
-            let namespace = text(object, "/metadata/namespace");
-            found.insert(ObjectKey {
-                group: Gvk::new(&text(object, "/apiVersion"), "").group,
-                kind: text(object, "/kind"),
-                namespace: Some(namespace).filter(|namespace| !namespace.is_empty()),
-                name: text(object, "/metadata/name"),
-            });
+            found.insert(key(object));
         }
     }
     found.into_iter().collect()

@@ -1,46 +1,46 @@
 //! What is looked at before anything is written: what makes a suspension impossible or harmful, and what a person should know.
 
 use super::hold::managers;
-use super::{Holders, Machine, NotKnown, is_own, listed, names, workload};
+use super::pin::why_not;
+use super::{Holders, Machine, Stop, carries, listed, names, workload};
 use crate::api::{Finding, PolicyName};
 use crate::karmada::{DispatchSuspension, PropagationPolicy, ResourceBinding};
 
 impl Machine<'_> {
+    /// Returns whether a pin has to carry what the policy can't.
+    pub(super) fn is_by_pin(&self, policy: &PropagationPolicy) -> bool {
+        let spec = self.input.spec;
+        let workload = spec.target.workload.as_ref();
+        spec.scope.dispatching() && workload.is_some_and(|workload| !carries(policy, workload))
+    }
+
     /// Returns what makes it impossible, or harmful to others.
     pub(super) fn refused(
         &self,
         name: &PolicyName,
         policy: &PropagationPolicy,
         bindings: &[ResourceBinding],
-    ) -> Result<Vec<Finding>, NotKnown> {
+        by_pin: bool,
+    ) -> Result<Vec<Finding>, Stop> {
         let spec = self.input.spec;
+        let by_policy = spec.scope.dispatching() && !by_pin;
         let mut found = Vec::new();
-        if let Some(workload) = spec
-            .target
-            .workload
-            .as_ref()
-            .filter(|workload| !is_own(policy, workload))
+        let pins_for = spec.target.workload.as_ref().filter(|_| by_pin);
+        if let Some(workload) = pins_for
+            && (self.world().parent.is_some() || !self.can_be_pinned()?)
         {
-            let others: Vec<String> = names(bindings)
-                .into_iter()
-                .filter(|(reference, _)| reference.name != workload.name || reference.kind != workload.kind)
-                .map(|(_, key)| key.to_string())
-                .collect();
-            let others = if others.is_empty() {
-                "others that may come".to_owned()
+            let about = if self.world().parent.is_some() {
+                "what another intent has claimed".to_owned()
             } else {
-                listed(&others)
+                format!("a {}, which is not made of a spec alone", workload.kind)
             };
             found.push(Finding::new(
                 "SharedPolicy",
-                format!(
-                    "{name} is not the workload's own: suspended there, {others} would be suspended too; on the binding \
-                     alone, Karmada drops it at the next change of the template, and the change goes out"
-                ),
+                why_not(name, &about),
                 "give the workload a policy that names it alone, or suspend the whole policy: target.policy",
             ));
         }
-        if policy.spec.activation_preference.as_deref() == Some("Lazy") && spec.scope.dispatching() {
+        if policy.spec.activation_preference.as_deref() == Some("Lazy") && by_policy {
             found.push(Finding::new(
                 "LazyPolicy",
                 format!(
@@ -60,7 +60,7 @@ impl Machine<'_> {
         }
         let foreign = policy.spec.suspension.as_ref();
         let foreign = foreign.filter(|there| **there != DispatchSuspension::default());
-        if foreign.is_some() && spec.scope.dispatching() && Holders::of(&policy.metadata)?.is_empty() {
+        if foreign.is_some() && by_policy && Holders::of(&policy.metadata)?.is_empty() {
             found.push(Finding::new(
                 "SuspendedElsewhere",
                 format!("{name} is suspended already, by {}", who(policy)),
@@ -91,6 +91,7 @@ impl Machine<'_> {
         name: &PolicyName,
         policy: &PropagationPolicy,
         bindings: &[ResourceBinding],
+        by_pin: bool,
     ) -> Vec<Finding> {
         let spec = self.input.spec;
         let mut found = Vec::new();
@@ -103,6 +104,17 @@ impl Machine<'_> {
                 "SuspendsSeveral",
                 format!("{name} is shared: it suspends {}", listed(&all)),
                 "give a workload a policy of its own to suspend it alone",
+            ));
+        }
+        if by_pin {
+            found.push(Finding::new(
+                "HeldByPin",
+                format!(
+                    "{name} can't carry it without suspending others: a pin keeps the workload as it is. What somebody changes \
+                     in a member is put back meanwhile; and Karmada's note of the template's generation goes out, which raises \
+                     the generation of a Deployment's copies without changing what they run"
+                ),
+                "give the workload a policy that names it alone, and no write at all reaches the members",
             ));
         }
         if policy.spec.propagate_deps && spec.scope.dispatching() {

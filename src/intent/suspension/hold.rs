@@ -1,5 +1,7 @@
 //! Puts a suspension up, keeps it up, takes it off: by compare-and-swap on the policy and on the bindings.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{AT_ONCE, Holders, Machine, NotKnown, Phase, Stop, binding_id, covered, workload};
@@ -17,7 +19,9 @@ impl Machine<'_> {
     pub(super) fn hold(&mut self) -> Result<(), Stop> {
         let journal = self.journal()?;
         let (spec, name) = (journal.spec.clone(), journal.policy.clone());
-        if spec.scope.dispatching() {
+        if journal.pin.is_some() {
+            self.hold_by_pin()?;
+        } else if spec.scope.dispatching() {
             let Some(policy) = self.world().policy.get()?.clone() else {
                 return Err(Stop::Wait(format!(
                     "{name} is gone: what it propagated stays as it is"
@@ -50,9 +54,14 @@ impl Machine<'_> {
                 }
             }
             if !effects.is_empty() {
+                // Whatever was proved before was proved of other bindings.
+                if self.journal()?.fence.over.is_some() {
+                    return self.renew_barrier(None);
+                }
                 effects.truncate(AT_ONCE);
                 return Err(Stop::Act(effects));
             }
+            self.past_scheduler()?;
         }
         Ok(())
     }
@@ -60,8 +69,11 @@ impl Machine<'_> {
     /// Takes off what is this intent's alone, and waits until it shows.
     pub(super) fn release(&mut self) -> Result<(), Stop> {
         let journal = self.journal()?;
-        let spec = journal.spec.clone();
+        let (spec, by_pin) = (journal.spec.clone(), journal.pin.is_some());
         let mut left = None;
+        if by_pin {
+            self.take_pin_off()?;
+        }
         // A policy that is gone has taken its part along; what it propagated is nobody's until another one takes it up.
         if let Some(policy) = self.world().policy.get()? {
             let holders = self
@@ -99,7 +111,10 @@ impl Machine<'_> {
             effects.truncate(AT_ONCE);
             return Err(Stop::Act(effects));
         }
-        if self.world().policy.get()?.is_none() || !spec.scope.dispatching() {
+        if spec.scope.scheduling() {
+            self.remove_canary()?;
+        }
+        if self.world().policy.get()?.is_none() || !spec.scope.dispatching() || by_pin {
             return Ok(());
         }
         self.shows(&spec, |cluster| {
@@ -109,7 +124,8 @@ impl Machine<'_> {
 
     pub(super) fn is_in_force(&self) -> Result<(), Stop> {
         let spec = &self.journal()?.spec;
-        if !spec.scope.dispatching() {
+        // With a pin, the markers have said so.
+        if !spec.scope.dispatching() || self.journal()?.pin.is_some() {
             return Ok(());
         }
         if self.world().bindings.get()?.is_empty() {
@@ -221,6 +237,35 @@ impl Machine<'_> {
         self.status.common.findings.push(finding);
         true
     }
+}
+
+/// Returns what takes off a policy what intents hold there that are not among those `alive`, if any does.
+pub fn policy_without_dead(
+    policy: &PropagationPolicy,
+    alive: &BTreeSet<String>,
+) -> Result<Option<Effect>, NotKnown> {
+    let there = Holders::of(&policy.metadata)?;
+    let left = there.clone().only(alive);
+    if left == there {
+        return Ok(None);
+    }
+    let patch = left.on_policy(policy)?;
+    Ok(patch.map(|patch| patch_policy("take off what an intent left that is gone", policy, patch)))
+}
+
+/// The same for a binding; `claimed`: another intent has suspended its scheduling too, and resumes it.
+pub fn binding_without_dead(
+    binding: &ResourceBinding,
+    alive: &BTreeSet<String>,
+    claimed: bool,
+) -> Result<Option<Effect>, NotKnown> {
+    let there = Holders::of(&binding.metadata)?;
+    let left = there.clone().only(alive);
+    if left == there {
+        return Ok(None);
+    }
+    let patch = left.on_binding(binding, claimed)?;
+    Ok(patch.map(|patch| patch_binding("take off what an intent left that is gone", binding, patch)))
 }
 
 /// Returns who owns the suspension of a policy, the one that wrote last first.

@@ -49,6 +49,12 @@ impl Holders {
         self.0.contains_key(uid)
     }
 
+    /// Returns the uids of those that are not among others, with their names.
+    pub fn gone<'a>(&'a self, alive: &'a BTreeSet<String>) -> impl Iterator<Item = (&'a String, &'a str)> {
+        let gone = self.0.iter().filter(|(uid, _)| !alive.contains(*uid));
+        gone.map(|(uid, holder)| (uid, holder.by.as_str()))
+    }
+
     /// Returns the names of all but one of them.
     pub fn others(&self, uid: &str) -> Vec<&str> {
         let others = self.0.iter().filter(|(other, _)| *other != uid);

@@ -1,33 +1,46 @@
 //! Suspension: keeps changes at the control plane, on purpose, until its time is over or a person ends it.
 //!
 //! It is carried by the policy, where Karmada keeps it: on a binding a dispatch suspension is gone at the next change of the
-//! template, and that change goes out. Scheduling is suspended on the bindings, where it lasts.
+//! template, and that change goes out. Where the policy has other workloads as well, a pin keeps the one as it is. Scheduling
+//! is suspended on the bindings, where it lasts.
 
 mod about;
+mod barrier;
 mod checks;
 mod contest;
+mod ending;
 mod held;
 mod hold;
 mod holders;
+mod keep;
 mod notes;
+mod pin;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 pub use about::about;
 pub use contest::Contest;
+pub use hold::{binding_without_dead, policy_without_dead};
 pub use holders::{Holder, Holders};
+pub use keep::{is_holdable, without_pin};
 
 use super::Step;
 use super::effect::Effect;
 use super::seen::{NotKnown, Seen};
+use super::token::Due;
+use super::world::Overrides;
 use crate::api::{
-    Claim, Contested, Ending, Finding, PolicyName, SuspensionJournal, SuspensionPhase as Phase,
-    SuspensionSpec, SuspensionStatus, WaitCode, WorkloadRef, claim_name,
+    Claim, Contested, Finding, LeaseSeen, PolicyName, SuspensionFence, SuspensionJournal,
+    SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus, WaitCode, WorkloadRef, claim_name,
 };
-use crate::karmada::{ObjectReference, PropagationPolicy, ResourceBinding, Work, meta};
+use crate::karmada::{
+    Cluster, ObjectReference, OverridePolicy, PropagationPolicy, ResourceBinding, Work, meta,
+};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 
 /// How often it is looked again while something is expected.
@@ -50,22 +63,39 @@ pub struct World {
     /// Which policy it is about, once that is known.
     pub name: Seen<Option<PolicyName>>,
     pub policy: Seen<Option<PropagationPolicy>>,
-    /// Those of the policy.
+    /// Those that it is about: all of the policy, or that of the workload.
     pub bindings: Seen<Vec<ResourceBinding>>,
     /// By id of the binding and cluster.
     pub works: Seen<BTreeMap<(String, ClusterName), Work>>,
     pub claims: Seen<Vec<Claim>>,
-    /// Those that are joined; read only before it begins.
+    /// Those that are joined; read only before it begins, and for the barrier.
     pub clusters: Seen<BTreeSet<ClusterName>>,
     /// The uids of all suspensions that there are.
     pub suspensions: Seen<BTreeSet<String>>,
     /// What the members have; `None`: not looked at in this pass.
     pub copies: Option<Vec<Copy>>,
     pub contested: Vec<Contested>,
+    /// The Works that were there at the last look at the members: their changes call for another one.
+    pub watched: Vec<ObjectKey>,
     /// The author of the commit that last changed the intent.
     pub author: Option<String>,
     /// The uid of the intent that asks for this one: its claim on the workload stands in no way.
     pub parent: Option<String>,
+    /// The binding of the canary that the journal names.
+    pub canary: Seen<Option<ResourceBinding>>,
+    /// By name of the controller.
+    pub leases: Seen<BTreeMap<String, LeaseSeen>>,
+    /// `None`: a pin is not called for.
+    pub beside: Option<Beside>,
+}
+
+/// What decides on a pin, and what it has to be seen beside.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    pub template: Seen<Option<Value>>,
+    pub pin: Seen<Option<OverridePolicy>>,
+    pub overrides: Seen<Overrides>,
+    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
 }
 
 /// One workload in one member.
@@ -124,6 +154,11 @@ pub fn covered(spec: &SuspensionSpec, binding: &ResourceBinding) -> Vec<ClusterN
         .collect()
 }
 
+/// Returns whether a policy can carry the suspension of one workload: it can select no other, and what it says arrives.
+pub fn carries(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
+    is_own(policy, workload) && policy.spec.activation_preference.as_deref() != Some("Lazy")
+}
+
 /// Returns whether a policy can select one object alone, and it is this one.
 pub fn is_own(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
     match policy.spec.resource_selectors.as_slice() {
@@ -149,6 +184,15 @@ enum Stop {
 impl From<NotKnown> for Stop {
     fn from(unknown: NotKnown) -> Self {
         Self::Wait(unknown.0)
+    }
+}
+
+impl From<Due> for Stop {
+    fn from(due: Due) -> Self {
+        match due {
+            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Wait(reason) => Self::Wait(reason),
+        }
     }
 }
 
@@ -222,17 +266,21 @@ impl<'a> Machine<'a> {
             return Err(Stop::Wait(format!("there is no {name} yet")));
         };
         let bindings = self.world().bindings.get()?;
-        let refused = self.refused(&name, policy, bindings)?;
+        let by_pin = self.is_by_pin(policy);
+        let refused = self.refused(&name, policy, bindings, by_pin)?;
         if !refused.is_empty() {
             return Err(Stop::Fail(refused));
         }
-        if let Some(claim) = self.claimed()? {
+        if let Some(claim) = self.claimed(by_pin)? {
             return Err(Stop::Wait(claim));
         }
-        self.status.common.findings = self.remarks(&name, policy, bindings);
+        let pin = by_pin.then(|| pin::begin(bindings)).transpose()?;
+        self.status.common.findings = self.remarks(&name, policy, bindings, by_pin);
         self.status.journal = Some(SuspensionJournal {
             spec: Box::new(spec.clone()),
             policy: name,
+            pin,
+            fence: SuspensionFence::default(),
             ending: None,
             planned: Vec::new(),
         });
@@ -256,7 +304,12 @@ impl<'a> Machine<'a> {
         self.is_in_force()?;
         let bindings = self.world().bindings.get()?;
         let spec = &self.journal()?.spec;
-        let evidence = if spec.scope.dispatching() {
+        let mut evidence = if let Some(pin) = self.journal()?.pin.as_ref() {
+            format!(
+                "every Work of the workload carries sequence {} of the pin",
+                pin.seq
+            )
+        } else if spec.scope.dispatching() {
             format!(
                 "{} and every Work of its {} bindings say so, and Karmada has taken note",
                 self.journal()?.policy,
@@ -265,6 +318,11 @@ impl<'a> Machine<'a> {
         } else {
             format!("scheduling is suspended on {} bindings", bindings.len())
         };
+        if let Some(barrier) = &self.journal()?.fence.barrier
+            && !barrier.canary.is_empty()
+        {
+            let _ = write!(evidence, ", and the scheduler is past {}", barrier.canary);
+        }
         self.status.since = Some(self.input.now);
         self.enter(Phase::Suspended, vec![evidence]);
         Err(Stop::Again)
@@ -323,65 +381,14 @@ impl<'a> Machine<'a> {
         Err(Stop::Again)
     }
 
-    /// Begins to end when it is asked for, or its time is over, or another intent was there first.
-    fn turns_back(&mut self) -> Result<(), Stop> {
-        let ending = match self.ending() {
-            Some(ending) => Some(ending),
-            None => self.yields()?,
-        };
-        let Some(ending) = ending else {
-            return Ok(());
-        };
-        let reason = ending.reason.clone();
-        self.journal_mut()?.ending = Some(ending);
-        self.enter(Phase::Resuming, vec![reason]);
-        Err(Stop::Again)
-    }
-
-    fn ending(&self) -> Option<Ending> {
-        let spec = self.input.spec;
-        let ending = |reason: String, ends_as| Ending {
-            reason,
-            listed: false,
-            ends_as,
-        };
-        if self.input.deleting {
-            return Some(ending("it was deleted".to_owned(), Phase::Aborted));
-        }
-        if spec.abort {
-            return Some(ending("abort was asked for".to_owned(), Phase::Aborted));
-        }
-        let until = spec.until.filter(|until| *until <= self.input.now)?;
-        (!spec.paused).then(|| ending(format!("its time was over at {until}"), Phase::Completed))
-    }
-
-    /// Another intent that took the workload in the same moment has looked before this suspension was there, and would wait in
-    /// vain for what it does to arrive. It makes room, and comes back afterwards. So it does when the workload's policy or
-    /// what is asked for changes.
-    fn yields(&self) -> Result<Option<Ending>, Stop> {
-        let why = if let Some(claim) = self.claimed()? {
-            Some(claim)
-        } else if self.journal()?.spec.asks_the_same(self.input.spec) {
-            let now = self.world().name.get()?.as_ref();
-            let journaled = &self.journal()?.policy;
-            now.filter(|now| *now != journaled)
-                .map(|now| format!("{now} propagates the workload now"))
-        } else {
-            Some("the spec asks for something else".to_owned())
-        };
-        Ok(why.map(|reason| Ending {
-            reason,
-            listed: false,
-            ends_as: Phase::Pending,
-        }))
-    }
-
-    /// Says which intent claims one of the workloads, if any does.
-    fn claimed(&self) -> Result<Option<String>, NotKnown> {
+    /// Says which intent claims one of the workloads, if any does. Another suspension does no harm, but for its pin.
+    fn claimed(&self, by_pin: bool) -> Result<Option<String>, NotKnown> {
         let parent = self.world().parent.as_ref();
         for binding in self.world().bindings.get()? {
             if let Some(claim) = self.claim_of(binding)?
                 && Some(&claim.spec.owner.uid) != parent
+                && claim.spec.owner.uid != self.input.uid
+                && (by_pin || claim.spec.owner.kind != "Suspension")
             {
                 let owner = &claim.spec.owner;
                 return Ok(Some(format!(
@@ -400,31 +407,6 @@ impl<'a> Machine<'a> {
         let name = claim_name(&workload(&binding.spec.resource));
         let mut claims = self.world().claims.get()?.iter();
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
-    }
-
-    /// Nothing more is done; a spec that asks for something else is a new attempt.
-    fn after_the_end(&mut self) -> Vec<Effect> {
-        self.recheck = None;
-        let asked_before = self.status.journal.as_ref().map(|journal| &*journal.spec);
-        let asked_anew = match asked_before {
-            Some(spec) => {
-                let lifted = !self.input.spec.abort && (self.status.phase == Phase::Aborted);
-                let longer = self.input.spec.until.is_none_or(|until| until > self.input.now);
-                !spec.asks_the_same(self.input.spec)
-                    || lifted
-                    || (longer && self.status.phase == Phase::Completed)
-            }
-            None => self.status.common.observed_generation != self.input.generation,
-        };
-        if asked_anew && !self.input.deleting {
-            let attempt = self.status.common.attempt;
-            self.status = SuspensionStatus::default();
-            self.status.common.attempt = attempt;
-            self.recheck = Some(Duration::ZERO);
-        } else if self.input.has_finalizer {
-            return vec![Effect::RemoveFinalizer];
-        }
-        Vec::new()
     }
 
     fn not_paused(&self) -> Result<(), Stop> {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
@@ -43,6 +44,11 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
 
     /// Returns the objects whose changes the worker has to hear of, beside the intent itself.
     fn interest(intent: &Self::Intent, world: &Self::World) -> BTreeSet<ObjectKey>;
+
+    /// Returns how long news of an object may wait for more of them: what changes often, and hurries nobody.
+    fn patience(_status: &Self::Status, _changed: &ObjectKey) -> Duration {
+        Duration::ZERO
+    }
 
     /// Returns whether what was observed for one journal is all that would be observed for another: then the next step can
     /// be decided without another look.

@@ -10,6 +10,7 @@ mod execute;
 mod failing;
 mod foretell;
 mod kind;
+mod left_held;
 mod many;
 mod members;
 mod metrics;

@@ -1,5 +1,7 @@
 //! Suspensions, as the loop carries them out.
 
+mod members;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -7,19 +9,20 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::around::Around;
 use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::{Parts, served};
+use super::{Parts, observe, served};
 use crate::api::{
-    self, Claim, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus,
-    claim_name,
+    self, Claim, LeaseSeen, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec,
+    SuspensionStatus, claim_name,
 };
-use crate::cluster::Answer;
 use crate::error::Error;
+use crate::intent::migration::canary_name;
 use crate::intent::pin::OWNER_LABEL;
-use crate::intent::suspension::{self, Contest, Copy, World, binding_id, covered, workload};
-use crate::intent::{self, Effect, Seen, Step};
+use crate::intent::suspension::{self, Beside, Contest, World, binding_id, carries, covered, workload};
+use crate::intent::{self, Effect, Seen, Step, pin};
 use crate::karmada::{
     Cluster, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding, Work, meta,
 };
@@ -31,13 +34,17 @@ const BINDINGS: &str = "work.karmada.io/v1alpha2";
 
 /// How often members and templates are looked at while nothing goes out.
 const LOOK: Duration = Duration::from_secs(10);
-/// How many copies are read in one look.
-const COPIES: usize = 200;
+/// How often at most, while templates change.
+const APART: Duration = Duration::from_secs(1);
+/// How many copies are looked at so often.
+const AT_EASE: usize = 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Suspending {
     /// When members and templates were looked at last.
     looked: Option<Instant>,
+    /// The Works as they were then, by their versions.
+    works: BTreeMap<ObjectKey, Option<String>>,
     contest: Contest,
 }
 
@@ -68,7 +75,7 @@ impl Kind for Suspending {
             .as_ref()
             .and_then(|journal| journal.ending.as_ref());
         let due = match status.phase {
-            Phase::Suspended => self.looked.is_none_or(|at| at.elapsed() >= LOOK),
+            Phase::Suspended => self.is_due(parts),
             Phase::Resuming => ending.is_some_and(|ending| !ending.listed),
             _ => false,
         };
@@ -81,8 +88,12 @@ impl Kind for Suspending {
                 self.contest.look(&key, &template);
             }
             self.looked = Some(Instant::now());
+            let works = world.works.get().into_iter().flat_map(BTreeMap::values);
+            let works = works.map(|work| (key_of(work), None)).collect();
+            self.works = versions(parts, &works);
         }
         world.contested = self.contest.found();
+        world.watched = self.works.keys().cloned().collect();
         world
     }
 
@@ -121,17 +132,32 @@ impl Kind for Suspending {
                 });
             }
         }
-        if matches!(phase, Phase::Suspending | Phase::Resuming) {
-            for work in world.works.get().into_iter().flat_map(BTreeMap::values) {
-                keys.insert(ObjectKey {
-                    group: "work.karmada.io".to_owned(),
-                    kind: "Work".to_owned(),
-                    namespace: work.metadata.namespace.clone(),
-                    name: work.metadata.name.clone().unwrap_or_default(),
-                });
-            }
+        if let Some(pin) = world.beside.as_ref().and_then(|_| pin_key(intent, world)) {
+            keys.insert(pin);
+        }
+        keys.extend(status.and_then(|status| canary(intent, status)));
+        if phase == Phase::Suspended {
+            keys.extend(world.watched.iter().cloned());
+        } else {
+            keys.extend(
+                world
+                    .works
+                    .get()
+                    .into_iter()
+                    .flat_map(BTreeMap::values)
+                    .map(key_of),
+            );
         }
         keys
+    }
+
+    /// With each change of a template its Works change: what goes on in the members is looked at now and then.
+    fn patience(status: &SuspensionStatus, changed: &ObjectKey) -> Duration {
+        if status.phase == Phase::Suspended && changed.kind == "Work" {
+            APART
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn step(input: &Input<'_, Self>) -> Step<SuspensionStatus> {
@@ -144,6 +170,17 @@ impl Kind for Suspending {
 
     fn told(before: &Suspension, after: &SuspensionStatus) -> Vec<Told> {
         report::suspension_events(before, after)
+    }
+}
+
+impl Suspending {
+    /// Members can't be watched: they are looked at now and then, and soon after a Work has changed.
+    fn is_due(&self, parts: &Parts) -> bool {
+        let Some(since) = self.looked.map(|at| at.elapsed()) else {
+            return true;
+        };
+        let apart = APART * (1 + u32::try_from(self.works.len() / AT_EASE).unwrap_or(u32::MAX));
+        since >= LOOK || (since >= apart && self.works != versions(parts, &self.works))
     }
 }
 
@@ -161,8 +198,12 @@ fn nothing(why: &str) -> World {
         suspensions: unread(why),
         copies: None,
         contested: Vec::new(),
+        watched: Vec::new(),
         author: None,
         parent: None,
+        canary: unread(why),
+        leases: unread(why),
+        beside: None,
     }
 }
 
@@ -191,18 +232,23 @@ impl Look<'_> {
             return world;
         };
         world.policy = self.policy(&name).await;
-        let (bindings, claims, clusters, suspensions) = tokio::join!(
+        // A pin is seen before the Works that carry its marker.
+        world.beside = self.beside(&world.policy).await;
+        let (bindings, claims, clusters, suspensions, fence) = tokio::join!(
             self.bindings(&name, &world.policy),
             self.list::<Claim>(api::API_VERSION, "Claim", None, None),
             self.clusters(),
             self.suspensions(),
+            self.fence(),
         );
-        world.bindings = bindings;
+        (world.canary, world.leases) = fence;
+        world.bindings = map(&bindings, |all| self.meant(all));
         world.claims = claims;
         world.clusters = clusters;
         world.suspensions = suspensions;
-        // While it is in force, only a look at the members asks for them.
-        if matches!(self.status.phase, Phase::Suspending | Phase::Resuming) {
+        // While it is in force by a policy, only a look at the members asks for them.
+        let by_pin = journal.is_some_and(|journal| journal.pin.is_some());
+        if matches!(self.status.phase, Phase::Suspending | Phase::Resuming) || by_pin {
             world.works = self.works(&world).await;
         }
         world
@@ -329,8 +375,72 @@ impl Look<'_> {
         Seen::known(all, self.instant())
     }
 
+    /// A workload is suspended alone, whatever else its policy has.
+    fn meant(&self, all: &[ResourceBinding]) -> Vec<ResourceBinding> {
+        let spec = self.intent.spec_in_force();
+        let is_meant = |binding: &&ResourceBinding| {
+            let resource = &binding.spec.resource;
+            spec.target.workload.as_ref().is_none_or(|workload| {
+                (&resource.api_version, &resource.kind, &resource.name)
+                    == (&workload.api_version, &workload.kind, &workload.name)
+            })
+        };
+        all.iter().filter(is_meant).cloned().collect()
+    }
+
+    /// Read where a pin carries it, or may have to.
+    async fn beside(&self, policy: &Seen<Option<PropagationPolicy>>) -> Option<Beside> {
+        let spec = self.intent.spec_in_force();
+        let target = spec.target.workload.as_ref()?;
+        let wanted = match &self.status.journal {
+            Some(journal) => journal.pin.is_some(),
+            None => {
+                let policy = policy.get().ok().and_then(Option::as_ref);
+                spec.scope.dispatching() && policy.is_some_and(|policy| !carries(policy, target))
+            }
+        };
+        if !wanted {
+            return None;
+        }
+        let (gvk, key) = (target.gvk(), self.pinned().await?);
+        let around = Around {
+            parts: self.parts,
+            workload: &key,
+            gvk: &gvk,
+        };
+        let (template, overrides, clusters) =
+            tokio::join!(around.template(), around.overrides(), around.clusters());
+        Some(Beside {
+            template,
+            pin: around.pin(&overrides),
+            overrides,
+            clusters,
+        })
+    }
+
+    async fn pinned(&self) -> Option<ObjectKey> {
+        let target = self.intent.spec_in_force().target.workload.as_ref()?;
+        let served = served(&self.parts.cluster, &target.gvk()).await.ok()?;
+        let namespace = self.intent.metadata.namespace.as_deref();
+        Some(target.key(namespace.filter(|_| served.namespaced)))
+    }
+
+    /// Asked for where scheduling is suspended.
+    async fn fence(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<String, LeaseSeen>>) {
+        let unread = "not read in this phase";
+        match canary(self.intent, self.status) {
+            Some(key) => {
+                let gvk = Gvk::new(BINDINGS, "ResourceBinding");
+                let canary = get(&self.parts.cluster, gvk, key.namespace.as_deref(), &key.name);
+                tokio::join!(canary, observe::leases(self.parts))
+            }
+            None => (Seen::unknown(unread), Seen::unknown(unread)),
+        }
+    }
+
     async fn clusters(&self) -> Seen<BTreeSet<ClusterName>> {
-        if self.status.phase != Phase::Pending {
+        let for_canary = canary(self.intent, self.status).is_some();
+        if self.status.phase != Phase::Pending && !for_canary {
             return Seen::unknown("not read in this phase");
         }
         let clusters = self
@@ -366,59 +476,6 @@ impl Look<'_> {
         self.parts.records.author(&file, &revision).await
     }
 
-    /// Reads every copy that is kept back, as far as there are not too many.
-    async fn copies(&self, world: &World) -> Option<Vec<Copy>> {
-        let spec = self.intent.spec_in_force();
-        let (bindings, works) = (world.bindings.get().ok()?, world.works.get().ok()?);
-        let mut wanted = Vec::new();
-        for binding in bindings {
-            let id = binding_id(binding).unwrap_or_default();
-            for cluster in covered(spec, binding) {
-                let work = works.get(&(id.to_owned(), cluster.clone()));
-                if let Some(manifest) = work.and_then(Work::manifest) {
-                    wanted.push((&binding.spec.resource, cluster, manifest.clone()));
-                }
-            }
-        }
-        wanted.truncate(COPIES);
-        let read = wanted.into_iter().map(async |(resource, cluster, manifest)| {
-            let about = workload(resource);
-            let gvk = Gvk::new(&resource.api_version, &resource.kind);
-            let object = match served(&self.parts.cluster, &gvk).await {
-                Ok(served) => {
-                    let reader = self.parts.cluster.member(&cluster);
-                    let read = reader.get(&served, about.namespace.as_deref(), &about.name).await;
-                    match read.answer {
-                        Answer::Found(object) => Seen::known(Some(object), self.instant()),
-                        Answer::NotFound => Seen::known(None, self.instant()),
-                        Answer::Unknown { why } => Seen::unknown(why),
-                    }
-                }
-                Err(error) => Seen::unknown(error.to_string()),
-            };
-            Copy {
-                workload: about,
-                cluster,
-                manifest,
-                object,
-            }
-        });
-        Some(join_all(read).await)
-    }
-
-    async fn templates(&self, world: &World) -> Vec<(ObjectKey, Value)> {
-        let bindings = world.bindings.get().map_or(&[][..], Vec::as_slice);
-        let read = bindings.iter().take(COPIES).map(async |binding| {
-            let resource = &binding.spec.resource;
-            let about = workload(resource);
-            let gvk = Gvk::new(&resource.api_version, &resource.kind);
-            let template: Seen<Option<Value>> =
-                get(&self.parts.cluster, gvk, about.namespace.as_deref(), &about.name).await;
-            Some((about, template.get().ok()?.clone()?))
-        });
-        join_all(read).await.into_iter().flatten().collect()
-    }
-
     async fn list<T: serde::de::DeserializeOwned>(
         &self,
         api_version: &str,
@@ -436,6 +493,51 @@ impl Look<'_> {
             answered: tick,
         }
     }
+}
+
+fn key_of(work: &Work) -> ObjectKey {
+    ObjectKey {
+        group: "work.karmada.io".to_owned(),
+        kind: "Work".to_owned(),
+        namespace: work.metadata.namespace.clone(),
+        name: work.metadata.name.clone().unwrap_or_default(),
+    }
+}
+
+fn versions(
+    parts: &Parts,
+    works: &BTreeMap<ObjectKey, Option<String>>,
+) -> BTreeMap<ObjectKey, Option<String>> {
+    let version = |key: &ObjectKey| (key.clone(), parts.observer.version(key));
+    works.keys().map(version).collect()
+}
+
+fn pin_key(intent: &Suspension, world: &World) -> Option<ObjectKey> {
+    let binding = world.bindings.get().ok()?.first()?;
+    intent.spec_in_force().target.workload.as_ref()?;
+    let namespace = binding.metadata.namespace.clone();
+    Some(ObjectKey {
+        group: "policy.karmada.io".to_owned(),
+        kind: meta::scoped_kind("OverridePolicy", namespace.is_none()),
+        namespace,
+        name: pin::name(&workload(&binding.spec.resource)),
+    })
+}
+
+/// Returns the binding of the canary that a suspension of scheduling waits for, or has to take down.
+fn canary(intent: &Suspension, status: &SuspensionStatus) -> Option<ObjectKey> {
+    let journal = status.journal.as_ref()?;
+    if !journal.spec.scope.scheduling() || status.phase.is_terminal() {
+        return None;
+    }
+    let uid = intent.metadata.uid.as_deref()?;
+    let name = canary_name(uid, status.common.attempt, journal.fence.canary);
+    Some(ObjectKey {
+        group: "work.karmada.io".to_owned(),
+        kind: "ResourceBinding".to_owned(),
+        namespace: Some(api::OWN_NAMESPACE.to_owned()),
+        name: meta::binding_name(&name, "ConfigMap"),
+    })
 }
 
 /// Returns the policy that has taken a template up.

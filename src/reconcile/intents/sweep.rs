@@ -7,13 +7,17 @@ use std::time::Duration;
 use kube::core::object::HasStatus;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
+use super::left_held::{GONE_FOR, LeftHeld};
 use super::{Parts, served};
-use crate::api::{self, Claim, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, WorkloadProfile};
+use crate::api::{
+    self, Claim, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, Suspension, WorkloadProfile,
+};
 use crate::cluster::{Answer, Change, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
@@ -26,11 +30,12 @@ use crate::profile;
 use crate::report::Told;
 
 /// The kinds of intents that claim workloads, and how it is told that one has ended.
-const CLAIMING: [(&str, HasEnded); 4] = [
+const CLAIMING: [(&str, HasEnded); 5] = [
     ("FailoverPlan", ended::<FailoverPlan>),
     ("Migration", ended::<Migration>),
     ("ReplicaShift", ended::<ReplicaShift>),
     ("Rollout", ended::<Rollout>),
+    ("Suspension", ended::<Suspension>),
 ];
 
 type HasEnded = fn(&Value) -> bool;
@@ -72,25 +77,34 @@ impl Sweep {
         let observer = &self.parts.observer;
         let mut news = observer.news();
         observer.heard(FILLED).await;
+        let (mut held, mut gone) = (LeftHeld::new(), BTreeMap::new());
         let is_gone = |change: &Change| {
             let claims = CLAIMING.iter().any(|(kind, _)| *kind == change.key.kind);
             claims && change.key.group == api::GROUP && !observer.contains(&change.key)
         };
         loop {
-            if let Err(error) = self.once().await {
+            if let Err(error) = self.once(&mut gone).await {
                 tracing::debug!(%error, "what intents have left is not known");
             }
+            if let Err(error) = held.once(&self.parts, &self.events).await {
+                tracing::debug!(%error, "what suspensions have left is not known");
+            }
             tokio::select! {
-                () = news.heard(is_gone) => tokio::time::sleep(SOON).await,
+                () = news.heard(is_gone) => {
+                    held.look();
+                    tokio::time::sleep(SOON).await;
+                }
                 () = tokio::time::sleep(EVERY) => {}
             }
             news.forget();
         }
     }
 
-    async fn once(&self) -> Result<(), Error> {
-        for candidate in self.candidates() {
-            self.settle(&candidate).await?;
+    async fn once(&self, gone: &mut BTreeMap<String, Instant>) -> Result<(), Error> {
+        let candidates = self.candidates();
+        gone.retain(|claim, _| candidates.iter().any(|candidate| candidate.claim == *claim));
+        for candidate in candidates {
+            self.settle(&candidate, gone).await?;
         }
         self.canaries().await
     }
@@ -145,11 +159,18 @@ impl Sweep {
     }
 
     /// Takes down what can be, and tells what can't.
-    async fn settle(&self, candidate: &Candidate) -> Result<(), Error> {
+    async fn settle(&self, candidate: &Candidate, gone: &mut BTreeMap<String, Instant>) -> Result<(), Error> {
         for _ in 0..ROUNDS {
             let Some((left, owner)) = self.look(candidate).await else {
                 return Ok(());
             };
+            // A suspension that comes back, as from a backup, finds everything held all the while.
+            if owner.starts_with("Suspension ") {
+                let since = gone.entry(candidate.claim.clone()).or_insert_with(Instant::now);
+                if since.elapsed() < GONE_FOR {
+                    return Ok(());
+                }
+            }
             match judge(&left) {
                 Verdict::Done => return Ok(()),
                 Verdict::Act(effect) => {

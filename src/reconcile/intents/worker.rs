@@ -174,16 +174,39 @@ impl<K: Kind> Worker<K> {
         }
     }
 
-    /// Ends at the next change that the worker hasn't made itself by writing its journal.
+    /// Ends at the next change that the worker hasn't made itself by writing its journal, or soon after one that can wait.
     async fn news(&self, interest: &Interest) {
+        let mut until: Option<Instant> = None;
         loop {
             let heard = interest.heard();
             let news = interest.take();
             if !news.is_empty() && !self.is_echo(&news) {
-                return;
+                let patience = self.patience(&news);
+                let due = Instant::now() + patience;
+                let due = until.map_or(due, |until| until.min(due));
+                if patience.is_zero() {
+                    return;
+                }
+                until = Some(due);
             }
-            heard.await;
+            match until {
+                Some(until) => {
+                    tokio::select! {
+                        () = heard => {}
+                        () = tokio::time::sleep_until(until) => return,
+                    }
+                }
+                None => heard.await,
+            }
         }
+    }
+
+    fn patience(&self, news: &BTreeSet<ObjectKey>) -> Duration {
+        let Some(status) = self.known.as_ref().and_then(HasStatus::status) else {
+            return Duration::ZERO;
+        };
+        let each = news.iter().map(|changed| K::patience(status, changed));
+        each.min().unwrap_or_default()
     }
 
     fn is_echo(&self, news: &BTreeSet<ObjectKey>) -> bool {

@@ -1,0 +1,114 @@
+//! The barrier behind which the scheduler can't place a workload any more: one that it had in its queue when its scheduling was
+//! suspended is scheduled once more. It has one queue and one worker, so that what was queued before a canary is done with it.
+
+use serde_json::json;
+
+use super::{Machine, Stop};
+use crate::api::{Barrier, Finding};
+use crate::intent::effect::Effect;
+use crate::intent::fence::observed;
+use crate::intent::migration::canary_name;
+use crate::intent::record::digest;
+
+const UNSEEN: &str = "SchedulerUnseen";
+
+impl Machine<'_> {
+    /// All bindings have been seen suspended before the canary was made that the scheduler has reached.
+    pub(super) fn past_scheduler(&mut self) -> Result<(), Stop> {
+        let bindings = self.world().bindings.get()?;
+        if bindings.is_empty() {
+            return Ok(());
+        }
+        let mut uids: Vec<&str> = bindings
+            .iter()
+            .filter_map(|binding| binding.metadata.uid.as_deref())
+            .collect();
+        uids.sort_unstable();
+        let over = digest(&json!(uids));
+        // One that has come since needs a canary that has come since.
+        if self.journal()?.fence.over.as_ref() != Some(&over) {
+            return self.renew_barrier(Some(over));
+        }
+        let leases = self.world().leases.get()?;
+        let fence = &self.journal()?.fence;
+        let canary = self.world().canary.get()?;
+        let name = self.canary()?;
+        if let Some(barrier) = &fence.barrier {
+            // Another process may have read its caches before the suspension.
+            if barrier.leases != *leases {
+                let over = fence.over.clone();
+                return self.renew_barrier(over);
+            }
+            return match canary {
+                Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name }])),
+                None => Ok(()),
+            };
+        }
+        let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
+        match canary {
+            Some(canary) if observed(canary) => self.pass_barrier(name),
+            Some(_) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {name} yet: until then it may place once more what it had queued"
+            ))),
+            None if forbidden => {
+                self.status
+                    .common
+                    .findings
+                    .retain(|finding| finding.code != UNSEEN);
+                self.status.common.findings.push(Finding::new(
+                    UNSEEN,
+                    "no canary may be created: what the scheduler had in its queue it may place once more",
+                    "allow it as docs/rbac.md says",
+                ));
+                self.pass_barrier(String::new())
+            }
+            None => {
+                let scheduler = bindings
+                    .first()
+                    .map(|binding| binding.spec.scheduler_name.clone());
+                let listed = bindings.iter().flat_map(|binding| &binding.spec.clusters);
+                let joined = self.world().clusters.get()?.iter();
+                let cluster = listed.map(|cluster| &cluster.name).chain(joined).next();
+                let cluster = cluster.ok_or_else(|| Stop::Wait("a cluster to be joined".to_owned()))?;
+                Err(Stop::Act(vec![Effect::CreateCanary {
+                    name,
+                    scheduler: scheduler.unwrap_or_default(),
+                    cluster: cluster.to_string(),
+                }]))
+            }
+        }
+    }
+
+    /// The next canary has a number of its own: one from before a suspension proves nothing about it.
+    pub(super) fn renew_barrier(&mut self, over: Option<String>) -> Result<(), Stop> {
+        let fence = &mut self.journal_mut()?.fence;
+        fence.canary += u32::from(over.is_some());
+        fence.over = over;
+        fence.barrier = None;
+        Err(Stop::Again)
+    }
+
+    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?.clone();
+        let passed_at = self.input.now;
+        self.journal_mut()?.fence.barrier = Some(Barrier {
+            canary,
+            passed_at,
+            leases,
+        });
+        Err(Stop::Again)
+    }
+
+    /// No canary is left behind.
+    pub(super) fn remove_canary(&self) -> Result<(), Stop> {
+        if self.journal()?.fence.canary == 0 || self.world().canary.get()?.is_none() {
+            return Ok(());
+        }
+        Err(Stop::Act(vec![Effect::DeleteCanary { name: self.canary()? }]))
+    }
+
+    fn canary(&self) -> Result<String, Stop> {
+        let number = self.journal()?.fence.canary;
+        Ok(canary_name(self.input.uid, self.status.common.attempt, number))
+    }
+}

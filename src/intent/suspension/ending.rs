@@ -1,0 +1,89 @@
+//! When a suspension ends, and why; and what may come after its end.
+
+use std::time::Duration;
+
+use super::{Machine, Phase, Stop};
+use crate::api::{Ending, SuspensionStatus};
+use crate::intent::effect::Effect;
+
+impl Machine<'_> {
+    /// Begins to end when it is asked for, or its time is over, or another intent was there first.
+    pub(super) fn turns_back(&mut self) -> Result<(), Stop> {
+        let ending = match self.ending() {
+            Some(ending) => Some(ending),
+            None => self.yields()?,
+        };
+        let Some(ending) = ending else {
+            return Ok(());
+        };
+        let reason = ending.reason.clone();
+        self.journal_mut()?.ending = Some(ending);
+        self.enter(Phase::Resuming, vec![reason]);
+        Err(Stop::Again)
+    }
+
+    pub(super) fn ending(&self) -> Option<Ending> {
+        let spec = self.input.spec;
+        let ending = |reason: String, ends_as| Ending {
+            reason,
+            listed: false,
+            ends_as,
+        };
+        if self.input.deleting {
+            return Some(ending("it was deleted".to_owned(), Phase::Aborted));
+        }
+        if spec.abort {
+            return Some(ending("abort was asked for".to_owned(), Phase::Aborted));
+        }
+        let until = spec.until.filter(|until| *until <= self.input.now)?;
+        (!spec.paused).then(|| ending(format!("its time was over at {until}"), Phase::Completed))
+    }
+
+    /// Another intent that took the workload in the same moment has looked before this suspension was there, and would wait in
+    /// vain for what it does to arrive. It makes room, and comes back afterwards. So it does when the workload's policy or
+    /// what is asked for changes.
+    fn yields(&self) -> Result<Option<Ending>, Stop> {
+        let by_pin = self.journal()?.pin.is_some();
+        let why = if let Some(claim) = self.claimed(by_pin)? {
+            Some(claim)
+        } else if self.journal()?.spec.asks_the_same(self.input.spec) {
+            // A pin is about the workload, whoever propagates it.
+            let now = self.world().name.get()?.as_ref().filter(|_| !by_pin);
+            let journaled = &self.journal()?.policy;
+            now.filter(|now| *now != journaled)
+                .map(|now| format!("{now} propagates the workload now"))
+        } else {
+            Some("the spec asks for something else".to_owned())
+        };
+        Ok(why.map(|reason| Ending {
+            reason,
+            listed: false,
+            ends_as: Phase::Pending,
+        }))
+    }
+
+    /// Nothing more is done; a spec that asks for something else is a new attempt.
+    pub(super) fn after_the_end(&mut self) -> Vec<Effect> {
+        self.recheck = None;
+        let asked_before = self.status.journal.as_ref().map(|journal| &*journal.spec);
+        let asked_anew = match asked_before {
+            Some(spec) => {
+                let lifted = !self.input.spec.abort && (self.status.phase == Phase::Aborted);
+                let longer = self.input.spec.until.is_none_or(|until| until > self.input.now);
+                !spec.asks_the_same(self.input.spec)
+                    || lifted
+                    || (longer && self.status.phase == Phase::Completed)
+            }
+            None => self.status.common.observed_generation != self.input.generation,
+        };
+        if asked_anew && !self.input.deleting {
+            let attempt = self.status.common.attempt;
+            self.status = SuspensionStatus::default();
+            self.status.common.attempt = attempt;
+            self.recheck = Some(Duration::ZERO);
+        } else if self.input.has_finalizer {
+            return vec![Effect::RemoveFinalizer];
+        }
+        Vec::new()
+    }
+}
