@@ -59,9 +59,13 @@ pub(super) fn identify(binding: &ResourceBinding) -> Option<BindingId> {
     })
 }
 
-/// Takes failover off where nothing else is to be kept from it yet: the scheduler goes on.
+/// Takes failover off where nothing else is to be kept from it yet: the scheduler goes on. Sent late, when all is over and
+/// failover is back, it must not take it off for good.
 pub(super) fn failover_off_alone(binding: &ResourceBinding) -> Option<Effect> {
-    let mut patch = vec![test("/metadata/uid", json!(binding.metadata.uid))];
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
     patch.extend(without_failover(binding)?);
     Some(patch_binding("take failover off", binding, patch))
 }

@@ -51,6 +51,7 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         self.recorded()?;
+        self.target_is_there(&from, &to)?;
         self.flight_mut()?.evidence.clone_from(&evidence);
         let values = self.flight()?.state.as_ref().map(|state| state.values.clone());
         let journal = self.journal_mut()?;
@@ -214,7 +215,10 @@ impl Machine<'_> {
         let marker = self.marker()?;
         let healthy = match self.prove(&to, &marker, |facts| Healthy::prove(facts, given.as_deref()))? {
             Ok(healthy) => healthy,
-            Err(why) => return Err(self.not_well(&to, &why)?),
+            Err(why) => {
+                self.sent_on(&from, &to)?;
+                return Err(self.not_well(&to, &why)?);
+            }
         };
         self.untell("NotHealthy");
         let now = self.input.now;
@@ -241,7 +245,7 @@ impl Machine<'_> {
             self.tell(Finding::new(
                 "NotHealthy",
                 format!("{to}: the new copy does not come up"),
-                "look at it there: a failover that is under way can't be sent elsewhere",
+                "look at it there, or send it on: cutover failover with --to another cluster",
             ))?;
         }
         Ok(Stop::Wait(why.to_string()))

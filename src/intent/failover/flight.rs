@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Machine, Phase, Stop};
-use crate::api::{Fence, Finding, Flight};
+use crate::api::{FailoverRequest, Fence, Finding, Flight};
 use crate::intent::fence::affinity_in_use;
 use crate::intent::migration::keeps_target;
 use crate::karmada::PurgeMode;
@@ -50,13 +50,21 @@ impl Machine<'_> {
             return Ok(());
         }
         let writer = self.writer()?;
-        let refused = |why: String| {
-            Finding::new(
-                "RequestRefused",
-                format!("request {}: {why}", request.attempt),
-                "mend spec.request",
-            )
+        let why = if request.to == writer {
+            Some(format!("it runs in {writer} already"))
+        } else {
+            self.cannot_take(request)?
         };
+        if let Some(why) = why {
+            return self.refuse(request, why);
+        }
+        self.untell("RequestRefused");
+        let (reason, by) = (request.reason.clone(), request.by.clone());
+        self.begin(reason, Some(request.to.clone()), None, by)
+    }
+
+    /// Returns why a cluster that a person asks for can't take the workload.
+    pub(super) fn cannot_take(&self, request: &FailoverRequest) -> Result<Option<String>, Stop> {
         let clusters = self.world().clusters.get()?;
         let binding = self.binding()?;
         let kept = binding
@@ -64,9 +72,8 @@ impl Machine<'_> {
             .placement
             .as_ref()
             .map(|placement| keeps_target(placement, &request.to, clusters, affinity_in_use(binding)));
-        let why = match clusters.get(&request.to) {
+        Ok(match clusters.get(&request.to) {
             None => Some(format!("no cluster {} is joined", request.to)),
-            Some(_) if request.to == writer => Some(format!("it runs in {writer} already")),
             Some(cluster) if !cluster.is_ready() => Some(format!("{} is not Ready", request.to)),
             Some(_) if self.status.old_copies.contains_key(&request.to) => {
                 Some(format!("an old copy is still in {}", request.to))
@@ -75,13 +82,15 @@ impl Machine<'_> {
                 Some(Err(finding)) => Some(finding.message),
                 _ => None,
             },
-        };
-        if let Some(why) = why {
-            return self.tell(refused(why));
-        }
-        self.untell("RequestRefused");
-        let (reason, by) = (request.reason.clone(), request.by.clone());
-        self.begin(reason, Some(request.to.clone()), None, by)
+        })
+    }
+
+    pub(super) fn refuse(&mut self, request: &FailoverRequest, why: String) -> Result<(), Stop> {
+        self.tell(Finding::new(
+            "RequestRefused",
+            format!("request {}: {why}", request.attempt),
+            "mend spec.request",
+        ))
     }
 
     /// From now on nobody may run it: whatever gets a copy holds it, the old cluster included.

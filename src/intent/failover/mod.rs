@@ -13,6 +13,7 @@ mod guard;
 mod lend;
 mod look;
 mod old;
+mod redirect;
 mod settle;
 mod state;
 mod token;

@@ -60,7 +60,7 @@ impl Machine<'_> {
     }
 
     /// What is left of the old copy is remembered before Karmada is let go.
-    fn remember_old_copy(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn remember_old_copy(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
         if from == to || self.status.old_copies.contains_key(from) {
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl Machine<'_> {
     }
 }
 
-fn of_flight(flight: &Flight, to: &ClusterName, attempt: u32, now: jiff::Timestamp) -> Relocation {
+pub(super) fn of_flight(flight: &Flight, to: &ClusterName, attempt: u32, now: jiff::Timestamp) -> Relocation {
     let down = flight
         .up_since
         .map(|up| up.duration_since(flight.since).as_millis());
