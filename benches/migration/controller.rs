@@ -9,7 +9,8 @@ use cutover::api::{FailoverPlanStatus, Migration};
 use cutover::cluster::{Cluster, Limits, Observer};
 use cutover::error::Error;
 use cutover::intent::record::Record;
-use cutover::name::ObjectKey;
+use cutover::manifest;
+use cutover::name::{GroupKind, ObjectKey};
 use cutover::reconcile::intents::{self, Parts, Point, Records, Side, Templates, Wanted, Witness};
 use futures::future::BoxFuture;
 use kube::client::{Body, ClientBuilder};
@@ -188,6 +189,10 @@ struct NotInGit;
 impl Templates for NotInGit {
     fn template(&self, _: &ObjectKey) -> Result<Option<Wanted>, Error> {
         Ok(None)
+    }
+
+    fn of_kind(&self, _: &GroupKind, _: &str) -> Result<Vec<Arc<manifest::Entry>>, Error> {
+        Ok(Vec::new())
     }
 
     fn revision(&self) -> Option<String> {

@@ -10,6 +10,7 @@ mod profile;
 mod rebalance;
 mod replica_shift;
 mod rollout;
+mod rollout_policy;
 pub mod schema;
 mod suspension;
 mod window;
@@ -43,8 +44,12 @@ pub use replica_shift::{
 };
 pub use rollout::{
     OnRolloutFailure, PinnedRule, ROLLOUT_WAVE_ANNOTATION, Released, Rollout, RolloutCluster,
-    RolloutClusterState, RolloutJournal, RolloutPhase, RolloutProgress, RolloutRevision, RolloutSpec,
-    RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
+    RolloutClusterState, RolloutControls, RolloutJournal, RolloutPhase, RolloutProgress, RolloutRevision,
+    RolloutSpec, RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
+};
+pub use rollout_policy::{
+    RolloutPolicy, RolloutPolicyPhase, RolloutPolicySpec, RolloutPolicyStatus, SelectedWorkload,
+    WorkloadControls, WorkloadSelector,
 };
 pub use suspension::{
     Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionFence,
@@ -92,6 +97,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         Migration::crd(),
         ReplicaShift::crd(),
         Rollout::crd(),
+        RolloutPolicy::crd(),
         Suspension::crd(),
         Evacuation::crd(),
         Rebalance::crd(),

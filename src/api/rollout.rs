@@ -44,6 +44,14 @@ pub struct RolloutSpec {
     pub workload: WorkloadRef,
     #[serde(flatten)]
     pub strategy: RolloutStrategy,
+    #[serde(flatten)]
+    pub controls: RolloutControls,
+}
+
+/// What a person says to a rollout while it stands. None of it changes how clusters are gone through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutControls {
     /// A revision of the history that is to run everywhere, whatever Git says, for as long as this stands: its name, or the
     /// beginning of its Git revision. Clusters that have come since get it, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -131,6 +131,7 @@ mod tests {
                 "rebalance",
                 "replicashift",
                 "rollout",
+                "rolloutpolicy",
                 "status",
                 "suspension",
                 "workloadprofile"

@@ -48,6 +48,7 @@ impl Recorded {
             failover_plans: of_kind(&intents, "failoverplan")?,
             migrations: of_kind(&intents, "migration")?,
             rollouts: of_kind(&intents, "rollout")?,
+            rollout_policies: of_kind(&intents, "rolloutpolicy")?,
             suspensions: of_kind(&intents, "suspension")?,
             shifts: of_kind(&intents, "replicashift")?,
             many: many.iter().filter_map(Many::read).collect(),

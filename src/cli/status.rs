@@ -98,7 +98,13 @@ impl Status {
                 .hint("install the CRDs: cutover init --cluster"));
         };
         let mut all = vec![served];
-        for kind in ["FailoverPlan", "ReplicaShift", "Rollout", "Suspension"] {
+        for kind in [
+            "FailoverPlan",
+            "ReplicaShift",
+            "Rollout",
+            "RolloutPolicy",
+            "Suspension",
+        ] {
             if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
                 all.push(served);
             }
@@ -230,6 +236,7 @@ async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
     Ok(View::of(&Overview {
         migrations: intents(cluster, served).await?,
         rollouts: intents(cluster, served).await?,
+        rollout_policies: intents(cluster, served).await?,
         suspensions: intents(cluster, served).await?,
         shifts: intents(cluster, served).await?,
         many: many(cluster, served).await?,

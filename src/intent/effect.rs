@@ -72,9 +72,10 @@ pub enum Effect {
     CreateIntent {
         manifest: Box<Value>,
     },
-    /// A JSON patch of a Migration that this intent has created.
+    /// A JSON patch of an intent that this one has created.
     PatchIntent {
         why: &'static str,
+        kind: &'static str,
         intent: Exactly,
         patch: Vec<Value>,
     },

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::record;
+use super::rollout_policy::{Labels, Selected, labels};
 use crate::api::{self, MigrationSpec, MigrationStatus, Phase, ShiftPhase, WorkloadRef, claim_name};
 use crate::karmada::ResourceSelector;
 use crate::manifest::{Entry, Shelf};
@@ -21,9 +22,12 @@ use crate::name::ObjectKey;
 pub struct Live<'a> {
     pub migrations: &'a [Arc<Value>],
     pub rollouts: &'a [Arc<Value>],
+    pub rollout_policies: &'a [Arc<Value>],
     pub claims: &'a [Arc<Value>],
     /// Returns an object, if there is one.
     pub object: &'a dyn Fn(&ObjectKey) -> Option<Arc<Value>>,
+    /// Returns the labels of an object, if there is one: without unpacking it.
+    pub labels: &'a dyn Fn(&ObjectKey) -> Option<Labels>,
 }
 
 impl fmt::Debug for Live<'_> {
@@ -31,6 +35,7 @@ impl fmt::Debug for Live<'_> {
         f.debug_struct("Live")
             .field("migrations", &self.migrations.len())
             .field("rollouts", &self.rollouts.len())
+            .field("rollout_policies", &self.rollout_policies.len())
             .field("claims", &self.claims.len())
             .finish_non_exhaustive()
     }
@@ -82,19 +87,22 @@ pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
     let something_moves = !intents.holds.is_empty();
     let mut held = BTreeMap::new();
     for (workload, hold) in intents.holds {
+        if hold.changes_only() {
+            let is_there = (live.labels)(&workload).is_some();
+            if hold.is_about(&workload, is_there, is_there || desired.contains_key(&workload)) {
+                held.insert(workload, hold.by);
+            }
+            continue;
+        }
         let template = (live.object)(&workload);
         let wanted = desired.get(&workload).map(|entry| entry.value());
         let exists = template.is_some() || wanted.is_some();
-        // An intent doesn't say the scope of its workload: without a namespace it is held where there is one.
-        if template.is_none() && !hold.engaged || workload.namespace.is_none() && !exists {
+        if !hold.is_about(&workload, template.is_some(), exists) {
             continue;
         }
-        // A rollout changes what runs, not where: policies are none of its business.
-        if hold.by.kind != ROLLOUT {
-            let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
-            for key in policies_over(desired, live, &workload, &forms) {
-                held.entry(key).or_insert_with(|| hold.by.clone());
-            }
+        let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
+        for key in policies_over(desired, live, &workload, &forms) {
+            held.entry(key).or_insert_with(|| hold.by.clone());
         }
         held.insert(workload, hold.by);
     }
@@ -116,6 +124,19 @@ struct Hold {
     by: HeldBy,
     /// It has begun: a template that is gone is not to be brought back behind its back.
     engaged: bool,
+}
+
+impl Hold {
+    /// A rollout changes what runs, not where: policies are none of its business.
+    fn changes_only(&self) -> bool {
+        matches!(self.by.kind.as_str(), ROLLOUT | ROLLOUT_POLICY)
+    }
+
+    /// An intent doesn't say the scope of its workload: without a namespace it is held where there is one. `exists`: live or
+    /// in Git.
+    const fn is_about(&self, workload: &ObjectKey, is_there: bool, exists: bool) -> bool {
+        (is_there || self.engaged) && (workload.namespace.is_some() || exists)
+    }
 }
 
 struct Left {
@@ -166,6 +187,14 @@ impl Intents {
         for entry in desired.of_kind(api::GROUP, ROLLOUT) {
             intents.hold_changes(&entry.value());
         }
+        // One that is being deleted holds nothing but what its rollouts hold.
+        let stands = |policy: &&Arc<Value>| policy.pointer("/metadata/deletionTimestamp").is_none();
+        for policy in live.rollout_policies.iter().filter(stands) {
+            intents.hold_selected(policy, desired, live);
+        }
+        for entry in desired.of_kind(api::GROUP, ROLLOUT_POLICY) {
+            intents.hold_selected(&entry.value(), desired, live);
+        }
         intents.rolled_back = last
             .into_iter()
             .filter_map(|(workload, (_, left))| Some((workload, left?)))
@@ -199,6 +228,28 @@ impl Intents {
                 why: Why::Rolling,
             };
             self.holds.entry(workload).or_insert(Hold { by, engaged: false });
+        }
+    }
+
+    /// The same for every workload in Git that a policy selects.
+    fn hold_selected(&mut self, policy: &Value, desired: &Shelf<Entry>, live: Live<'_>) {
+        let selected = Selected::of(policy);
+        let namespace = Some(selected.namespace()).filter(|namespace| !namespace.is_empty());
+        for kind in selected.kinds() {
+            for entry in desired.of_namespace(&kind.group, &kind.kind, namespace) {
+                let there = (live.labels)(&entry.key);
+                if !selected.takes(&entry.key, Some(&labels(entry.written())), there.as_ref()) {
+                    continue;
+                }
+                let by = HeldBy {
+                    kind: ROLLOUT_POLICY.to_owned(),
+                    namespace: selected.namespace().to_owned(),
+                    name: text(policy, "/metadata/name").to_owned(),
+                    why: Why::Rolling,
+                };
+                let hold = Hold { by, engaged: false };
+                self.holds.entry(entry.key.clone()).or_insert(hold);
+            }
         }
     }
 
@@ -377,6 +428,7 @@ impl<'a> Migration<'a> {
 
 const MIGRATION: &str = "Migration";
 const ROLLOUT: &str = "Rollout";
+const ROLLOUT_POLICY: &str = "RolloutPolicy";
 const SHIFT: &str = "ReplicaShift";
 const POLICY_GROUP: &str = "policy.karmada.io";
 const POLICIES: [&str; 4] = [
@@ -437,6 +489,7 @@ mod tests {
 
     use super::*;
     use crate::manifest::{Limits, Packer, Source};
+    use crate::packed::Packed;
 
     const TEMPLATE: &str = "
 apiVersion: flink.apache.org/v1beta1
@@ -515,8 +568,10 @@ spec: {to: west, workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDep
             Live {
                 migrations,
                 rollouts: &[],
+                rollout_policies: &[],
                 claims,
                 object: &object,
+                labels: &|key| Some(labels(Packed::of(&*object(key)?).view())),
             },
         );
         let held = held.objects.iter();
@@ -550,6 +605,35 @@ spec: {workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, n
         // A migration that has begun holds the policies, too.
         assert_eq!(
             held(&[TEMPLATE, POLICIES, MIGRATION, ROLLOUT], &[], &[], true),
+            all()
+        );
+    }
+
+    const ROLLOUT_POLICY: &str = "
+apiVersion: cutover.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {namespace: shop, name: all}
+spec: {select: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, labelSelector: app=orders}]}
+";
+
+    #[test]
+    fn a_rollout_policy_holds_the_changes_of_the_templates_that_it_selects() {
+        let by_policy = ["FlinkDeployment shop/orders by RolloutPolicy shop/all".to_owned()];
+        assert_eq!(
+            held(&[TEMPLATE, POLICIES, ROLLOUT_POLICY], &[], &[], true),
+            by_policy
+        );
+        // What was never applied is applied by sync.
+        assert_eq!(held(&[TEMPLATE, ROLLOUT_POLICY], &[], &[], false), [""; 0]);
+        let others = ROLLOUT_POLICY.replace("app=orders", "app=payments");
+        assert_eq!(held(&[TEMPLATE, &others], &[], &[], true), [""; 0]);
+        let rollout = ["FlinkDeployment shop/orders by Rollout shop/orders".to_owned()];
+        assert_eq!(
+            held(&[TEMPLATE, ROLLOUT_POLICY, ROLLOUT], &[], &[], true),
+            rollout
+        );
+        assert_eq!(
+            held(&[TEMPLATE, POLICIES, MIGRATION, ROLLOUT_POLICY], &[], &[], true),
             all()
         );
     }

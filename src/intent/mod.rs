@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod beside;
 pub mod check;
+mod child;
 pub mod control;
 pub mod effect;
 pub mod evacuation;
@@ -20,6 +21,7 @@ pub mod proof;
 pub mod rebalance;
 pub mod record;
 pub mod rollout;
+pub mod rollout_policy;
 pub mod seen;
 pub mod shift;
 pub mod suspension;

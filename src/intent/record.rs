@@ -5,8 +5,8 @@ use sha2::{Digest, Sha256};
 
 use crate::api::{
     Common, FailoverPlan, FailoverPlanStatus, Migration, MigrationSpec, MigrationStatus, MovesPhase,
-    MovesStatus, Progress, ReplicaShift, ReplicaShiftStatus, Rollout, RolloutStatus, Suspension,
-    SuspensionStatus,
+    MovesStatus, Progress, ReplicaShift, ReplicaShiftStatus, Rollout, RolloutPolicy, RolloutPolicyStatus,
+    RolloutStatus, Suspension, SuspensionStatus,
 };
 use crate::name::ObjectKey;
 use crate::redact;
@@ -78,6 +78,16 @@ pub fn is_newer_rollout(recorded: &serde_json::Value, uid: &str, status: &Rollou
             common.steps.len(),
         )
     };
+    status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
+}
+
+/// The same for a rollout policy: it goes round and round, and what it was made from tells which copy is the newer.
+pub fn is_newer_rollout_policy(
+    recorded: &serde_json::Value,
+    uid: &str,
+    status: &RolloutPolicyStatus,
+) -> bool {
+    let rank = |status: &RolloutPolicyStatus| (status.common.observed_generation, status.common.steps.len());
     status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
 }
 
@@ -250,6 +260,21 @@ pub fn rollout_document(rollout: &Rollout) -> serde_json::Value {
         }
     }
     document
+}
+
+/// Returns the document of a rollout policy that stands at [`path`].
+pub fn rollout_policy_document(policy: &RolloutPolicy) -> serde_json::Value {
+    serde_json::json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "RolloutPolicy",
+        "metadata": {
+            "name": policy.metadata.name,
+            "namespace": policy.metadata.namespace,
+            "uid": policy.metadata.uid,
+        },
+        "spec": policy.spec,
+        "status": policy.status,
+    })
 }
 
 /// Returns the document of a suspension that stands at [`path`].

@@ -89,6 +89,8 @@ rules! {
     InVain = 124, "in-vain", Warning, "A field of an evacuation says nothing beside the others.";
     NamedTwice = 131, "named-twice", Warning, "A rollout names a cluster twice: only the first place counts.";
     NoSuchWave = 132, "no-such-wave", Warning, "A rollout waits for an approval of a wave that it doesn't name.";
+    BadSelector = 133, "bad-selector", Error, "A label selector of a rollout policy can't be read: everything of its kind is held.";
+    RolledTwice = 134, "rolled-twice", Warning, "Of a workload that a rollout policy selects, another intent is in charge.";
     BadShift = 141, "bad-shift", Error, "A replica shift asks for something that can't be done.";
     ScaledBesides = 142, "scaled-besides", Warning, "Something else sets the replicas that a shift moves, so that the shift is refused.";
     FailoverMeanwhile = 143, "failover-meanwhile", Warning, "The policy of a workload whose replicas are shifted has failover: the shift is refused.";

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::suspension::{policies, takes};
-use super::{Code, Finding};
-use crate::api::{GROUP, ReplicaShiftSpec, RolloutSpec, WorkloadRef};
+use super::{Code, Finding, rollout_policy};
+use crate::api::{GROUP, ReplicaShiftSpec, RolloutSpec, RolloutStrategy, WorkloadRef};
 use crate::intent::shift;
 use crate::karmada::meta;
 use crate::manifest::{Manifest, Set};
@@ -25,10 +25,11 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     for rollout in set.of_kind(GROUP, "Rollout") {
         let spec = rollout.value.get("spec").cloned().unwrap_or_default();
         if let Ok(spec) = serde_json::from_value::<RolloutSpec>(spec) {
-            named_twice(rollout, &spec, findings);
-            gates(rollout, &spec, findings);
+            named_twice(rollout, &spec.strategy, findings);
+            gates(rollout, &spec.strategy, findings);
         }
     }
+    rollout_policy::check(set, findings);
     for shift in set.of_kind(GROUP, "ReplicaShift") {
         let spec = shift.value.get("spec").cloned().unwrap_or_default();
         if let Ok(spec) = serde_json::from_value::<ReplicaShiftSpec>(spec) {
@@ -41,8 +42,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     }
 }
 
-fn named_twice(rollout: &Manifest, spec: &RolloutSpec, findings: &mut Vec<Finding>) {
-    let strategy = &spec.strategy;
+pub(super) fn named_twice(rollout: &Manifest, strategy: &RolloutStrategy, findings: &mut Vec<Finding>) {
     let order = strategy.order.iter().enumerate();
     let order = order.map(|(index, name)| (format!("/spec/order/{index}"), name));
     let waves = strategy.waves.iter().enumerate().flat_map(|(wave, named)| {
@@ -60,8 +60,7 @@ fn named_twice(rollout: &Manifest, spec: &RolloutSpec, findings: &mut Vec<Findin
 }
 
 /// Clusters that aren't named come in waves of their own after the others: which, no file says.
-fn gates(rollout: &Manifest, spec: &RolloutSpec, findings: &mut Vec<Finding>) {
-    let strategy = &spec.strategy;
+pub(super) fn gates(rollout: &Manifest, strategy: &RolloutStrategy, findings: &mut Vec<Finding>) {
     let named = strategy.order.len() + strategy.waves.len();
     let gates = strategy.approval.iter().flat_map(|gate| &gate.before_waves);
     for (index, wave) in gates.enumerate() {

@@ -11,6 +11,7 @@ mod moves;
 pub mod nearest;
 mod objects;
 mod references;
+mod rollout_policy;
 pub mod schema;
 mod suspension;
 

@@ -411,6 +411,70 @@ spec:
 }
 
 #[test]
+fn a_rollout_policy_that_selects_nothing_or_what_somebody_else_has_is_found() {
+    let policy = |name: &str, select: &str| {
+        format!(
+            "---
+apiVersion: cutover.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {{name: {name}, namespace: shop}}
+spec:
+  select:
+  - {{apiVersion: apps/v1, kind: Deployment, {select}}}
+  controls: [{{kind: Deployment, name: wbe, retry: 1}}]
+  order: [east, east]
+"
+        )
+    };
+    let rollout = "---
+apiVersion: cutover.dev/v1alpha1
+kind: Rollout
+metadata: {name: web, namespace: shop}
+spec: {workload: {apiVersion: apps/v1, kind: Deployment, name: web}}
+";
+    let web = WEB.split("---").next().unwrap();
+    let (all, none, bad) = (
+        policy("all", "name: web"),
+        policy("none", "name: wbe"),
+        policy("bad", "labelSelector: 'tier in ('"),
+    );
+    insta::assert_snapshot!(check_text(&format!("{web}{rollout}{all}{none}{bad}")), @r#"
+    warning[CUT0134]: RolloutPolicy shop/all selects Deployment shop/web, but Rollout shop/web is about it
+      --> a.yaml:15:5
+    hint: that one takes its changes along, not the policy
+    warning[CUT0102]: RolloutPolicy shop/all doesn't select Deployment wbe, which it says something to
+      --> a.yaml:16:14
+    hint: did you mean web?
+    warning[CUT0131]: RolloutPolicy shop/all names east twice: only the first place counts
+      --> a.yaml:17:17
+    hint: take it out of one of them
+    warning[CUT0102]: RolloutPolicy shop/none selects Deployment wbe, but no file defines such an object
+      --> a.yaml:24:5
+    hint: did you mean web?
+    warning[CUT0102]: RolloutPolicy shop/none doesn't select Deployment wbe, which it says something to
+      --> a.yaml:25:14
+    warning[CUT0131]: RolloutPolicy shop/none names east twice: only the first place counts
+      --> a.yaml:26:17
+    hint: take it out of one of them
+    error[CUT0133]: RolloutPolicy shop/bad: "tier in (" is no label selector: every Deployment is taken to be meant
+      --> a.yaml:33:60
+    hint: write it as kubectl -l takes it: tier=web,team in (a, b)
+    warning[CUT0102]: RolloutPolicy shop/bad doesn't select Deployment wbe, which it says something to
+      --> a.yaml:34:14
+    hint: did you mean web?
+    warning[CUT0131]: RolloutPolicy shop/bad names east twice: only the first place counts
+      --> a.yaml:35:17
+    hint: take it out of one of them
+    "#);
+    let second = policy("second", "name: web");
+    let found = check_text(&format!("{web}{all}{second}"));
+    assert!(
+        found.contains("RolloutPolicy shop/second selects Deployment shop/web, but RolloutPolicy shop/all selects it, too"),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_rollout_that_says_something_twice_or_in_vain_is_found() {
     let rollout = |name: &str| {
         format!(

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::api::{
     self, Evacuation, FailoverPlan, FencedBy, Migration, MovesSpec, OnFailure, OnRolloutFailure, Rebalance,
-    ReplicaShift, Rollout, Strategy, Suspension,
+    ReplicaShift, Rollout, RolloutPolicy, RolloutStrategy, Strategy, Suspension, WorkloadSelector,
 };
 use crate::name::{ClusterName, ObjectKey};
 
@@ -20,6 +20,7 @@ pub(super) fn of_intent(object: &Value, suspends: &[ObjectKey]) -> Option<String
         "Evacuation" => of_evacuation(object),
         "Rebalance" => of_rebalance(object),
         "Rollout" => of_rollout(object),
+        "RolloutPolicy" => of_rollout_policy(object),
         "ReplicaShift" => of_shift(object),
         "FailoverPlan" => of_failover_plan(object),
         _ => None,
@@ -56,8 +57,8 @@ fn of_suspension(object: &Value, suspends: &[ObjectKey]) -> Option<String> {
 fn of_rollout(object: &Value) -> Option<String> {
     let rollout: Rollout = serde_json::from_value(object.clone()).ok()?;
     let spec = &rollout.spec;
-    let (workload, strategy) = (&spec.workload, &spec.strategy);
-    let mut parts = vec![match &spec.undo_to {
+    let workload = &spec.workload;
+    let mut parts = vec![match &spec.controls.undo_to {
         Some(revision) => format!(
             "takes {} {} back to revision {revision}, cluster by cluster",
             workload.kind, workload.name
@@ -67,10 +68,47 @@ fn of_rollout(object: &Value) -> Option<String> {
             workload.kind, workload.name
         ),
     }];
-    parts.push(match strategy.max_unavailable_clusters {
+    parts.extend(of_strategy(&spec.strategy));
+    parts.extend(of_control(spec.controls.paused, spec.controls.abort));
+    Some(parts.join("; "))
+}
+
+fn of_rollout_policy(object: &Value) -> Option<String> {
+    let policy: RolloutPolicy = serde_json::from_value(object.clone()).ok()?;
+    let spec = &policy.spec;
+    let selected: Vec<String> = spec.select.iter().map(selection).collect();
+    let mut parts = vec![format!(
+        "lets every change of {} go cluster by cluster",
+        selected.join(", and of ")
+    )];
+    parts.extend(of_strategy(&spec.strategy));
+    for said in &spec.controls {
+        let control = of_control(said.controls.paused, said.controls.abort);
+        let back = said.controls.undo_to.as_ref();
+        let back = back.map(|revision| format!("goes back to revision {revision}"));
+        let what = control.into_iter().chain(back);
+        parts.extend(what.map(|what| format!("{} {}: {what}", said.kind, said.name)));
+    }
+    parts.extend(of_control(spec.paused, false));
+    Some(parts.join("; "))
+}
+
+fn selection(selector: &WorkloadSelector) -> String {
+    let mut text = match &selector.name {
+        Some(name) => format!("{} {name}", selector.kind),
+        None => format!("every {}", selector.kind),
+    };
+    if let Some(labels) = &selector.label_selector {
+        text = format!("{text} with {labels}");
+    }
+    text
+}
+
+fn of_strategy(strategy: &RolloutStrategy) -> Vec<String> {
+    let mut parts = vec![match strategy.max_unavailable_clusters {
         1 => "one cluster may be other than good meanwhile".to_owned(),
         most => format!("{most} clusters may be other than good meanwhile"),
-    });
+    }];
     if let Some(window) = &strategy.window {
         parts.push(format!("releases clusters {window}"));
     }
@@ -78,8 +116,7 @@ fn of_rollout(object: &Value) -> Option<String> {
         OnRolloutFailure::Halt => "halts if one isn't good in time".to_owned(),
         OnRolloutFailure::Undo => "undoes it if one isn't good in time".to_owned(),
     });
-    parts.extend(of_control(spec.paused, spec.abort));
-    Some(parts.join("; "))
+    parts
 }
 
 fn of_shift(object: &Value) -> Option<String> {

@@ -41,25 +41,58 @@ pub(super) async fn forecasts(
             ));
         }
     }
-    let held = plan
-        .changes
-        .changes
-        .iter()
-        .filter(|change| is_held(change))
-        .collect::<Vec<_>>();
-    if !held.is_empty() {
-        for rollout in rollouts(cluster).await {
-            let about = intents::templates_of_rollout(&rollout);
-            let template = held.iter().find(|change| about.contains(&change.key));
-            asked.extend(template.map(|change| (change.key.clone(), rollout, None)));
-        }
-    }
+    asked.extend(taken_along(cluster, &plan.changes).await);
     let parts = &parts;
     let told = asked.into_iter().map(async |(key, intent, later)| {
         let forecast = Box::pin(intents::foretell(parts, &intent, later)).await;
         Some((key, forecast?))
     });
     join_all(told).await.into_iter().flatten().collect()
+}
+
+/// Returns the rollouts that take a template of the plan along, by the change of that template: those that are there, and
+/// those that policies would make.
+async fn taken_along(cluster: &Cluster, changes: &ChangeSet) -> Vec<(ObjectKey, Value, Option<String>)> {
+    let held: Vec<(&Change, &str)> = changes.changes.iter().filter_map(held_by).collect();
+    if held.is_empty() {
+        return Vec::new();
+    }
+    let mut all: BTreeMap<ObjectKey, Value> = BTreeMap::new();
+    for rollout in every(cluster, "Rollout").await {
+        let about = intents::templates_of_rollout(&rollout);
+        let template = held.iter().find(|(change, _)| about.contains(&change.key));
+        all.extend(template.map(|(change, _)| (change.key.clone(), rollout)));
+    }
+    let by_policy = held
+        .iter()
+        .filter_map(|(change, by)| Some((change, by.strip_prefix("RolloutPolicy ")?)));
+    let by_policy: Vec<_> = by_policy
+        .filter(|(change, _)| !all.contains_key(&change.key))
+        .collect();
+    if by_policy.is_empty() {
+        return told_of(all);
+    }
+    // As the plan leaves them.
+    let written = changes.changes.iter().filter(|change| is_written(change));
+    let written = written.filter_map(|change| change.after.clone());
+    let written = written.filter(|after| after["kind"] == "RolloutPolicy");
+    let policies: Vec<Value> = written.chain(every(cluster, "RolloutPolicy").await).collect();
+    for (change, name) in by_policy {
+        let is_it = |policy: &&Value| {
+            let text = |field: &str| policy["metadata"][field].as_str().unwrap_or_default().to_owned();
+            format!("{}/{}", text("namespace"), text("name")) == name
+        };
+        let policy = policies.iter().find(is_it);
+        let made = policy.and_then(|policy| intents::rollout_of_policy(policy, change.after.as_ref()?));
+        all.extend(made.map(|rollout| (change.key.clone(), rollout)));
+    }
+    told_of(all)
+}
+
+fn told_of(all: BTreeMap<ObjectKey, Value>) -> Vec<(ObjectKey, Value, Option<String>)> {
+    all.into_iter()
+        .map(|(key, rollout)| (key, rollout, None))
+        .collect()
 }
 
 /// Returns what the intents of a plan ask for, by what Git has alone.
@@ -80,8 +113,11 @@ pub(super) const fn is_written(change: &Change) -> bool {
     )
 }
 
-fn is_held(change: &Change) -> bool {
-    matches!(change.action, Action::HeldBack { .. }) && !change.is_deletion()
+fn held_by(change: &Change) -> Option<(&Change, &str)> {
+    match &change.action {
+        Action::HeldBack { by } if !change.is_deletion() => Some((change, by)),
+        _ => None,
+    }
 }
 
 /// Intents come last: a workload of the same push isn't there yet, and will be.
@@ -101,10 +137,9 @@ fn comes_first(intent: &Value, changes: &ChangeSet) -> Option<String> {
         .then(|| "the workload comes with the same push, and has to run first".to_owned())
 }
 
-/// The rollouts that are there. Where they can't be read, nothing is told of what they would do.
-async fn rollouts(cluster: &Cluster) -> Vec<Value> {
-    let gvk = Gvk::new(api::API_VERSION, "Rollout");
-    let Ok(Lookup::Served(served)) = cluster.lookup(&gvk).await else {
+/// All intents of a kind. Where they can't be read, nothing is told of what they would do.
+async fn every(cluster: &Cluster, kind: &str) -> Vec<Value> {
+    let Ok(Lookup::Served(served)) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await else {
         return Vec::new();
     };
     match cluster.reader().list(&served, None, None).await.answer {

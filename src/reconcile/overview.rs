@@ -82,6 +82,7 @@ impl Seen {
             syncs,
             migrations,
             rollouts,
+            rollout_policies: self.intents(),
             suspensions,
             shifts,
             many,

@@ -305,6 +305,9 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
         Some("ReplicaShift") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_shift)),
         Some("FailoverPlan") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_plan)),
         Some("Rollout") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout)),
+        Some("RolloutPolicy") => {
+            return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout_policy));
+        }
         Some("Suspension") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_suspension)),
         _ => {}
     }

@@ -1,6 +1,6 @@
 //! A whole reconciler: the syncs that `cutover.yaml` names, the intents, the status branch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Witness};
+use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Templates, Witness};
 use super::lease::{self, LeaseOptions};
 use super::notices;
 use super::overview::{Reports, Seen};
@@ -20,15 +20,21 @@ use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::verdicts::{Pages, Saying, Statuses};
 use super::{GitRecords, settings};
-use crate::api::{self, MovesPhase, Phase, RolloutStatus, ShiftPhase, SuspensionPhase, WaitCode};
+use crate::api::{
+    self, MovesPhase, Phase, RolloutStatus, SYNC_MANAGER, ShiftPhase, SuspensionPhase, WaitCode,
+};
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
 use crate::error::Error;
-use crate::name::Revision;
+use crate::name::{ObjectKey, Revision};
 use crate::notify::Notifier;
+use crate::plan::{Decision, owned_matches};
 use crate::repo::{self, Credentials, Polling, RemoteUrl};
 use crate::report::{self, Host, Web};
 use crate::tenure::Tenure;
+
+/// How long [`once`] waits for rollouts to take up what was held back for them.
+const TAKEN_UP: Duration = Duration::from_secs(10);
 
 /// What a reconciler works on.
 #[derive(Clone)]
@@ -219,12 +225,15 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
     let source = repos.source.source();
     let mut layout = Layout::new(&options, repos, &settings.config);
     let going_through = async {
-        layout.sync(at, &cancel).await?;
+        let first = layout.sync(at, &cancel).await?;
         let stop = cancel.child_token();
         let running = tokio::spawn(intents::run(layout.parts(&options), stop.clone()));
         tokio::select! {
             () = cancel.cancelled() => {}
-            () = settled(&layout.observer) => {}
+            () = async {
+                layout.taken_up(&first).await;
+                settled(&layout.observer).await;
+            } => {}
         }
         stop.cancel();
         let _ = running.await;
@@ -329,14 +338,42 @@ impl Layout {
                 self.repos.source.clone(),
                 self.repos.status.clone(),
             )),
-            templates: Arc::new(AllTemplates(
-                self.syncs.iter().map(|(_, sync)| sync.desired()).collect(),
-            )),
+            templates: Arc::new(self.templates()),
             clock: Arc::clone(&options.clock),
             witness: Arc::clone(&options.witness),
             metrics: Arc::clone(&options.metrics),
             notifier: options.notifier.clone(),
         }
+    }
+
+    /// Ends when every change that is left to rollouts is under way, waits, or was refused: one that rests doesn't show
+    /// whether it has heard of it.
+    async fn taken_up(&self, reports: &[(String, Arc<SyncReport>)]) {
+        let held = reports.iter().flat_map(|(_, report)| report.held_back());
+        let rolled = held.filter(|(_, by)| by.starts_with("Rollout"));
+        let keys: BTreeSet<ObjectKey> = rolled.map(|(key, _)| key.clone()).collect();
+        let templates = self.templates();
+        let is_taken_up = |observer: &Observer, key: &ObjectKey| {
+            let (Some(live), Ok(Some(wanted))) = (observer.get(key), templates.template(key)) else {
+                return true;
+            };
+            let rollouts = observer.list(api::GROUP, "Rollout");
+            let mut about = rollouts
+                .iter()
+                .filter(|rollout| intents::templates_of_rollout(rollout).contains(key));
+            owned_matches(&wanted.manifest, &live, SYNC_MANAGER) != Decision::Differs
+                || about.any(|rollout| {
+                    let status = &rollout["status"];
+                    let is_refused = status["heldBack"]["hash"] == wanted.hash.as_str();
+                    is_refused || !status["journal"].is_null() || !status["waitingFor"].is_null()
+                })
+        };
+        let all = |observer: &Observer| keys.iter().all(|key| is_taken_up(observer, key));
+        self.observer.until(TAKEN_UP, all).await;
+    }
+
+    fn templates(&self) -> AllTemplates {
+        AllTemplates(self.syncs.iter().map(|(_, sync)| sync.desired()).collect())
     }
 
     fn publisher(&self, web: Option<Web>) -> Publisher {
@@ -458,6 +495,12 @@ async fn settled(observer: &Observer) {
             seen && (status.phase.is_at_rest() || code.is_some_and(WaitCode::is_for_a_person))
         })
     };
+    let policies = |observer: &Observer| {
+        observer.list(api::GROUP, "RolloutPolicy").iter().all(|object| {
+            // One that waits for what can't be read goes on with the next run.
+            object["status"]["observedGeneration"] == object["metadata"]["generation"]
+        })
+    };
     let shifts = |observer: &Observer| {
         observer.list(api::GROUP, "ReplicaShift").iter().all(|object| {
             let phase =
@@ -473,6 +516,7 @@ async fn settled(observer: &Observer) {
     let still = |observer: &Observer| {
         suspensions(observer)
             && rollouts(observer)
+            && policies(observer)
             && shifts(observer)
             && report::MANY
                 .iter()

@@ -1,11 +1,14 @@
 //! The templates that Git wants, as the syncs of a run have read them.
 
+use std::sync::Arc;
+
 use futures::stream::{BoxStream, StreamExt};
 
 use super::intents::{Templates, Wanted};
 use super::sync::DesiredFeed;
 use crate::error::Error;
-use crate::name::ObjectKey;
+use crate::manifest::Entry;
+use crate::name::{GroupKind, ObjectKey};
 
 /// What every sync of a run wants.
 #[derive(Clone, Debug)]
@@ -19,6 +22,11 @@ impl Templates for AllTemplates {
             found = found.or(feed.template(key)?);
         }
         Ok(found)
+    }
+
+    fn of_kind(&self, kind: &GroupKind, namespace: &str) -> Result<Vec<Arc<Entry>>, Error> {
+        let all = self.0.iter().map(|feed| feed.of_kind(kind, namespace));
+        Ok(all.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     fn revision(&self) -> Option<String> {

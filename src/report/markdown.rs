@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
-    failover, finding_text, gantt, instant, names, record_path, rollout, route, shift, since, status,
-    suspension, symbol,
+    failover, finding_text, gantt, instant, names, record_path, rollout, rollout_policy, route, shift, since,
+    status, suspension, symbol,
 };
 use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
 use crate::name::Revision;
@@ -65,6 +65,7 @@ pub(super) fn page(overview: &Overview) -> String {
     }
     syncs(&mut page, &overview.syncs, overview.web.as_ref());
     left_behind(&mut page, &overview.left_behind);
+    rollout_policy::section(&mut page, &overview.rollout_policies);
     rollout::section(&mut page, &overview.rollouts);
     suspension::section(&mut page, &overview.suspensions);
     shift::section(&mut page, &overview.shifts);

@@ -16,6 +16,7 @@ mod markdown;
 mod notice;
 pub mod review;
 mod rollout;
+mod rollout_policy;
 mod shift;
 mod snapshot;
 mod suspension;
@@ -29,7 +30,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::api::{
-    FailoverPlan, Finding, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, Suspension,
+    FailoverPlan, Finding, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, RolloutPolicy,
+    Suspension,
 };
 use crate::error::Error;
 use crate::intent::record;
@@ -42,7 +44,8 @@ pub use event::{LONG_WAIT, Told, events, long_wait};
 pub use failover::{failover_events, failover_lines};
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use forecast::{
-    Came, Where, failover_forecast, moves_forecast, rollout_forecast, shift_forecast, suspension_forecast,
+    Came, Where, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast,
+    shift_forecast, suspension_forecast,
 };
 pub use history::{
     Ended, HISTORY_DIR, Id as HistoryId, appended, ended, failed_over, suspended, suspensions_gone,
@@ -50,6 +53,7 @@ pub use history::{
 pub use many::{MANY, Many, moves_events};
 pub use notice::{Body, Format, Notice};
 pub use rollout::{rollout_events, rollout_lines};
+pub use rollout_policy::{rollout_policy_events, rollout_policy_lines};
 pub use shift::{shift_events, shift_lines};
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
 pub use suspension::{suspension_events, suspension_lines};
@@ -72,6 +76,7 @@ pub struct Overview {
     pub syncs: Vec<SyncOverview>,
     pub migrations: Vec<Migration>,
     pub rollouts: Vec<Rollout>,
+    pub rollout_policies: Vec<RolloutPolicy>,
     pub suspensions: Vec<Suspension>,
     pub shifts: Vec<ReplicaShift>,
     pub many: Vec<Many>,
@@ -193,6 +198,10 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
     for rollout in &overview.rollouts {
         let document = yaml(&record::rollout_document(rollout))?;
         files.insert(rollout_path(rollout), document.into_bytes());
+    }
+    for policy in &overview.rollout_policies {
+        let document = yaml(&record::rollout_policy_document(policy))?;
+        files.insert(rollout_policy::path(policy), document.into_bytes());
     }
     for suspension in &overview.suspensions {
         let document = yaml(&record::suspension_document(suspension))?;

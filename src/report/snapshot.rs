@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failover::FailoverSnapshot;
 use super::many::ManySnapshot;
+use super::rollout_policy::RolloutPolicySnapshot;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
     record_path, rollout, rollout_path, route, shift, shift_path, since, status, suspension, suspension_path,
@@ -33,6 +34,8 @@ pub struct Snapshot {
     pub(super) intents: Vec<IntentSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) rollouts: Vec<RolloutSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rollout_policies: Vec<RolloutPolicySnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) suspensions: Vec<SuspensionSnapshot>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -297,6 +300,9 @@ impl Snapshot {
         intents.sort_by(|a, b| a.record.cmp(&b.record));
         let mut rollouts: Vec<_> = overview.rollouts.iter().map(RolloutSnapshot::of).collect();
         rollouts.sort_by(|a, b| a.record.cmp(&b.record));
+        let policies = overview.rollout_policies.iter();
+        let mut rollout_policies: Vec<_> = policies.map(RolloutPolicySnapshot::of).collect();
+        rollout_policies.sort_by(|a, b| a.record.cmp(&b.record));
         let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
         suspensions.sort_by(|a, b| a.record.cmp(&b.record));
         let mut shifts: Vec<_> = overview.shifts.iter().map(ShiftSnapshot::of).collect();
@@ -311,6 +317,7 @@ impl Snapshot {
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents,
             rollouts,
+            rollout_policies,
             suspensions,
             shifts,
             many,

@@ -40,6 +40,7 @@ fn overview(migrations: Vec<Migration>) -> Overview {
     let revision: Revision = "0123456789abcdef0123456789abcdef01234567".parse().unwrap();
     Overview {
         rollouts: Vec::new(),
+        rollout_policies: Vec::new(),
         suspensions: Vec::new(),
         shifts: Vec::new(),
         many: Vec::new(),

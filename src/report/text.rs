@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
 use super::{
-    Many, Overview, by_urgency, failover, failover_lines, many, names, rollout, rollout_lines, shift,
-    shift_lines, suspension, suspension_lines, units::instant,
+    Many, Overview, by_urgency, failover, failover_lines, many, names, rollout, rollout_lines,
+    rollout_policy, rollout_policy_lines, shift, shift_lines, suspension, suspension_lines, units::instant,
 };
-use crate::api::{FailoverPlan, Migration, ReplicaShift, Rollout, Suspension};
+use crate::api::{FailoverPlan, Migration, ReplicaShift, Rollout, RolloutPolicy, Suspension};
 use crate::error::Error;
 
 /// How everything stands, to be shown.
@@ -19,6 +19,7 @@ pub struct View {
     pub(super) snapshot: Snapshot,
     migrations: Vec<Migration>,
     rollouts: Vec<Rollout>,
+    rollout_policies: Vec<RolloutPolicy>,
     suspensions: Vec<Suspension>,
     shifts: Vec<ReplicaShift>,
     many: Vec<Many>,
@@ -32,6 +33,7 @@ impl View {
             snapshot: Snapshot::of(overview),
             migrations: overview.migrations.clone(),
             rollouts: overview.rollouts.clone(),
+            rollout_policies: overview.rollout_policies.clone(),
             suspensions: overview.suspensions.clone(),
             shifts: overview.shifts.clone(),
             many: overview.many.clone(),
@@ -59,6 +61,11 @@ impl View {
             wanted(namespace, name)
         });
         let rollouts = rollouts.cloned().collect();
+        let rollout_policies = self.rollout_policies.iter().filter(|policy| {
+            let (namespace, name) = rollout_policy::names(policy);
+            wanted(namespace, name)
+        });
+        let rollout_policies = rollout_policies.cloned().collect();
         let suspensions = self.suspensions.iter().filter(|suspension| {
             let (namespace, name) = suspension::names(suspension);
             wanted(namespace, name)
@@ -84,6 +91,7 @@ impl View {
             revision: self.snapshot.revision.clone(),
             migrations: self.migrations.iter().filter(wanted).cloned().collect(),
             rollouts,
+            rollout_policies,
             suspensions,
             shifts,
             many,
@@ -96,7 +104,7 @@ impl View {
     pub const fn is_empty(&self) -> bool {
         let plain = self.suspensions.is_empty() && self.shifts.is_empty() && self.many.is_empty();
         let claiming = self.migrations.is_empty() && self.rollouts.is_empty();
-        plain && claiming && self.failover_plans.is_empty()
+        plain && claiming && self.rollout_policies.is_empty() && self.failover_plans.is_empty()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -114,6 +122,15 @@ impl View {
                 text.push('\n');
             }
             for line in migration_lines(migration, now) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        for policy in &self.rollout_policies {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in rollout_policy_lines(policy) {
                 text.push_str(&line);
                 text.push('\n');
             }

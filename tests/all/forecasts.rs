@@ -443,3 +443,28 @@ async fn a_template_that_changes_under_a_rollout_is_told_with_its_waves() {
     Plan: 0 to create, 0 to change, 0 to delete, 1 held back.
     ");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_template_that_a_policy_selects_is_told_with_the_waves_of_the_rollout_to_come() {
+    let policy = "apiVersion: cutover.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: all, namespace: shop}
+spec:
+  select: [{apiVersion: apps/v1, kind: Deployment}]
+  order: [west]
+";
+    let stage = Stage::begin().await;
+    stage.commit(&[
+        ("intent.yaml", policy),
+        ("web.yaml", &WEB.replace("web:1", "web:2")),
+    ]);
+    let told = stdout(&stage.cutover(&["plan", "--revision", "HEAD~1..HEAD", "--diff", "fields"]));
+    for said in [
+        "held back by RolloutPolicy shop/all\n  nothing stands in its way\n",
+        "    wave 1: west (healthy within 10m, for 30s)\n    wave 2: east (healthy within 10m, for 30s)\n",
+        "    note: it selects Deployment shop/api, Deployment shop/web\n",
+        "1 to create, 0 to change, 0 to delete, 1 held back.",
+    ] {
+        assert!(told.contains(said), "{said:?} is not in\n{told}");
+    }
+}

@@ -56,6 +56,7 @@ mod retention;
 #[cfg(feature = "sandbox")]
 mod review;
 mod rollout;
+mod rollout_policy;
 mod sandbox_api;
 mod sandbox_karmada;
 mod secrets;

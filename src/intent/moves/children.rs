@@ -5,15 +5,12 @@ use serde_json::{Value, json};
 
 use super::{Aim, Machine, Stop};
 use crate::api::{
-    self, Means, Migration, MigrationStatus, Move, MoveState, PARENT_LABEL, Phase as MigrationPhase,
-    Strategy, WAITS_ANNOTATION,
+    self, Means, Migration, MigrationStatus, Move, MoveState, Phase as MigrationPhase, Strategy,
+    WAITS_ANNOTATION,
 };
+use crate::intent::child;
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::intent::record::digest;
 use crate::karmada::{Health, ResourceBinding};
-
-/// How much of a name goes into the name of a child.
-const PART: usize = 24;
 
 /// What has become of a child.
 enum Fate {
@@ -29,12 +26,8 @@ enum Fate {
 
 /// Returns the name of the child of a move: always the same, and no other move's.
 pub(super) fn name(parent: &str, uid: &str, attempt: u32, round: u32, one: &Move) -> String {
-    let hash = digest(&json!([uid, attempt, round, one.workload, one.from]));
-    let part = |name: &str| {
-        let short: String = name.chars().take(PART).collect();
-        short.trim_end_matches(['-', '.']).to_owned()
-    };
-    format!("{}-{}-{hash}", part(parent), part(&one.workload.name))
+    let purpose = json!([uid, attempt, round, one.workload, one.from]);
+    child::name(parent, &one.workload.name, &purpose)
 }
 
 impl<A: Aim> Machine<'_, A> {
@@ -201,14 +194,8 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     fn create(&self, one: &Move) -> Effect {
-        let mut metadata = json!({
-            "name": one.by,
-            "labels": {PARENT_LABEL: self.input.uid},
-            "ownerReferences": [{
-                "apiVersion": api::API_VERSION, "kind": A::KIND, "name": self.input.name, "uid": self.input.uid,
-                "controller": true, "blockOwnerDeletion": false,
-            }],
-        });
+        let name = one.by.as_deref().unwrap_or_default();
+        let mut metadata = child::metadata(name, A::KIND, self.input.name, self.input.uid);
         let workload = &one.workload;
         let manifest = if one.means == Means::Reschedule {
             json!({
@@ -266,6 +253,7 @@ fn patched(why: &'static str, child: &Migration, patch: Vec<Value>) -> Effect {
     let metadata = &child.metadata;
     Effect::PatchIntent {
         why,
+        kind: "Migration",
         intent: Exactly {
             namespace: metadata.namespace.clone(),
             name: metadata.name.clone().unwrap_or_default(),

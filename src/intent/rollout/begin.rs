@@ -126,16 +126,16 @@ impl Machine<'_> {
     fn may_begin(&mut self) -> Result<(), Stop> {
         let (spec, now) = (self.input.spec, self.input.now);
         self.rest_as(Phase::Pending);
-        if spec.abort {
+        if spec.controls.abort {
             return Err(gate(
                 WaitCode::Pause,
                 "spec.abort stands: a change waits until it is taken away",
             ));
         }
-        if spec.paused {
+        if spec.controls.paused {
             return Err(gate(WaitCode::Pause, "paused by the spec: a change waits"));
         }
-        if spec.deadline.is_some_and(|deadline| now >= deadline) {
+        if spec.controls.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(gate(
                 WaitCode::Pause,
                 "a change waits, and the deadline has passed: a person must set another",
@@ -228,7 +228,7 @@ impl Machine<'_> {
             released: std::collections::BTreeMap::new(),
             undoing: None,
             halted: None,
-            retried: spec.retry,
+            retried: spec.controls.retry,
             phase_since: None,
             unpinning: false,
             planned: Vec::new(),

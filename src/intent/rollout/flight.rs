@@ -54,7 +54,7 @@ impl Machine<'_> {
     /// Turns back on request or when it is too late, and towards another goal when there is one.
     fn turns(&mut self) -> Result<(), Stop> {
         let spec = self.input.spec;
-        if spec.abort {
+        if spec.controls.abort {
             return self.undo("abort was asked for".to_owned(), true);
         }
         if self.input.deleting && self.status.phase == Phase::Halted {
@@ -68,7 +68,10 @@ impl Machine<'_> {
         {
             return self.retarget(goal);
         }
-        let late = spec.deadline.is_some_and(|deadline| self.input.now >= deadline);
+        let late = spec
+            .controls
+            .deadline
+            .is_some_and(|deadline| self.input.now >= deadline);
         if late && self.status.phase != Phase::Halted {
             return self.fail("the deadline has passed".to_owned());
         }
@@ -90,7 +93,7 @@ impl Machine<'_> {
             self.journal_mut()?.wanted = now;
             return self.undo("what every cluster had before is wanted again".to_owned(), false);
         }
-        let spec_retry = self.input.spec.retry;
+        let spec_retry = self.input.spec.controls.retry;
         let journal = self.journal_mut()?;
         journal.wanted = now;
         if name == journal.target {
@@ -303,7 +306,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let attempt = self.status.common.attempt;
-        let mut approvals = self.input.spec.approvals.iter();
+        let mut approvals = self.input.spec.controls.approvals.iter();
         if approvals.any(|approval| approval.wave == number && approval.attempt == attempt) {
             return Ok(());
         }
@@ -333,7 +336,7 @@ impl Machine<'_> {
     }
 
     fn halted(&mut self) -> Result<(), Stop> {
-        let retry = self.input.spec.retry;
+        let retry = self.input.spec.controls.retry;
         let now = self.input.now;
         if retry > self.journal()?.retried {
             let journal = self.journal_mut()?;
@@ -389,7 +392,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn not_paused(&self) -> Result<(), Stop> {
-        if self.input.spec.paused {
+        if self.input.spec.controls.paused {
             return Err(gate(WaitCode::Pause, "paused by the spec"));
         }
         Ok(())

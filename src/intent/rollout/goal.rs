@@ -36,7 +36,7 @@ pub fn goal(
     status: &RolloutStatus,
     wanted: Option<Goal>,
 ) -> Result<Option<Goal>, String> {
-    let asked = match &spec.undo_to {
+    let asked = match &spec.controls.undo_to {
         Some(text) => match status.meant(text) {
             Some(revision) => Some(Goal::revision(revision)),
             None => {

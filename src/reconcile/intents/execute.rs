@@ -110,9 +110,9 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
                 .await
         }
         Effect::CreateIntent { manifest } => send.create_intent(manifest).await,
-        Effect::PatchIntent { intent, patch, .. } => {
-            send.patch(api::API_VERSION, "Migration", intent, patch).await
-        }
+        Effect::PatchIntent {
+            kind, intent, patch, ..
+        } => send.patch(api::API_VERSION, kind, intent, patch).await,
         Effect::CreateCanary {
             name,
             scheduler,

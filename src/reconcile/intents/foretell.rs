@@ -21,14 +21,16 @@ use super::shifting::Shifting;
 use super::suspending::Suspending;
 use crate::api::{
     self, Evacuation, FailoverPlan, MovesPhase, MovesStatus, Progress, Rebalance, ReplicaShift, Rollout,
-    Suspension, SuspensionPhase,
+    RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
 };
+use crate::intent::rollout_policy::{self, Selected, labels};
 use crate::intent::{Seen, failover, moves, shift, suspension, token};
 use crate::karmada::meta;
-use crate::name::Gvk;
+use crate::name::{Gvk, ObjectKey};
 use crate::plan::Forecast;
 use crate::report::{
-    self, Came, failover_forecast, moves_forecast, rollout_forecast, shift_forecast, suspension_forecast,
+    self, Came, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast, shift_forecast,
+    suspension_forecast,
 };
 
 /// More than it takes any machine to get to its first write, or to look at all that may have to move.
@@ -44,6 +46,11 @@ pub(in crate::reconcile) async fn foretell(
     let object = object.clone();
     match object["kind"].as_str()? {
         "Rollout" => Some(of_rollout(parts, serde_json::from_value(object).ok()?, later).await),
+        "RolloutPolicy" => {
+            let selected = selected(parts, &object);
+            let intent: RolloutPolicy = serde_json::from_value(object).ok()?;
+            Some(rollout_policy_forecast(&intent.spec, selected.as_deref()))
+        }
         "ReplicaShift" => {
             let intent: ReplicaShift = serde_json::from_value(object).ok()?;
             let told = Box::pin(come::<Shifting>(parts, intent, later)).await;
@@ -114,6 +121,10 @@ pub(in crate::reconcile) fn unasked(object: &Value) -> Option<Forecast> {
                 &unread(),
             ))
         }
+        "RolloutPolicy" => {
+            let intent: RolloutPolicy = read(object)?;
+            Some(rollout_policy_forecast(&intent.spec, None))
+        }
         "ReplicaShift" => {
             let intent: ReplicaShift = read(object)?;
             Some(shift_forecast(
@@ -148,6 +159,38 @@ async fn of_rollout(parts: &Parts, intent: Rollout, later: Option<String>) -> Fo
     let told = Box::pin(come::<Rolling>(parts, intent, later)).await;
     let place = place(parts, &told.intent, &told.status).await;
     rollout_forecast(&told.intent.spec, &told.status, &told.came, &place)
+}
+
+/// What Git has of what a policy selects; nothing is known while Git has not been read.
+fn selected(parts: &Parts, policy: &Value) -> Option<Vec<ObjectKey>> {
+    let selected = Selected::of(policy);
+    let mut all = Vec::new();
+    for kind in selected.kinds() {
+        let entries = parts.templates.of_kind(kind, selected.namespace()).ok()?;
+        let taken = entries
+            .into_iter()
+            .filter(|entry| selected.takes(&entry.key, Some(&labels(entry.written())), None));
+        all.extend(taken.map(|entry| entry.key.clone()));
+    }
+    Some(all)
+}
+
+/// Returns the Rollout by which a policy would take the change of a template along.
+pub(in crate::reconcile) fn rollout_of_policy(policy: &Value, template: &Value) -> Option<Value> {
+    let policy: RolloutPolicy = serde_json::from_value(policy.clone()).ok()?;
+    let text = |field: &str| template[field].as_str().map(str::to_owned);
+    let workload = WorkloadRef {
+        api_version: text("apiVersion")?,
+        kind: text("kind")?,
+        name: template["metadata"]["name"].as_str()?.to_owned(),
+    };
+    let metadata = &policy.metadata;
+    let of = (
+        metadata.name.as_deref()?,
+        metadata.namespace.as_deref()?,
+        metadata.uid.as_deref().unwrap_or("not-there-yet"),
+    );
+    serde_json::to_value(rollout_policy::rollout(of, &policy.spec, &workload)).ok()
 }
 
 /// Where the workload of a rollout runs. At rest its machine doesn't ask.

@@ -17,6 +17,7 @@ mod metrics;
 mod moving;
 mod observe;
 mod others;
+mod policing;
 mod rolling;
 mod scope;
 mod shifting;
@@ -28,7 +29,7 @@ mod witness;
 mod worker;
 
 pub use admission::{Fence, install_fence};
-pub(super) use foretell::{foretell, unasked};
+pub(super) use foretell::{foretell, rollout_of_policy, unasked};
 pub use metrics::{Metrics, NoMetrics};
 pub(super) use rolling::templates_of as templates_of_rollout;
 pub use witness::{Nobody, Point, Side, Witness};
@@ -48,13 +49,15 @@ use crate::api::{self, FailoverPlanStatus, Migration};
 use crate::cluster::{Cluster, Form, Keep, Lookup, Observer, Served, Watched};
 use crate::error::Error;
 use crate::intent::record::{Kept, Record};
-use crate::name::{Gvk, ObjectKey};
+use crate::manifest::Entry;
+use crate::name::{GroupKind, Gvk, ObjectKey};
 use crate::notify::Notifier;
 use events::Events;
 use failing::Failing;
 use kind::Kind;
 use many::MovingMany;
 use moving::Moving;
+use policing::Policing;
 use rolling::Rolling;
 use shifting::Shifting;
 use suspending::Suspending;
@@ -100,6 +103,10 @@ pub struct Wanted {
 pub trait Templates: Send + Sync {
     /// Returns a template; an error while no revision has been read.
     fn template(&self, key: &ObjectKey) -> Result<Option<Wanted>, Error>;
+
+    /// Returns what Git has of a kind in a namespace; an error while no revision has been read. What hasn't changed from one
+    /// revision to the next is the same entry.
+    fn of_kind(&self, kind: &GroupKind, namespace: &str) -> Result<Vec<Arc<Entry>>, Error>;
 
     /// Returns the revision that was read last.
     fn revision(&self) -> Option<String>;
@@ -156,6 +163,7 @@ pub fn watched() -> Vec<Watched> {
         kind(api::API_VERSION, "FailoverPlan", with_status, Form::Tree),
         kind(api::API_VERSION, "Migration", with_status, Form::Tree),
         kind(api::API_VERSION, "Rollout", with_status, Form::Tree),
+        kind(api::API_VERSION, "RolloutPolicy", with_status, Form::Tree),
         kind(api::API_VERSION, "Rebalance", with_status, Form::Tree),
         kind(api::API_VERSION, "ReplicaShift", with_status, Form::Tree),
         kind(api::API_VERSION, "Suspension", with_status, Form::Tree),
@@ -224,8 +232,9 @@ pub async fn run(parts: Parts, cancel: CancellationToken) {
                 Ok(change) => {
                     crew.hire(Some(&change.key));
                     crew.workers.wake(&change.key);
-                    if let Some(any) = failing::any_like(&change.key) {
-                        crew.workers.wake(&any);
+                    let like_it = [failing::any_like(&change.key), policing::any_like(&change.key)];
+                    for any in like_it.iter().flatten() {
+                        crew.workers.wake(any);
                     }
                 }
                 Err(RecvError::Lagged(_)) => {
@@ -251,6 +260,8 @@ struct Crew {
     stop: CancellationToken,
     /// What Git wanted of the templates of rollouts when it was looked at last.
     wanted: BTreeMap<ObjectKey, String>,
+    /// What it had of the kinds that each rollout policy selects.
+    selectable: BTreeMap<ObjectKey, Vec<Arc<Entry>>>,
 }
 
 impl Crew {
@@ -263,6 +274,7 @@ impl Crew {
             tasks: JoinSet::new(),
             stop,
             wanted: BTreeMap::new(),
+            selectable: BTreeMap::new(),
         }
     }
 
@@ -271,6 +283,7 @@ impl Crew {
         self.hire_for::<MovingMany<api::Evacuation>>(changed);
         self.hire_for::<Failing>(changed);
         self.hire_for::<Moving>(changed);
+        self.hire_for::<Policing>(changed);
         self.hire_for::<Rolling>(changed);
         self.hire_for::<MovingMany<api::Rebalance>>(changed);
         self.hire_for::<Shifting>(changed);
@@ -291,6 +304,26 @@ impl Crew {
             }
         }
         self.wanted = wanted;
+        self.hear_of_selectable();
+    }
+
+    /// Wakes the workers of rollout policies that may select something else than before, or something that has changed.
+    fn hear_of_selectable(&mut self) {
+        let mut selectable = BTreeMap::new();
+        for policy in self.parts.observer.list(api::GROUP, &kind::name::<Policing>()) {
+            let (key, now) = policing::selectable(&*self.parts.templates, &policy);
+            let before = self.selectable.remove(&key).unwrap_or_default();
+            let is_same = before.len() == now.len()
+                && before
+                    .iter()
+                    .zip(&now)
+                    .all(|(before, now)| Arc::ptr_eq(before, now));
+            if !is_same {
+                self.workers.wake(&policing::in_git(&key));
+            }
+            selectable.insert(key, now);
+        }
+        self.selectable = selectable;
     }
 
     fn hire_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {

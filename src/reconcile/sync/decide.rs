@@ -14,6 +14,7 @@ use crate::cluster::{KindState, Observer};
 use crate::config::DriftMode;
 use crate::intent::hold_back::{HeldBy, Live, Why, held_back};
 use crate::intent::record::digest;
+use crate::intent::rollout_policy::{Labels, labels};
 use crate::manifest::{Entry, Manifest, Mark, Positions, Shelf};
 use crate::name::{GroupKind, Gvk, ObjectKey};
 use crate::packed::View;
@@ -237,7 +238,7 @@ fn as_written(key: &ObjectKey, live: &Value) -> Manifest {
 }
 
 /// The kinds that say what is held back.
-pub(super) const HOLDING: [&str; 4] = ["Migration", "ReplicaShift", "Rollout", "Claim"];
+pub(super) const HOLDING: [&str; 5] = ["Migration", "ReplicaShift", "Rollout", "RolloutPolicy", "Claim"];
 
 impl Held {
     pub(super) fn look(observer: &Observer, objects: &Shelf<Entry>) -> Self {
@@ -245,8 +246,13 @@ impl Held {
         let live = Live {
             migrations: &observer.list(api::GROUP, "Migration"),
             rollouts: &observer.list(api::GROUP, "Rollout"),
+            rollout_policies: &observer.list(api::GROUP, "RolloutPolicy"),
             claims: &observer.list(api::GROUP, "Claim"),
             object: &|key| observer.get(key),
+            labels: &|key| {
+                let labels = observer.look(key, labels);
+                labels.or_else(|| observer.contains(key).then(Labels::new))
+            },
         };
         let holding = held_back(objects, live);
         Self {

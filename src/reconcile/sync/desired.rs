@@ -12,7 +12,7 @@ use crate::config::{self, Config};
 use crate::error::{Error, Kind};
 use crate::intent::record::digest;
 use crate::manifest::{self, Entry, Shelf};
-use crate::name::{ObjectKey, Revision};
+use crate::name::{GroupKind, ObjectKey, Revision};
 use crate::plan::applyset::set_id;
 use crate::plan::drift::Dress;
 use crate::reconcile::intents::{Templates, Wanted};
@@ -96,6 +96,11 @@ impl DesiredFeed {
         self.0.borrow().clone()
     }
 
+    fn read(&self) -> Result<Arc<Desired>, Error> {
+        self.latest()
+            .ok_or_else(|| Error::new(Kind::Unreachable, "no revision has been read from Git yet"))
+    }
+
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<Desired>>> {
         self.0.clone()
     }
@@ -103,12 +108,7 @@ impl DesiredFeed {
 
 impl Templates for DesiredFeed {
     fn template(&self, key: &ObjectKey) -> Result<Option<Wanted>, Error> {
-        let Some(desired) = self.latest() else {
-            return Err(Error::new(
-                Kind::Unreachable,
-                "no revision has been read from Git yet",
-            ));
-        };
+        let desired = self.read()?;
         if desired.frozen.contains(key) {
             return Err(Error::user(format!(
                 "what Git wants of {key} is not known: its file has errors"
@@ -124,6 +124,14 @@ impl Templates for DesiredFeed {
                 revision: Some(desired.revision.to_string()),
             }
         }))
+    }
+
+    fn of_kind(&self, kind: &GroupKind, namespace: &str) -> Result<Vec<Arc<Entry>>, Error> {
+        let desired = self.read()?;
+        let entries = desired
+            .objects
+            .of_namespace(&kind.group, &kind.kind, Some(namespace));
+        Ok(entries.cloned().collect())
     }
 
     fn revision(&self) -> Option<String> {

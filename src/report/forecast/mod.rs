@@ -11,7 +11,7 @@ mod tests;
 
 pub use failover::failover_forecast;
 pub use moves::moves_forecast;
-pub use rollout::{Where, rollout_forecast};
+pub use rollout::{Where, rollout_forecast, rollout_policy_forecast};
 pub use shift::shift_forecast;
 pub use suspension::suspension_forecast;
 

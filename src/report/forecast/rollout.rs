@@ -1,11 +1,11 @@
-//! A rollout: its waves, and what each cluster keeps meanwhile.
+//! A rollout: its waves, and what each cluster keeps meanwhile; and a policy that makes rollouts.
 
-use super::{Came, names, outcome};
-use crate::api::{OnRolloutFailure, RolloutSpec, RolloutStatus, Wave};
+use super::{Came, TOLD, names, outcome};
+use crate::api::{OnRolloutFailure, RolloutPolicySpec, RolloutSpec, RolloutStatus, RolloutStrategy, Wave};
 use crate::intent::Seen;
 use crate::intent::rollout::waves;
 use crate::karmada::Cluster;
-use crate::name::ClusterName;
+use crate::name::{ClusterName, ObjectKey};
 use crate::plan::{Forecast, ForecastStep, Outcome};
 
 /// Where a workload runs, and all clusters there are.
@@ -23,44 +23,88 @@ pub fn rollout_forecast(
     if outcome == Outcome::Nothing {
         because.push("the template is as it shall be; its next change goes this way".to_owned());
     }
+    let strategy = &spec.strategy;
     let waves = match place.get() {
         Ok((listed, clusters)) => {
-            remarks.extend(strangers(spec, listed));
-            waves(&spec.strategy, listed, clusters)
+            remarks.extend(strangers(strategy, listed));
+            waves(strategy, listed, clusters)
         }
         Err(why) => {
             remarks.push(format!(
                 "in which clusters it runs is not known ({why}): those that aren't named here come after, one by one"
             ));
-            asked(spec)
+            asked(strategy)
         }
     };
-    let hold = "a pin keeps every cluster at what it has; then the template changes";
-    let mut steps = vec![ForecastStep::new("hold", hold)];
-    steps.extend((1..).zip(&waves).map(|(number, wave)| step(spec, number, wave)));
-    let end = "every cluster has the change: the pin is taken off";
-    steps.push(ForecastStep::new("end", end));
-    if let Some(revision) = &spec.undo_to {
+    if let Some(revision) = &spec.controls.undo_to {
         remarks.push(format!(
             "it goes back to revision {revision}, whatever Git says of the template"
         ));
     }
-    remarks.push(match spec.strategy.on_failure {
-        OnRolloutFailure::Halt => {
-            "if a cluster isn't good in time, no further one gets the change".to_owned()
-        }
-        OnRolloutFailure::Undo => "if a cluster isn't good in time, all go back to what they had".to_owned(),
-    });
+    remarks.push(on_failure(strategy));
     Forecast {
         outcome,
         because,
-        steps,
+        steps: steps(strategy, &waves),
         remarks,
     }
 }
 
-fn step(spec: &RolloutSpec, number: u32, wave: &Wave) -> ForecastStep {
+/// Returns what a policy would do with the changes of the templates that it selects. `selected`: what Git has of them, where
+/// that is known.
+pub fn rollout_policy_forecast(spec: &RolloutPolicySpec, selected: Option<&[ObjectKey]>) -> Forecast {
     let strategy = &spec.strategy;
+    let others = "clusters that aren't named here come after, one by one";
+    let mut remarks = vec![on_failure(strategy), others.to_owned()];
+    let (outcome, because) = match selected {
+        None => (
+            Outcome::Unknown,
+            "which workloads it selects was not looked up".to_owned(),
+        ),
+        Some([]) => (Outcome::Nothing, "it selects no workload in Git".to_owned()),
+        Some(some) => {
+            let told: Vec<String> = some.iter().take(TOLD).map(ToString::to_string).collect();
+            let more = some.len().saturating_sub(TOLD);
+            let more = (more > 0).then(|| format!(", and {more} more"));
+            remarks.push(format!(
+                "it selects {}{}",
+                told.join(", "),
+                more.unwrap_or_default()
+            ));
+            let because = "each change of the templates that it selects goes this way";
+            (Outcome::Nothing, because.to_owned())
+        }
+    };
+    Forecast {
+        outcome,
+        because: vec![because],
+        steps: steps(strategy, &asked(strategy)),
+        remarks,
+    }
+}
+
+fn steps(strategy: &RolloutStrategy, waves: &[Wave]) -> Vec<ForecastStep> {
+    let hold = "a pin keeps every cluster at what it has; then the template changes";
+    let mut steps = vec![ForecastStep::new("hold", hold)];
+    steps.extend(
+        (1..)
+            .zip(waves)
+            .map(|(number, wave)| step(strategy, number, wave)),
+    );
+    let end = "every cluster has the change: the pin is taken off";
+    steps.push(ForecastStep::new("end", end));
+    steps
+}
+
+fn on_failure(strategy: &RolloutStrategy) -> String {
+    match strategy.on_failure {
+        OnRolloutFailure::Halt => "if a cluster isn't good in time, no further one gets the change",
+        OnRolloutFailure::Undo => "if a cluster isn't good in time, all go back to what they had",
+    }
+    .to_owned()
+}
+
+fn step(strategy: &RolloutStrategy, number: u32, wave: &Wave) -> ForecastStep {
     let gated = strategy
         .approval
         .as_ref()
@@ -81,17 +125,16 @@ fn step(spec: &RolloutSpec, number: u32, wave: &Wave) -> ForecastStep {
 }
 
 /// The waves as far as the spec alone says.
-fn asked(spec: &RolloutSpec) -> Vec<Wave> {
+fn asked(strategy: &RolloutStrategy) -> Vec<Wave> {
     let one = |name: &ClusterName| Wave {
         clusters: vec![name.clone()],
         soak: None,
     };
-    let order = spec.strategy.order.iter().map(one);
-    order.chain(spec.strategy.waves.iter().cloned()).collect()
+    let order = strategy.order.iter().map(one);
+    order.chain(strategy.waves.iter().cloned()).collect()
 }
 
-fn strangers(spec: &RolloutSpec, listed: &[ClusterName]) -> Option<String> {
-    let strategy = &spec.strategy;
+fn strangers(strategy: &RolloutStrategy, listed: &[ClusterName]) -> Option<String> {
     let named = strategy.order.iter();
     let named = named.chain(strategy.waves.iter().flat_map(|wave| &wave.clusters));
     let strange: Vec<&ClusterName> = named.filter(|name| !listed.contains(name)).collect();

@@ -8,7 +8,8 @@ use cutover::api::{self, FailoverPlanStatus, Migration, Phase};
 use cutover::cluster::{Cluster, Limits, Observer, Queried};
 use cutover::error::{Error, Kind};
 use cutover::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
-use cutover::name::ObjectKey;
+use cutover::manifest::{self, Entry, Packer, Source};
+use cutover::name::{GroupKind, ObjectKey};
 use cutover::reconcile::intents::{
     self, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
 };
@@ -525,6 +526,20 @@ impl Templates for GivenTemplates {
             manifest,
             revision: None,
         }))
+    }
+
+    fn of_kind(&self, kind: &GroupKind, namespace: &str) -> Result<Vec<Arc<Entry>>, Error> {
+        let manifest = self.0.borrow().clone();
+        let entries = manifest.iter().flat_map(|manifest| {
+            let text = serde_json::to_vec(manifest).unwrap();
+            let read = Packer::default().read(Source::new("given.yaml"), &text, &manifest::Limits::default());
+            assert_eq!(read.errors, []);
+            read.objects
+        });
+        let is_asked_for = |entry: &Entry| {
+            GroupKind::from(&*entry.gvk) == *kind && entry.key.namespace.as_deref() == Some(namespace)
+        };
+        Ok(entries.filter(is_asked_for).map(Arc::new).collect())
     }
 
     fn revision(&self) -> Option<String> {

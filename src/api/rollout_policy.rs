@@ -1,0 +1,149 @@
+//! `RolloutPolicy`: every change of the templates that it selects goes cluster by cluster, each by a Rollout that it makes.
+
+use std::fmt;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Common, Progress, RolloutControls, RolloutPhase, RolloutStrategy, WaitingFor};
+
+/// Asks for the changes of many templates to go cluster by cluster, for as long as it is there.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "RolloutPolicy",
+    plural = "rolloutpolicies",
+    shortname = "crop",
+    category = "cutover",
+    namespaced,
+    status = "RolloutPolicyStatus",
+    doc = "Lets every change of the templates that it selects go cluster by cluster",
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Selected","type":"integer","jsonPath":".status.selected"}"#,
+    printcolumn = r#"{"name":"Rolling","type":"integer","jsonPath":".status.rolling"}"#,
+    printcolumn = r#"{"name":"Halted","type":"integer","jsonPath":".status.halted"}"#,
+    printcolumn = r#"{"name":"Left out","type":"integer","jsonPath":".status.leftOut"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutPolicySpec {
+    /// Which workloads of its namespace: those that any of these takes, and whose template is in Git.
+    #[schemars(length(min = 1))]
+    pub select: Vec<WorkloadSelector>,
+    #[serde(flatten)]
+    pub strategy: RolloutStrategy,
+    /// What is said to single workloads, as to a Rollout of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<WorkloadControls>,
+    /// Releases no more clusters for any of them, and goes on when taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+}
+
+/// Takes workloads of one kind, in whatever version Git has them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadSelector {
+    /// For instance `apps/v1`.
+    pub api_version: String,
+    pub kind: String,
+    /// None: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// On the template, as `kubectl -l` takes it: `tier=web,team in (a, b)`. With a name, both have to fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub label_selector: Option<String>,
+}
+
+/// What is said to one of the workloads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkloadControls {
+    pub kind: String,
+    pub name: String,
+    #[serde(flatten)]
+    pub controls: RolloutControls,
+}
+
+/// Where a policy stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum RolloutPolicyPhase {
+    /// It hasn't been looked at yet.
+    #[default]
+    Pending,
+    /// It is in force.
+    Standing,
+    /// It was deleted, and its rollouts come to their end.
+    Ending,
+}
+
+impl RolloutPolicyPhase {
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Standing => "Standing",
+            Self::Ending => "Ending",
+        }
+    }
+}
+
+impl fmt::Display for RolloutPolicyPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a policy selects, and what comes of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutPolicyStatus {
+    pub phase: RolloutPolicyPhase,
+    #[serde(flatten)]
+    pub common: Common,
+    /// How many workloads in Git it selects.
+    pub selected: u32,
+    /// Of how many a change is under way.
+    pub rolling: u32,
+    pub halted: u32,
+    /// How many of the selected ones somebody else is in charge of.
+    pub left_out: u32,
+    /// Those of which there is something to say, at most fifty: first what halted, then what waits or is left out, then
+    /// what rolls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<SelectedWorkload>,
+}
+
+/// One workload of a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SelectedWorkload {
+    pub kind: String,
+    pub name: String,
+    /// The Rollout that takes its changes along.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RolloutPhase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Progress for RolloutPolicyStatus {
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    /// It stands for as long as it is there, and has no end of its own.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.common.waiting_for.as_ref()
+    }
+}

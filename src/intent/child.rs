@@ -1,0 +1,30 @@
+//! What an intent creates to be carried out: objects that are its own, under names that follow from what they are for.
+
+use serde_json::{Value, json};
+
+use super::record::digest;
+use crate::api::{self, PARENT_LABEL};
+
+/// How much of a name goes into the name of a child.
+const PART: usize = 24;
+
+/// Returns the name of a child: always the same for the same purpose, and no other's. `purpose` has the parent's uid in it.
+pub(super) fn name(parent: &str, about: &str, purpose: &Value) -> String {
+    let part = |name: &str| {
+        let short: String = name.chars().take(PART).collect();
+        short.trim_end_matches(['-', '.']).to_owned()
+    };
+    format!("{}-{}-{}", part(parent), part(about), digest(purpose))
+}
+
+/// Returns the metadata of a child: with the parent the API server collects it.
+pub(super) fn metadata(name: &str, kind: &str, parent: &str, uid: &str) -> Value {
+    json!({
+        "name": name,
+        "labels": {PARENT_LABEL: uid},
+        "ownerReferences": [{
+            "apiVersion": api::API_VERSION, "kind": kind, "name": parent, "uid": uid,
+            "controller": true, "blockOwnerDeletion": false,
+        }],
+    })
+}

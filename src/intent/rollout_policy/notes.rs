@@ -1,0 +1,77 @@
+//! What the status of a policy says: counts, and those workloads of which there is something to say.
+
+use super::{Machine, is_ending};
+use crate::api::{Rollout, RolloutPhase, RolloutPolicyPhase as Phase, SelectedWorkload, WorkloadRef};
+
+/// How many workloads are named in the status.
+const MOST: usize = 50;
+
+impl Machine<'_> {
+    /// Takes down how the workloads stand. Of those that rest there is nothing to say.
+    pub(super) fn count(&mut self, selected: usize, mut rows: Vec<SelectedWorkload>) {
+        let count = |holds: &dyn Fn(&SelectedWorkload) -> bool| {
+            u32::try_from(rows.iter().filter(|row| holds(row)).count()).unwrap_or(u32::MAX)
+        };
+        self.status.selected = u32::try_from(selected).unwrap_or(u32::MAX);
+        self.status.rolling = count(&|row| row.phase.is_some_and(|phase| !phase.is_at_rest()));
+        self.status.halted = count(&|row| row.phase == Some(RolloutPhase::Halted));
+        self.status.left_out = count(&|row| row.phase.is_none());
+        rows.sort_by_key(|row| {
+            let urgency = match row.phase {
+                Some(RolloutPhase::Halted) => 0,
+                _ if row.note.is_some() => 1,
+                _ => 2,
+            };
+            (urgency, row.kind.clone(), row.name.clone())
+        });
+        rows.truncate(MOST);
+        self.status.workloads = rows;
+    }
+
+    pub(super) fn note(&mut self) {
+        let (status, now) = (&mut self.status, self.input.now);
+        let (phase, rolling, halted) = (status.phase, status.rolling > 0, status.halted > 0);
+        let common = &mut status.common;
+        let message = match (&common.waiting_for, common.findings.first()) {
+            (Some(wait), _) => format!("waits: {}", wait.reason),
+            (None, Some(finding)) => finding.message.clone(),
+            (None, None) => String::new(),
+        };
+        let reason = phase.name();
+        let mut say = |type_, holds| common.set_condition(type_, holds, reason, &message, now);
+        say("Standing", phase == Phase::Standing);
+        say("Progressing", rolling);
+        say("Halted", halted);
+    }
+}
+
+/// Returns what there is to say of a workload. `in_charge`: who is, if it isn't the policy.
+pub(super) fn row(
+    workload: &WorkloadRef,
+    in_charge: Option<String>,
+    child: Option<&Rollout>,
+) -> Option<SelectedWorkload> {
+    let row = |by, phase, note| SelectedWorkload {
+        kind: workload.kind.clone(),
+        name: workload.name.clone(),
+        by,
+        phase,
+        note,
+    };
+    if let Some(other) = in_charge {
+        return Some(row(None, None, Some(format!("left to {other}"))));
+    }
+    let child = child?;
+    let status = child.status.as_ref();
+    let phase = status.map(|status| status.phase).unwrap_or_default();
+    let waits = status.and_then(|status| status.common.waiting_for.as_ref());
+    let waits = waits.map(|wait| wait.reason.clone());
+    let note = match phase {
+        _ if is_ending(child) => Some("its rollout comes to its end".to_owned()),
+        RolloutPhase::Pending | RolloutPhase::Halted => waits,
+        RolloutPhase::Undone => Some("what Git asks for was undone, and waits for another commit".to_owned()),
+        _ => None,
+    };
+    let rests = phase.is_at_rest() && note.is_none() && phase != RolloutPhase::Pending;
+    (!rests).then(|| row(child.metadata.name.clone(), Some(phase), note))
+}
