@@ -142,10 +142,7 @@ impl Reader {
                 Err(error) => return Answer::unknown(error.to_string()),
             };
             match parsed::<List<T>>(&body) {
-                Ok(list) if list.metadata.rest.as_deref().is_none_or(str::is_empty) => {
-                    Answer::Found(list.items.unwrap_or_default())
-                }
-                Ok(_) => Answer::unknown(format!("the list of {} is not complete", served.plural)),
+                Ok(list) => complete(list, served),
                 Err(why) => Answer::unknown(why),
             }
         })
@@ -243,6 +240,7 @@ struct Head {
 /// Go says `null` for a list without items.
 #[derive(Deserialize)]
 struct List<T> {
+    kind: String,
     items: Option<Vec<T>>,
     #[serde(default)]
     metadata: ListMeta,
@@ -252,6 +250,19 @@ struct List<T> {
 struct ListMeta {
     #[serde(rename = "continue")]
     rest: Option<String>,
+}
+
+/// Returns what a list has, if it is one, and whole: whatever else was answered has no items either. A definition may name its
+/// lists otherwise than after its kind.
+fn complete<T>(list: List<T>, served: &Served) -> Answer<Vec<T>> {
+    if !list.kind.ends_with("List") {
+        let (kind, plural) = (list.kind, &served.plural);
+        return Answer::unknown(format!("a {kind} was answered instead of a list of {plural}"));
+    }
+    match list.metadata.rest.as_deref() {
+        None | Some("") => Answer::Found(list.items.unwrap_or_default()),
+        Some(_) => Answer::unknown(format!("the list of {} is not complete", served.plural)),
+    }
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> std::result::Result<T, String> {
@@ -274,5 +285,38 @@ fn built_in(kind: &str, plural: &str, namespaced: bool) -> Served {
         plural: plural.to_owned(),
         namespaced,
         watchable: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_a_whole_list_is_one() {
+        let pods = built_in("Pod", "pods", true);
+        let answered = |body: Value| {
+            let list = parsed::<List<Value>>(body.to_string().as_bytes());
+            match list.map(|list| complete(list, &pods)) {
+                Ok(Answer::Found(items)) => Some(items.len()),
+                Ok(Answer::NotFound | Answer::Unknown { .. }) | Err(_) => None,
+            }
+        };
+        assert_eq!(answered(json!({"kind": "PodList", "items": [{}, {}]})), Some(2));
+        assert_eq!(
+            answered(json!({"kind": "PodList", "metadata": {}, "items": null})),
+            Some(0)
+        );
+        assert_eq!(answered(json!({"kind": "ThingList", "items": []})), Some(0));
+        for other in [
+            json!({}),
+            json!({"items": []}),
+            json!({"kind": "Status", "status": "Success"}),
+            json!({"kind": "PodList", "metadata": {"continue": "more"}, "items": [{}]}),
+        ] {
+            assert_eq!(answered(other.clone()), None, "{other}");
+        }
     }
 }
