@@ -100,6 +100,35 @@ fn login(sshd: &Sshd) -> Credentials {
     }
 }
 
+/// Else each of our commits would be a new revision to tell of, for ever.
+#[tokio::test]
+async fn in_the_branch_that_is_synced_our_own_commits_are_no_news_and_those_of_others_are() {
+    let origin = Origin::with(&[("a.yaml", "one")]);
+    let mirrored = Mirrored::with(origin.url(), |options| {
+        options.status_branch.clone_from(&options.branch);
+        options.status_directory = Some("told".to_owned());
+    })
+    .await;
+    let of_somebody = origin.tip("main").unwrap();
+    assert_eq!(mirrored.fetch().await.unwrap().revision, of_somebody);
+    for files in [&[("STATUS.md", "one")], &[("STATUS.md", "two")]] {
+        let Published::Pushed(own) = publish(&mirrored, files).await.unwrap() else {
+            panic!("nothing was pushed");
+        };
+        assert_eq!(origin.tip("main").as_ref(), Some(&own));
+        let fetched = mirrored.fetch().await.unwrap();
+        assert_eq!((fetched.revision, fetched.changed), (of_somebody.clone(), false));
+    }
+    assert_eq!(origin.read("main", "told/STATUS.md").as_deref(), Some("two"));
+    let tip = origin.tip("main").unwrap();
+    let next = origin.commit_on("main", Some(&tip), &[("a.yaml", "two")]);
+    let fetched = mirrored.fetch().await.unwrap();
+    assert_eq!(
+        (fetched.revision.as_str(), fetched.changed),
+        (next.as_str(), true)
+    );
+}
+
 #[tokio::test]
 async fn the_status_branch_shares_no_history_with_the_source() {
     let origin = Origin::with(&[("README.md", "hello")]);
