@@ -1,5 +1,7 @@
 //! Rollouts on the sandbox. The judge is what each member has had, and when: no cluster ever gets a version before its release.
 
+mod replaced;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
