@@ -9,7 +9,7 @@ use crate::intent::fence::{
     affinity_in_use, exactly, failover_off, observed, patch_binding, raise, record, restored, resume,
     target_cluster,
 };
-use crate::karmada::EvictionTask;
+use crate::karmada::{EvictionTask, PurgeMode};
 use crate::name::ClusterName;
 
 impl Machine<'_> {
@@ -69,6 +69,18 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         let journal = self.journal()?;
+        if let Some(task) = tasks.iter().find(|task| self.is_purged(task)) {
+            return Err(Stop::RollBack(format!(
+                "Karmada deletes the copy in {}: {}",
+                task.from_cluster, task.reason
+            )));
+        }
+        // What comes back is held, once nobody has the token: the pin says so first.
+        if journal.writer.is_none() {
+            self.pin()?;
+        }
+        let (binding, journal) = (self.binding()?, self.journal()?);
+        let tasks = &binding.spec.graceful_eviction_tasks;
         let mut listed: Vec<Value> = binding
             .spec
             .clusters
@@ -93,6 +105,24 @@ impl Machine<'_> {
             binding,
             patch,
         )]))
+    }
+
+    /// Whether a task deletes the copy that has the token, with state that nobody has saved: listed again under the token, it
+    /// would come back and run from nothing.
+    fn is_purged(&self, task: &EvictionTask) -> bool {
+        let Some(journal) = self.status.journal_in_force() else {
+            return false;
+        };
+        let at_once = matches!(
+            task.purge_mode,
+            Some(PurgeMode::Directly | PurgeMode::Immediately)
+        );
+        let has_token = journal.writer.as_ref() == Some(&task.from_cluster);
+        has_token
+            && journal.profile.stateful
+            && task.from_cluster == journal.source
+            && journal.roll_back.is_none()
+            && at_once
     }
 
     /// What is taken off the binding stands in the journal first, to be put back exactly.

@@ -108,18 +108,23 @@ impl Machine<'_> {
     /// that no cache can compute the target without it.
     fn expanded(&mut self) -> Result<(), Stop> {
         let (source, target) = self.ends()?;
-        let listed = self
-            .binding()?
-            .spec
-            .clusters
-            .iter()
-            .any(|cluster| cluster.name == target);
-        if !listed {
+        // Karmada is about to delete its copy, seen there or not: listed again, it would come back and run from nothing.
+        if self.journal()?.profile.stateful && !self.is_listed(&source)? {
+            return Err(Stop::RollBack(format!(
+                "{source}: somebody else took the workload out of it"
+            )));
+        }
+        if !self.is_listed(&target)? {
             self.token()?;
             self.same_controllers()?;
         }
         self.listed(&[source, target], "list the target")?;
         self.token()
+    }
+
+    pub(super) fn is_listed(&self, name: &ClusterName) -> Result<bool, Stop> {
+        let listed = &self.binding()?.spec.clusters;
+        Ok(listed.iter().any(|cluster| cluster.name == *name))
     }
 
     /// The source is suspended with its state, and Git has the handle.

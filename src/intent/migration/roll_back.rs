@@ -51,11 +51,12 @@ impl Machine<'_> {
         if self.is_shared() {
             return self.enter_stage(RollBackStage::Returned);
         }
-        // Made anew by Karmada it runs already, or will: stopping it would bring nothing back. Without a Work it isn't.
-        let listed = &self.binding()?.spec.clusters;
-        let runs_there = listed.iter().any(|cluster| cluster.name == *source)
-            && self.world().works.get()?.contains_key(source);
-        if writer.as_ref() == Some(source) && !lapse && (runs_there || self.source_stays().is_ok()) {
+        // Made anew by Karmada it runs already, or will: stopping it would bring nothing back. Without a Work it isn't, and
+        // what is still to be seen there is about to be deleted.
+        let work = self.world().works.get()?.get(source);
+        let has_work = work.is_some_and(|work| work.metadata.deletion_timestamp.is_none());
+        let runs_there = !self.journal()?.profile.stateful || (self.is_listed(source)? && has_work);
+        if writer.as_ref() == Some(source) && !lapse && runs_there {
             return self.enter_stage(RollBackStage::Returned);
         }
         // What can't be brought back isn't worth taking from the target.
@@ -90,8 +91,7 @@ impl Machine<'_> {
 
     /// A source that Karmada doesn't list, by somebody's doing, is listed again: held, for nobody has the token.
     fn list_source(&mut self, source: &ClusterName) -> Result<(), Stop> {
-        let listed = &self.binding()?.spec.clusters;
-        if listed.iter().any(|cluster| cluster.name == *source) {
+        if self.is_listed(source)? {
             return Ok(());
         }
         let clusters = self.journal()?.clusters.clone();
@@ -221,6 +221,10 @@ impl Machine<'_> {
         if !self.journal()?.fence.lowered {
             self.renew_barrier()?;
             self.fence()?;
+        }
+        // It was seen before it was listed again, perhaps.
+        if self.journal()?.writer.is_none() {
+            self.source_can_resume(source)?;
         }
         self.give_token(source)?;
         // A source that was never told to stop is as healthy as it was: nothing is asked of it.

@@ -76,7 +76,7 @@ impl Machine<'_> {
 
     /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence, because the markers
     /// of the old one prove nothing any more; where that would name a writer beside other copies, it isn't repaired blindly.
-    fn pin(&mut self) -> Result<(), Stop> {
+    pub(super) fn pin(&mut self) -> Result<(), Stop> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
         let live = self.world().pin.get()?.as_ref();
