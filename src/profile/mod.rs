@@ -15,6 +15,7 @@ use crate::api::{Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSp
 use crate::karmada::LabelSelector;
 use crate::name::Gvk;
 use expression::Expression;
+#[cfg(feature = "sandbox")]
 pub(crate) use parts::Parts;
 pub use template::Variables;
 

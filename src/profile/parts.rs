@@ -43,6 +43,7 @@ impl Parts {
     }
 
     /// Adds what another expression looks at.
+    #[cfg(feature = "sandbox")]
     pub(crate) fn join(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Whole, _) => {}
@@ -130,6 +131,7 @@ mod tests {
         Parts::of(Program::compile(source).unwrap().expression(), "object")
     }
 
+    #[cfg(feature = "sandbox")]
     #[test]
     fn what_several_look_at_is_what_any_of_them_looks_at() {
         let joined = |sources: &[&str]| {
