@@ -382,11 +382,7 @@ async fn what_would_undo_the_shift_is_refused_with_the_reason() {
     refused(json!({"percentages": [50, 20]}), "PercentagesNotAscending").await;
     refused(json!({"then": {"suspend": ["west"]}}), "SuspendsAnother").await;
 
-    let scaler = json!({
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": "web", "namespace": "shop"},
-        "spec": {"maxReplicas": 9, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
-    });
+    let scaler = hpa();
     stage.fleet.apply(&HPAS, scaler.clone());
     refused(json!({}), "Autoscaled").await;
     stage.delete(&HPAS, "web");
@@ -411,6 +407,37 @@ async fn what_would_undo_the_shift_is_refused_with_the_reason() {
         })
         .await;
     refused(json!({}), "FailoverOn").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_comes_in_the_middle_holds_it_until_it_is_gone() {
+    let stage = Stage::start(&duplicated(&["east"]), 4).await;
+    let floor = stage.watch_floor(4);
+    stage.shift("go", json!({"pause": {"approval": [50]}}));
+    stage.waits_for("go", "approval of 50% for attempt 1").await;
+    stage.create_in("west", &HPAS, hpa());
+    let approvals = json!([{"percent": 50, "attempt": 1}]);
+    let approved = json!({"pause": {"approval": [50]}, "approvals": approvals});
+    let reason = "HorizontalPodAutoscaler web in west to be gone: it sets the replicas of the workload, and nothing is moved beside it";
+    stage.waits_for("go", reason).await;
+    stage.shift("go", approved);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let status = stage.status("go");
+    assert_eq!(status["findings"][0]["code"], "Autoscaled", "{status:#}");
+    assert_eq!(stage.replicas(), [("east", 2), ("west", 2)]);
+    stage.delete_in("west", &HPAS, "web");
+    stage.is("go", "Shifted").await;
+    assert_eq!(stage.replicas(), [("east", 0), ("west", 4)]);
+    assert!(stage.status("go")["findings"].is_null());
+    floor.held();
+}
+
+fn hpa() -> Value {
+    json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"maxReplicas": 9, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+    })
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! The steps: more there until all of it is ready, then fewer here, as far as there is room.
 
+use super::preflight::{AUTOSCALED, autoscaled};
 use super::{Machine, Next, Phase, Side, Stop, duration};
 use crate::api::{ReplicaShiftSpec, WaitCode};
 
@@ -9,6 +10,7 @@ const MOST: usize = 60;
 impl Machine<'_> {
     pub(super) fn shifting(&mut self) -> Result<Next, Stop> {
         self.stand()?;
+        self.nobody_scales()?;
         if self.journal()?.rests_since.is_some() {
             return self.next_step();
         }
@@ -28,6 +30,20 @@ impl Machine<'_> {
         let shrunk = self.arrived(&from)?;
         self.rest(vec![grown, shrunk])?;
         Ok(Next::Again)
+    }
+
+    /// Whoever else sets replicas undoes what the pin says, or never sees it: as long as he is there, nothing more is moved.
+    fn nobody_scales(&mut self) -> Result<(), Stop> {
+        let scalers = self.world().autoscalers.get()?;
+        let findings = &mut self.status.common.findings;
+        findings.retain(|finding| finding.code != AUTOSCALED);
+        let Some(first) = scalers.first() else {
+            return Ok(());
+        };
+        findings.extend(scalers.iter().map(|scaler| autoscaled(scaler)));
+        Err(Stop::Wait(format!(
+            "{first} to be gone: it sets the replicas of the workload, and nothing is moved beside it"
+        )))
     }
 
     /// Plans fewer replicas for a side, if what is ready now leaves room for that. It is looked at once more before it is

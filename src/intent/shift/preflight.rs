@@ -246,13 +246,13 @@ impl Machine<'_> {
                 "take the label and what scales the members away for the time of the shift",
             ));
         }
-        found.extend(self.world().autoscalers.get()?.iter().map(|scaler| {
-            Finding::new(
-                "Autoscaled",
-                format!("{scaler} sets the replicas of the workload, and would undo the shift"),
-                "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
-            )
-        }));
+        found.extend(
+            self.world()
+                .autoscalers
+                .get()?
+                .iter()
+                .map(|scaler| autoscaled(scaler)),
+        );
         Ok(found)
     }
 
@@ -493,4 +493,15 @@ fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
 fn text(value: &Value, pointer: &str) -> String {
     let text = value.pointer(pointer).and_then(Value::as_str);
     text.unwrap_or_default().to_owned()
+}
+
+pub(super) const AUTOSCALED: &str = "Autoscaled";
+
+/// Says of what scales the workload by itself why it can't stay.
+pub(super) fn autoscaled(scaler: &str) -> Finding {
+    Finding::new(
+        AUTOSCALED,
+        format!("{scaler} sets the replicas of the workload, and would undo the shift"),
+        "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
+    )
 }

@@ -186,8 +186,15 @@ impl Machine<'_> {
             None => return Err(Stop::Wait(format!("{side} was not looked at"))),
         };
         if count.wanted != wanted {
+            let copy = match side {
+                Side::Member(cluster) => self.world().members.get(cluster),
+                Side::ControlPlane => None,
+            };
+            let copy = copy.and_then(|copy| copy.get().ok()?.as_ref());
+            let who = copy.and_then(sets_replicas);
+            let who = who.map(|who| format!(" ({who} sets them)")).unwrap_or_default();
             return Err(Stop::Wait(format!(
-                "{side} to be asked for {wanted} replicas, not {}",
+                "{side} to be asked for {wanted} replicas, not {}{who}",
                 count.wanted
             )));
         }
@@ -342,4 +349,15 @@ fn pinned(live: &OverridePolicy, cluster: &ClusterName) -> Option<u32> {
     let mut patches = rule.overriders.plaintext.iter();
     let patch = patches.find(|patch| patch.path == REPLICAS)?;
     u32::try_from(patch.value.as_u64()?).ok()
+}
+
+/// Returns who has set the replicas of a copy, if that isn't Karmada.
+fn sets_replicas(copy: &Value) -> Option<&str> {
+    let managers = copy.pointer("/metadata/managedFields")?.as_array()?;
+    let sets = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+    let mut names = managers
+        .iter()
+        .filter(sets)
+        .filter_map(|entry| entry["manager"].as_str());
+    names.find(|name| !name.contains("karmada"))
 }

@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::ask::{all, by_cluster, get, list, map, optional};
 use super::execute::{self, Sent};
@@ -37,8 +39,14 @@ const AUTOSCALERS: [(&str, &str); 3] = [
     ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA"),
 ];
 
+/// How often it is looked anew for what scales the workload, while replicas go over.
+const SCALERS_AGAIN: Duration = Duration::from_secs(5);
+
 #[derive(Debug, Default)]
-pub(super) struct Shifting;
+pub(super) struct Shifting {
+    /// What scales the workload, and when that was seen.
+    scalers: Option<(Instant, Seen<Vec<String>>)>,
+}
 
 impl Kind for Shifting {
     type Intent = ReplicaShift;
@@ -77,7 +85,15 @@ impl Kind for Shifting {
             let (members, pods) = join(look.members(&world), look.own_pods(&world)).await;
             world.members = members;
             world.own_pods = pods;
-            world.autoscalers = look.autoscalers(&world).await;
+            let known = self.scalers.take();
+            let known =
+                known.filter(|(at, _)| status.phase == Phase::Shifting && at.elapsed() < SCALERS_AGAIN);
+            let known = match known {
+                Some(known) => known,
+                None => (Instant::now(), look.autoscalers(&world).await),
+            };
+            world.autoscalers = known.1.clone();
+            self.scalers = Some(known).filter(|(_, scalers)| scalers.get().is_ok());
         }
         world
     }
@@ -438,9 +454,9 @@ impl Look<'_> {
         profile.pod_selector(template).map_err(|error| error.to_string())
     }
 
-    /// Looked for once, before anything is begun: later ones show by what they do.
+    /// Looked for before anything is begun, and while replicas go over.
     async fn autoscalers(&self, world: &World) -> Seen<Vec<String>> {
-        if self.status.phase != Phase::Preflight {
+        if !matches!(self.status.phase, Phase::Preflight | Phase::Shifting) {
             return Seen::unknown("not read in this phase");
         }
         let here = self.parts.cluster.reader();
