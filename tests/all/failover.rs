@@ -2,6 +2,7 @@
 
 mod chains;
 mod crash;
+mod hands;
 mod lending;
 mod modes;
 mod stage;

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Machine, Stop};
-use crate::api::Barrier;
+use super::{Machine, Phase, Stop};
+use crate::api::{Barrier, Guard};
+use crate::intent::admission;
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence;
 use crate::intent::migration::canary_name;
@@ -39,8 +40,10 @@ impl Machine<'_> {
                 fence.canary += 1;
                 return Err(Stop::Again);
             }
-            let canary = self.create_canary(around)?;
-            return Err(Stop::Act(vec![fence::raise(binding), canary]));
+            let canary = (!self.no_canary()).then(|| self.create_canary(around));
+            let canary = canary.transpose()?;
+            let raise = fence::raise(binding);
+            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
         }
         if let Some(effect) = fence::failover_off(binding) {
             return Err(Stop::Act(vec![effect]));
@@ -51,9 +54,10 @@ impl Machine<'_> {
     fn barrier(&mut self, around: &ClusterName) -> Result<(), Stop> {
         let name = self.canary()?;
         let canary = self.world().canary.get()?;
-        if self.journal()?.fence.barrier.is_some() {
-            if self.same_controllers().is_err() {
-                // Another process took over: barrier and sequence are made anew.
+        if let Some(barrier) = &self.journal()?.fence.barrier {
+            let fence_is_gone = barrier.canary.is_empty() && !self.is_refused();
+            if fence_is_gone || self.same_controllers().is_err() {
+                // Another process took over, or nothing stands in any more: barrier and sequence are made anew.
                 self.world().leases.get()?;
                 let journal = self.journal_mut()?;
                 journal.fence.barrier = None;
@@ -67,20 +71,53 @@ impl Machine<'_> {
             return Ok(());
         }
         match canary {
+            // The claim still lets the scheduler choose: what stands in for a canary is looked at under the next one.
+            None if self.no_canary() && self.status.phase == Phase::Evicted => Ok(()),
+            None if self.no_canary() && self.is_refused() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary(around)?])),
-            Some(canary) if fence::observed(canary) => {
-                let leases = self.world().leases.get()?.clone();
-                let passed_at = self.input.now;
-                self.journal_mut()?.fence.barrier = Some(Barrier {
-                    canary: name,
-                    passed_at,
-                    leases,
-                });
-                Err(Stop::Again)
-            }
+            Some(canary) if fence::observed(canary) => self.pass_barrier(name),
             Some(_) => Err(Stop::Wait(format!(
                 "the scheduler has not reached canary {name} yet"
             ))),
+        }
+    }
+
+    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?.clone();
+        let passed_at = self.input.now;
+        self.journal_mut()?.fence.barrier = Some(Barrier {
+            canary,
+            passed_at,
+            leases,
+        });
+        Err(Stop::Again)
+    }
+
+    /// None may be created.
+    fn no_canary(&self) -> bool {
+        self.input.trouble.is_some_and(|trouble| trouble.no_canary)
+    }
+
+    /// Returns whether the API server itself refuses what the scheduler still has queued: it was seen to, under a claim that
+    /// lists the clusters.
+    fn is_refused(&self) -> bool {
+        let journal = self.status.journal.as_ref();
+        let test = journal.and_then(|journal| journal.fence.admission.as_ref());
+        test.is_some_and(|test| test.refuses(Guard::Bindings))
+    }
+
+    /// Notes what trying the admission fence has shown.
+    pub(super) fn note_admission(&mut self) {
+        let Some(outcomes) = &self.input.world.around.admission else {
+            return;
+        };
+        let test = admission::tested(outcomes, self.input.now);
+        let Some(journal) = &mut self.status.journal else {
+            return;
+        };
+        let known = &mut journal.fence.admission;
+        if !known.as_ref().is_some_and(|known| known.shows_the_same(&test)) {
+            *known = Some(test);
         }
     }
 

@@ -169,6 +169,11 @@ impl Machine<'_> {
         self.not_paused()?;
         let to = self.chosen()?;
         self.fence(&to)?;
+        let scheduler = if self.journal()?.fence.barrier.is_some() {
+            "scheduling is suspended and the scheduler past it"
+        } else {
+            "scheduling is suspended, and no canary may show when the scheduler is past it"
+        };
         let with_source = self.takes_source_along(&to)?;
         let identity = self.identity(&to)?;
         let from = self.flight()?.from.clone();
@@ -204,9 +209,7 @@ impl Machine<'_> {
         flight.handle_before = handle_before;
         self.enter(
             Phase::Fencing,
-            vec![format!(
-                "{to} is to run it; failover is off, scheduling is suspended and the scheduler past it"
-            )],
+            vec![format!("{to} is to run it; failover is off, {scheduler}")],
         );
         Err(Stop::Again)
     }

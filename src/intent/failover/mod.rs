@@ -158,6 +158,7 @@ impl Machine<'_> {
         let (asked, phase) = (std::mem::take(&mut self.status.asks), self.status.phase);
         self.note_nodes();
         self.note_seen_again();
+        self.note_admission();
         let outcome = match self.status.phase {
             Phase::Pending => self.pending(),
             Phase::Arming => self.arming(),
@@ -365,7 +366,13 @@ impl Machine<'_> {
 const STEPS: usize = 40;
 
 fn again(trouble: &Trouble) -> String {
-    format!("trying again: {}", trouble.text)
+    let hint = if trouble.no_canary {
+        "; only a canary shows when the scheduler is done with the workload: allow it (docs/rbac.md), or install the \
+         admission fence (docs/fence.md), which makes it needless"
+    } else {
+        ""
+    };
+    format!("trying again: {}{hint}", trouble.text)
 }
 
 /// Reads a duration such as `90s` or `1h30m`; the schema has refused everything else.

@@ -1,6 +1,9 @@
 //! Failover plans, as the loop carries them out. What they see of a workload is what a migration of it would see.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::ask::list;
 use super::execute::{self, Sent};
@@ -19,8 +22,14 @@ use crate::report::{self, Told};
 /// Stands for every object of a kind and namespace: what may come can't be named yet.
 const ANY: &str = "*";
 
+/// How often the admission fence is tried anew that stands in for a canary.
+const TRIED_AGAIN: Duration = Duration::from_mins(1);
+
 #[derive(Debug, Default)]
-pub(super) struct Failing;
+pub(super) struct Failing {
+    /// When the admission fence was tried last.
+    tested: Option<Instant>,
+}
 
 impl Kind for Failing {
     type Intent = FailoverPlan;
@@ -37,7 +46,7 @@ impl Kind for Failing {
     ) -> World {
         let (as_migration, looks_as) = as_migration(intent, status);
         let also = observe::Also {
-            trial: false,
+            trial: needs_fence(status) && self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN),
             sent: false,
         };
         let around = Box::pin(observe::world(parts, &as_migration, &looks_as, also));
@@ -46,6 +55,9 @@ impl Kind for Failing {
             borrowers(parts, intent, status),
             kept(parts, intent, status)
         );
+        if around.admission.is_some() {
+            self.tested = Some(Instant::now());
+        }
         World {
             around,
             migrations,
@@ -87,6 +99,14 @@ impl Kind for Failing {
     fn told(before: &FailoverPlan, after: &FailoverPlanStatus) -> Vec<Told> {
         report::failover_events(before, after)
     }
+}
+
+/// Without a canary it is the admission fence that keeps the scheduler away, under the claim of a failover.
+fn needs_fence(status: &FailoverPlanStatus) -> bool {
+    let journal = status.journal.as_ref();
+    let barrier = journal.and_then(|journal| journal.fence.barrier.as_ref());
+    let holds = matches!(status.phase, FailoverPhase::Fencing | FailoverPhase::Releasing);
+    holds && barrier.is_none_or(|barrier| barrier.canary.is_empty())
 }
 
 /// Returns what those wait for who wait for any intent of that kind.

@@ -328,7 +328,7 @@ impl Look<'_> {
             world.binding.get().ok()?.as_ref()?,
         );
         let uid = self.intent.metadata.uid.as_deref().unwrap_or_default();
-        if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() {
+        if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() || claim.spec.guards {
             return None;
         }
         let probes = admission::probes(claim, &world.workload, &self.spec.workload.api_version, binding);
