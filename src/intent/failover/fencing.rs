@@ -142,7 +142,7 @@ impl Machine<'_> {
     }
 
     /// Since when nobody sees the old copy: what is seen is nobody's to vouch for.
-    fn note_unseen(&mut self, from: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn note_unseen(&mut self, from: &ClusterName) -> Result<(), Stop> {
         let is_seen = self.world().member(from)?.object.get().is_ok();
         let now = self.input.now;
         let flight = self.flight_mut()?;
@@ -161,7 +161,7 @@ impl Machine<'_> {
     }
 
     /// Nobody can see whether the old copy writes: the plan says what then.
-    fn unreachable(&mut self, from: &ClusterName, why: &str) -> Result<Stop, Stop> {
+    pub(super) fn unreachable(&mut self, from: &ClusterName, why: &str) -> Result<Stop, Stop> {
         let now = self.input.now;
         let rule = &self.input.spec.source_unreachable;
         if rule.contradiction().is_some() {

@@ -58,11 +58,11 @@ impl<'a> Machine<'a> {
         let journal = self.journal()?;
         match self.world().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
-            Some(_) => Err(Stop::Wait(
-                "the binding was deleted and made anew: a person must look, and end the plan (abort) to begin anew"
+            Some(_) => Err(Stop::Wait("the binding was deleted and made anew".to_owned())),
+            None => Err(Stop::Wait(
+                "the binding is gone: Karmada makes it anew when the template is changed, if only by an annotation"
                     .to_owned(),
             )),
-            None => Err(Stop::Wait("the binding is gone".to_owned())),
         }
     }
 

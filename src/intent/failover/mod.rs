@@ -5,6 +5,7 @@
 //! the old copy is proved harmless, from the state that is known of it. A pass looks for the first goal of its phase that
 //! isn't met, so a pass after a crash does the same as a pass before it.
 
+mod anew;
 mod disarm;
 mod fence;
 mod fencing;
@@ -159,7 +160,15 @@ impl Machine<'_> {
         self.note_nodes();
         self.note_seen_again();
         self.note_admission();
-        let outcome = match self.status.phase {
+        let outcome = self.meet_anew().and_then(|()| self.go_on());
+        if self.status.phase == phase {
+            self.keep_asking(asked, &outcome);
+        }
+        self.settle_pass(outcome)
+    }
+
+    fn go_on(&mut self) -> Result<(), Stop> {
+        match self.status.phase {
             Phase::Pending => self.pending(),
             Phase::Arming => self.arming(),
             Phase::Guarding => self.guarding(),
@@ -170,11 +179,7 @@ impl Machine<'_> {
             Phase::Settling => self.settling(),
             Phase::Disarming => self.disarming(),
             Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
-        };
-        if self.status.phase == phase {
-            self.keep_asking(asked, &outcome);
         }
-        self.settle_pass(outcome)
     }
 
     /// What was asked stays asked when this pass was cut short before it came to ask again: whoever is about to answer would be
