@@ -11,7 +11,7 @@ use std::fmt;
 use serde_json::json;
 
 use super::effect::Exactly;
-use super::proof::{Release, Sole, Stateless};
+use super::proof::{Loose, Release, Sole, Stateless};
 use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp};
 use crate::karmada::{
     ClusterAffinity, MapOverrider, Operator, OverridePolicy, OverrideRule, OverrideSpec, Overriders,
@@ -366,6 +366,8 @@ pub enum Authority<'a> {
     Sole(&'a Sole),
     /// It names a cluster after every other one has been proved inert.
     Release(&'a Release),
+    /// It names the cluster that nothing holds as it is, and holds the others: it lets nobody go.
+    Loose(&'a Loose),
     /// It names nobody and holds nobody: the workload has no state.
     Stateless(&'a Stateless),
 }
@@ -418,6 +420,7 @@ impl PinWrite {
                     (_, Tenure::Nobody) | (Authority::Stateless(_), Tenure::Shared { .. }) => true,
                     (Authority::Sole(sole), Tenure::Only(writer)) => sole.cluster() == writer,
                     (Authority::Release(release), Tenure::Only(writer)) => release.to() == writer,
+                    (Authority::Loose(loose), Tenure::Only(writer)) => loose.cluster() == writer,
                     (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
                 },
                 Says::Differences(_) => live.is_none_or(|live| owner_of(live) == Some(&pin.owner_uid)),

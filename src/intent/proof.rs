@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::seen::{NotKnown, Read};
-use super::world::Member;
+use super::world::{Member, Overrides};
 use crate::api::{Capture, MARKER_ANNOTATION};
-use crate::karmada::Work;
+use crate::karmada::{Cluster, Work, overrides};
 use crate::name::ClusterName;
 use crate::profile::{NoCapture, Profile};
 
@@ -466,6 +466,37 @@ impl Sole {
                 cluster: cluster.clone(),
             }),
         }
+    }
+
+    pub fn cluster(&self) -> &ClusterName {
+        &self.cluster
+    }
+}
+
+/// The right to name a cluster again of which somebody took the pin away, or changed it: nothing that is in force holds it as
+/// it is, so that naming it, and holding the others, lets nobody go.
+#[derive(Clone, Debug)]
+pub struct Loose {
+    cluster: ClusterName,
+}
+
+impl Loose {
+    /// `all`: every override policy, the pin included as it was read; the write has it as its precondition.
+    pub fn prove(
+        name: &ClusterName,
+        cluster: &Cluster,
+        template: &Value,
+        all: &Overrides,
+        profile: &Profile,
+    ) -> Result<Self, NotProved> {
+        let gets = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)
+            .map_err(|error| NotProved::Unknown(error.to_string()))?;
+        if profile.carries_hold(&gets) {
+            return Err(NotProved::No(format!("{name} is held")));
+        }
+        Ok(Self {
+            cluster: name.clone(),
+        })
     }
 
     pub fn cluster(&self) -> &ClusterName {

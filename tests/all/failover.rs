@@ -6,4 +6,5 @@ mod hands;
 mod lending;
 mod modes;
 mod stage;
+mod stops;
 mod unreachable;

@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 
 use super::{Machine, Phase, Stop, duration};
-use crate::api::{FailoverGate, FencedBy, Finding};
+use crate::api::{FailoverGate, FencedBy, Finding, LastKnown};
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use crate::karmada::PurgeMode;
 use crate::name::ClusterName;
@@ -143,7 +143,7 @@ impl Machine<'_> {
 
     /// Since when nobody sees the old copy: what is seen is nobody's to vouch for.
     pub(super) fn note_unseen(&mut self, from: &ClusterName) -> Result<(), Stop> {
-        let is_seen = self.world().member(from)?.object.get().is_ok();
+        let is_seen = self.is_seen(from, self.journal()?.identities.get(from))?;
         let now = self.input.now;
         let flight = self.flight_mut()?;
         match (is_seen, flight.unseen_since) {
@@ -208,6 +208,7 @@ impl Machine<'_> {
         let clusters = self.journal()?.clusters.clone();
         let tasks = self.tasks_of_old_copies()?;
         self.arranged(&clusters, &tasks, "keep the clusters as they are")?;
+        self.word_counts(&from, &to)?;
         self.pin()?;
         self.markers()?;
         self.watch_source(&from, &to)?;
@@ -225,7 +226,15 @@ impl Machine<'_> {
         let flight = self.flight_mut()?;
         flight.up_since.get_or_insert(now);
         flight.evidence.push(healthy.evidence().to_owned());
-        self.status.last_known = None;
+        // What was known of the old copy is older than what the new one was given.
+        let state = flight.state.clone().filter(|state| !state.values.is_empty());
+        self.status.last_known = state.map(|state| LastKnown {
+            cluster: to,
+            uid: String::new(),
+            values: state.values,
+            at: state.at,
+            recorded: false,
+        });
         self.enter(Phase::Settling, vec![healthy.evidence().to_owned()]);
         Err(Stop::Again)
     }

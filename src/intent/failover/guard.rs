@@ -257,11 +257,34 @@ impl Machine<'_> {
         self.token()?;
         self.remove_canary()?;
         self.look_after_old_copies()?;
+        self.note_replaced()?;
         self.drop_carry()?;
         self.note_last_known()?;
         self.record_last_known()?;
         self.lend()?;
         Ok(())
+    }
+
+    /// Nobody can keep the cluster that was lost from writing; people have to know.
+    fn note_replaced(&mut self) -> Result<(), Stop> {
+        let writer = self.writer()?;
+        match self.is_replaced(&writer, self.journal()?.identities.get(&writer)) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.untell("ClusterReplaced");
+                return Ok(());
+            }
+            Err(_) => return Ok(()),
+        }
+        self.tell(Finding::new(
+            "ClusterReplaced",
+            format!(
+                "another cluster has joined as {writer}: nobody sees whether the copy in the one of before still writes, and one that is \
+                 made in this one begins from what the template says"
+            ),
+            "make sure that the one of before is off, and see from which state this one runs; a plan that is deleted and applied \
+             anew takes it for the writer",
+        ))
     }
 
     pub(super) fn writer(&self) -> Result<ClusterName, Stop> {

@@ -1,7 +1,7 @@
 //! The claim is lent to a Migration of the same workload, pin and all, and taken up again with the writer that it left.
 
 use super::{Borrower, Machine, Phase, Stop};
-use crate::api::{ClaimOwner, ClaimSpec, Relocation};
+use crate::api::{Capture, ClaimOwner, ClaimSpec, LastKnown, Relocation};
 use crate::intent::effect::Effect;
 use crate::intent::token;
 use crate::name::ClusterName;
@@ -40,7 +40,8 @@ impl Machine<'_> {
             return Err(Stop::Again);
         };
         let migrations = self.input.world.migrations.get()?;
-        let borrower = migrations.iter().find(|borrower| borrower.owner.uid == to.uid);
+        let mut all = migrations.iter();
+        let borrower = all.find(|borrower| borrower.owner.uid == to.uid);
         let Some(claim) = self.world().claim.get()? else {
             // Gone with whoever had it, or swept: what is there now is looked at from the beginning.
             if borrower.is_some_and(|borrower| !borrower.ended) {
@@ -90,11 +91,17 @@ impl Machine<'_> {
                 spec,
             }]));
         }
-        self.take_back(&to, claim.spec.writer.clone())
+        let captured = borrower.and_then(|borrower| borrower.captured.clone());
+        self.take_back(&to, claim.spec.writer.clone(), captured)
     }
 
     /// Guards what the borrower left.
-    fn take_back(&mut self, to: &ClaimOwner, writer: Option<ClusterName>) -> Result<(), Stop> {
+    fn take_back(
+        &mut self,
+        to: &ClaimOwner,
+        writer: Option<ClusterName>,
+        captured: Option<Capture>,
+    ) -> Result<(), Stop> {
         let Some(writer) = writer else {
             return Err(Stop::Wait(
                 "the claim came back without a writer: a person must look".to_owned(),
@@ -116,6 +123,18 @@ impl Machine<'_> {
         journal
             .identities
             .extend(identity.map(|identity| (writer.clone(), identity)));
+        // What it took along is newer than whatever was seen before; of another copy nothing else is known.
+        if let Some(captured) = captured {
+            self.status.last_known = Some(LastKnown {
+                cluster: writer.clone(),
+                uid: String::new(),
+                values: captured.values,
+                at: captured.at,
+                recorded: false,
+            });
+        } else if from.as_ref() != Some(&writer) {
+            self.status.last_known = None;
+        }
         if let Some(from) = from.filter(|from| *from != writer) {
             self.status.history.push(Relocation {
                 what: format!("{} {}", to.kind, to.name),

@@ -127,6 +127,13 @@ impl<'a> Machine<'a> {
         Ok(known.zip(now).is_some_and(|(known, now)| *known != now))
     }
 
+    /// Returns whether anybody sees what is in a cluster. One that has joined under the name of the one that is meant says
+    /// nothing of it.
+    pub(super) fn is_seen(&self, cluster: &ClusterName, known: Option<&String>) -> Result<bool, Stop> {
+        let answers = self.world().member(cluster)?.object.get().is_ok();
+        Ok(answers && !self.is_replaced(cluster, known)?)
+    }
+
     /// Pods that vanish from a lost node may still run: remember where they were seen.
     pub(super) fn note_nodes(&mut self) {
         let Some(journal) = &mut self.status.journal else {

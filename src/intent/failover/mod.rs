@@ -15,8 +15,11 @@ mod lend;
 mod look;
 mod old;
 mod redirect;
+mod repair;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod token;
 
 use std::time::Duration;
@@ -30,7 +33,7 @@ use super::seen::{NotKnown, Seen};
 use super::token::Due;
 use super::{Step, Trouble};
 use crate::api::{
-    ClaimOwner, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec, FailoverPlanStatus, Finding,
+    Capture, ClaimOwner, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec, FailoverPlanStatus, Finding,
     OpenQuestion, WaitCode, WorkloadRef,
 };
 use crate::name::ClusterName;
@@ -63,6 +66,8 @@ pub struct Borrower {
     /// It has begun nothing, and waits.
     pub waits: bool,
     pub ended: bool,
+    /// The state that it took along.
+    pub captured: Option<Capture>,
 }
 
 /// Decides what one pass does.

@@ -15,12 +15,17 @@ use crate::name::ClusterName;
 impl Machine<'_> {
     /// A cluster that is seen again speaks for itself: nobody's word counts any more.
     pub(super) fn note_seen_again(&mut self) {
-        let members = &self.input.world.around.members;
-        for (cluster, old) in &mut self.status.old_copies {
-            let seen = members
-                .get(cluster)
-                .is_some_and(|member| member.object.get().is_ok());
-            if seen {
+        let vouched = self
+            .status
+            .old_copies
+            .iter()
+            .filter(|(_, old)| old.fenced.is_some());
+        let seen: Vec<ClusterName> = vouched
+            .filter(|(cluster, old)| self.is_seen(cluster, old.identity.as_ref()).unwrap_or(false))
+            .map(|(cluster, _)| cluster.clone())
+            .collect();
+        for cluster in seen {
+            if let Some(old) = self.status.old_copies.get_mut(&cluster) {
                 old.fenced = None;
             }
         }
@@ -31,6 +36,13 @@ impl Machine<'_> {
         let all: Vec<(ClusterName, OldCopy)> = self.status.old_copies.clone().into_iter().collect();
         for (cluster, old) in all {
             let marker = self.marker()?;
+            if self.is_replaced(&cluster, old.identity.as_ref())? {
+                if self.is_vouched_for(&cluster, &old) {
+                    self.status.old_copies.remove(&cluster);
+                    return Err(Stop::Again);
+                }
+                continue;
+            }
             if self.prove(&cluster, &marker, Gone::prove)?.is_ok() && !self.is_evicting(&cluster)? {
                 self.status.old_copies.remove(&cluster);
                 return Err(Stop::Again);
@@ -50,6 +62,15 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What another cluster of that name has says nothing of the copy: only a person's word lets it be forgotten.
+    fn is_vouched_for(&mut self, cluster: &ClusterName, old: &OldCopy) -> bool {
+        let is = old.fenced.is_some() || self.approved(FailoverGate::Fenced, cluster).is_some();
+        if !is {
+            self.ask(FailoverGate::Fenced, cluster);
+        }
+        is
     }
 
     fn is_evicting(&self, cluster: &ClusterName) -> Result<bool, Stop> {

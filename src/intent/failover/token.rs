@@ -4,7 +4,7 @@ use super::{Machine, PATIENCE, Phase, Stop};
 use crate::api::{ClaimOwner, ClaimSpec, FailoverGate, Finding, PatchOp};
 use crate::intent::effect::Effect;
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
-use crate::intent::proof::{Inert, NotProved, Release, Sole};
+use crate::intent::proof::{Inert, Loose, NotProved, Release, Sole};
 use crate::intent::token::{self, Known, Standing, Unmarked};
 use crate::name::ClusterName;
 use crate::profile::{Action, Variables};
@@ -75,12 +75,7 @@ impl Machine<'_> {
                 }
                 return Ok(());
             }
-            Standing::Tampered => {
-                let journal = self.journal_mut()?;
-                journal.seq += 1;
-                journal.repairing = true;
-                return Err(Stop::Again);
-            }
+            Standing::Tampered => return self.repair(),
             Standing::Due => {}
         }
         let granted = self.authority(&pin)?;
@@ -88,6 +83,7 @@ impl Machine<'_> {
             Granted::Nobody => Authority::Nobody,
             Granted::Sole(sole) => Authority::Sole(sole),
             Granted::Release(release) => Authority::Release(release),
+            Granted::Loose(loose) => Authority::Loose(loose),
         };
         match PinWrite::new(&pin, live, authority) {
             Ok(write) => Err(Stop::Act(vec![Effect::WritePin(Box::new(write))])),
@@ -120,6 +116,14 @@ impl Machine<'_> {
             return Ok(Granted::Sole(sole));
         }
         let (live, read) = self.world().pin.read()?;
+        // What an old copy does is no reason to leave a pin as it is that names the writer already, or was changed.
+        let keeps = self.journal()?.repairing || live.as_ref().is_some_and(|live| self.names(live, writer));
+        if keeps
+            && !is_release
+            && let Ok(loose) = self.is_loose(writer)?
+        {
+            return Ok(Granted::Loose(loose));
+        }
         let under = live.as_ref().and_then(pin::marker_of);
         let Some(under) = under else {
             // Nothing holds anybody: to name who may run already, and hold the rest, lets nobody go.
@@ -152,7 +156,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether a pin of ours lets that cluster run already, whatever else it says.
-    fn names(&self, live: &crate::karmada::OverridePolicy, writer: &ClusterName) -> bool {
+    pub(super) fn names(&self, live: &crate::karmada::OverridePolicy, writer: &ClusterName) -> bool {
         let ours = pin::owner_of(live).is_some_and(|uid| uid == self.input.uid);
         let excluded = live
             .spec
@@ -341,4 +345,5 @@ enum Granted {
     Nobody,
     Sole(Sole),
     Release(Release),
+    Loose(Loose),
 }

@@ -189,6 +189,7 @@ fn borrower(migration: &Migration) -> Borrower {
             && !migration.spec.paused
             && !migration.spec.abort,
         ended: status.phase.is_terminal(),
+        captured: status.journal.and_then(|journal| journal.captured),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cutover::api::FailoverPhase;
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::{Nobody, install_fence};
-use cutover::sandbox::api::{DeleteOptions, Resource};
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use cutover::sandbox::faults::{Effect, Rule};
 use serde_json::{Value, json};
 
@@ -37,6 +37,17 @@ fn touch(fleet: &Fleet) {
 
 fn binding_uid(fleet: &Fleet) -> Value {
     fleet.binding()["metadata"]["uid"].clone()
+}
+
+fn tear_pin_off(fleet: &Fleet) {
+    let server = fleet.world.control_plane();
+    let all = server.list(&PINS, Some("shop"), &ListOptions::default()).unwrap();
+    let name = all.items[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let bare = json!({"metadata": {
+        "finalizers": null, "labels": {"resourcetemplate.karmada.io/deletion-protected": null},
+    }});
+    fleet.patch(&PINS, &name, bare);
+    delete(fleet, &PINS, &name);
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,6 +190,57 @@ async fn a_workload_that_is_deleted_in_the_midst_of_a_failover_leaves_nothing_be
     })
     .await;
     one_writer(&fleet);
+}
+
+/// West has the token and doesn't start; east has stopped, and is listed still.
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_is_torn_off_in_the_midst_of_a_release_is_put_back_and_holds() {
+    let fleet = fleet().await;
+    purge_mode(&fleet, "Gracefully");
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    for cluster in ["west", "north"] {
+        fleet
+            .world
+            .member(cluster)
+            .simulators(|simulators| simulators.freeze());
+    }
+    taint(&fleet, "east");
+    until(&fleet, "it is let go", |fleet| {
+        phase_is(fleet, FailoverPhase::Releasing)
+    })
+    .await;
+    until(&fleet, "the pin says so", |fleet| {
+        let waits = status(fleet)["waitingFor"]["reason"].to_string();
+        waits.contains("operator has not seen")
+    })
+    .await;
+    tear_pin_off(&fleet);
+    until(&fleet, "everybody is held again", |fleet| {
+        let copies: Vec<Value> = ["east", "west", "north"]
+            .into_iter()
+            .filter_map(|name| fleet.copy(name))
+            .collect();
+        fleet.count(&PINS) == 1
+            && status(fleet)["findings"]
+                .to_string()
+                .contains("SingleWriterLapse")
+            && copies
+                .iter()
+                .all(|copy| copy["spec"]["job"]["state"] == "suspended")
+    })
+    .await;
+    for cluster in ["west", "north"] {
+        fleet
+            .world
+            .member(cluster)
+            .simulators(|simulators| simulators.thaw());
+    }
+    let to = moved_from(&fleet, "east").await;
+    let verdict = fleet.world.ledger().verdict();
+    assert_eq!(verdict.overlaps, [], "{verdict}");
+    untaint(&fleet, "east");
+    tidy(&fleet, &to).await;
 }
 
 fn forbid_canaries(fleet: &Fleet) {

@@ -1,0 +1,8 @@
+//! What the machine decides by what it sees: never a writer by what it doesn't see, saw too early, or was told of another
+//! failover.
+
+mod anew;
+mod release;
+mod repair;
+mod scene;
+mod words;
