@@ -333,6 +333,13 @@ pub fn marker_of(policy: &OverridePolicy) -> Option<&str> {
         .map(String::as_str)
 }
 
+/// Returns whether a pin of an intent says nothing yet: see [`PinWrite::blank`].
+pub fn is_blank(policy: &OverridePolicy, owner_uid: &str) -> bool {
+    let mut rules = policy.spec.override_rules.iter();
+    let says_nothing = rules.all(|rule| rule.overriders == Overriders::default());
+    says_nothing && owner_of(policy).is_some_and(|uid| uid == owner_uid)
+}
+
 /// Returns the uid of the intent that a pin is labelled with.
 pub fn owner_of(policy: &OverridePolicy) -> Option<&String> {
     policy.metadata.labels.as_ref()?.get(OWNER_LABEL)
@@ -443,6 +450,18 @@ impl PinWrite {
         })
     }
 
+    /// Puts up a pin that says nothing yet: sent late, when its intent is gone, it holds nobody, and is taken away. What it is to
+    /// say is written over it, and that is refused where it isn't there any more.
+    pub fn blank(pin: &Pin) -> Self {
+        let mut policy = pin.policy();
+        policy.spec.override_rules = vec![OverrideRule::default()];
+        Self {
+            policy,
+            says: "says nothing yet".to_owned(),
+            creates: true,
+        }
+    }
+
     /// Returns whether a pin still keeps itself from being deleted.
     pub fn is_protected(live: &OverridePolicy) -> bool {
         let mut labels = live.metadata.labels.iter().flatten();
@@ -500,7 +519,9 @@ impl fmt::Display for PinWrite {
         if !protected {
             return f.write_str("pin: take the protection off");
         }
-        let marker = marker_of(&self.policy).unwrap_or_default();
+        let Some(marker) = marker_of(&self.policy) else {
+            return write!(f, "pin: {}", self.says);
+        };
         let seq = marker.rsplit('.').next().unwrap_or_default();
         write!(f, "pin: sequence {seq}, {}", self.says)
     }

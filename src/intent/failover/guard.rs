@@ -8,7 +8,7 @@ use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::fight::removal_changes;
 use crate::intent::migration::binding_findings;
-use crate::intent::token;
+use crate::intent::{pin, token};
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
 use crate::profile::{self, Profile};
@@ -220,8 +220,10 @@ impl Machine<'_> {
         self.not_paused()?;
         let writer = self.writer()?;
         // What moved before it was held is Karmada's; once the pin is on, it is a failover like any other.
-        if self.world().pin.get()?.is_none() && !self.journal()?.pinned && self.listed()? != [writer.clone()]
-        {
+        let live = self.world().pin.get()?.as_ref();
+        let is_on = live.is_some_and(|live| !pin::is_blank(live, self.input.uid));
+        if !is_on && !self.journal()?.pinned && self.listed()? != [writer.clone()] {
+            token::unpin(live)?;
             token::give_up(self.world().claim.get()?.as_ref(), self.input.uid)?;
             self.status.journal = None;
             self.enter(
@@ -230,7 +232,7 @@ impl Machine<'_> {
             );
             return Err(Stop::Again);
         }
-        if self.world().pin.get()?.is_some() {
+        if is_on {
             self.moved()?;
         }
         self.token()?;

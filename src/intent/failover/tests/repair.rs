@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::scene::{EARLY, EAST, Scene, WEST, binding, held, member, running, seen};
+use super::scene::{EARLY, EAST, Scene, WEST, binding, held, member, names_of, running, seen};
 use crate::api::{FailoverPhase as Phase, StateSource};
+use crate::intent::Effect;
 use crate::intent::world::Overrides;
 use crate::karmada::{ClusterAffinity, OverridePolicy};
 
@@ -123,6 +124,26 @@ fn a_copy_that_is_kept_and_cannot_be_seen_stopped_does_not_keep_the_guard_from_i
     scene.see(WEST, member(Some(copy)));
     scene.status.journal.as_mut().unwrap().seq += 1;
     assert_eq!(scene.play(), [EAST]);
+}
+
+/// The write that creates it has no precondition: sent late, it must not hold whoever runs by then.
+#[test]
+fn a_pin_is_put_up_without_a_word_and_says_what_it_has_to_say_only_as_long_as_it_is_there() {
+    let mut scene = Scene::guarding();
+    change(&mut scene, None);
+    let journal = scene.status.journal.as_mut().unwrap();
+    (journal.pinned, scene.status.phase) = (false, Phase::Arming);
+    let effects = scene.settle();
+    let [Effect::WritePin(write)] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert!(write.creates() && write.to_string() == "pin: says nothing yet");
+    change(&mut scene, Some(write.policy().clone()));
+    let effects = scene.settle();
+    let [Effect::WritePin(write)] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert!(!write.creates() && names_of(&effects[0]).as_deref() == Some(EAST));
 }
 
 #[test]

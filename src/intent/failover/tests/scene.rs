@@ -359,7 +359,7 @@ impl Scene {
 
     /// Every copy that the binding lists carries its marker.
     fn pin_comes_about(&mut self, pin: OverridePolicy) {
-        let marker = crate::intent::pin::marker_of(&pin).unwrap().to_owned();
+        let marker = crate::intent::pin::marker_of(&pin).map(str::to_owned);
         if self.world.around.pin.get().is_ok() {
             self.world.around.pin = seen(Some(pin.clone()), EARLY);
         }
@@ -370,7 +370,7 @@ impl Scene {
         if self.world.around.overrides.get().is_ok() {
             self.world.around.overrides = seen(overrides, EARLY);
         }
-        if let Seen::Known { value: works, .. } = &mut self.world.around.works {
+        if let (Some(marker), Seen::Known { value: works, .. }) = (marker, &mut self.world.around.works) {
             for work_of in works.values_mut() {
                 *work_of = work(&marker);
             }
