@@ -20,6 +20,20 @@ pub struct Forecast {
     pub steps: Vec<ForecastStep>,
     /// What else a person should know before.
     pub remarks: Vec<String>,
+    /// Which workloads would leave which clusters, of an intent that moves many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<ForecastMove>,
+}
+
+/// A workload that would leave a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForecastMove {
+    pub workload: String,
+    pub from: String,
+    /// None: Karmada's scheduler chooses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
 }
 
 /// What would come of an intent at once.
@@ -81,12 +95,16 @@ impl Forecast {
         if self.outcome == Outcome::Refused {
             self.steps.clear();
             self.remarks.clear();
+            self.moves.clear();
         }
         let safe = |text: &mut String| *text = redact::text(text).into_owned();
         self.because.iter_mut().chain(&mut self.remarks).for_each(safe);
         for step in &mut self.steps {
             safe(&mut step.name);
             safe(&mut step.what);
+        }
+        for one in &mut self.moves {
+            safe(&mut one.workload);
         }
         self
     }

@@ -47,7 +47,7 @@ use serde_json::Value;
 
 pub use annotations::{FORCE_ANNOTATION, Manner, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION};
 pub use defaults::without_defaults;
-pub use forecast::{Forecast, ForecastStep, Outcome};
+pub use forecast::{Forecast, ForecastMove, ForecastStep, Outcome};
 pub use hash::{Expected, Hash, NotAHash};
 pub use health::{Health, binding_of, health};
 pub use json::{ActionName, Document, PlannedChange, PlannedField};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cutover::sandbox::api::{ListOptions, Resource};
 use cutover::sandbox::world::Kubeconfigs;
 use cutover::sandbox::{World, WorldOptions};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::review::ORDERS;
@@ -317,6 +317,15 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
         note: Deployment shop/api stays in east: NoTarget: no cluster takes it: north: the policy's placement does not hold north: the scheduler would move the workload back; west: the policy's placement does not hold west: the scheduler would move the workload back (have its policy allow another cluster, make room there, or name other clusters in spec.to.clusters)
         note: Deployment shop/web stays in east: SeveralClusters: it runs in several clusters: east, north, west (take the cluster out of its policy: the copies in the others go on)
     ");
+    assert_eq!(
+        stage.forecast()["moves"],
+        json!([{"workload": "FlinkDeployment shop/orders", "from": "east", "to": "west"}])
+    );
+    let review = stdout(&stage.cutover(&["review", "--revision", "HEAD~1..HEAD"]));
+    assert!(
+        review.contains("-- \"FlinkDeployment shop/orders\" -->"),
+        "{review}"
+    );
     stage.commit(&[("intent.yaml", REBALANCE)]);
     insta::assert_snapshot!(stage.told(), @"
     + Rebalance spread  (intent.yaml:1:1)

@@ -3,7 +3,7 @@
 use super::{Came, TOLD, evidence, names, outcome};
 use crate::api::{Means, Move, MovesStatus};
 use crate::intent::moves::Aim;
-use crate::plan::{Forecast, ForecastStep, Outcome};
+use crate::plan::{Forecast, ForecastMove, ForecastStep, Outcome};
 use crate::report::finding_text;
 
 /// Returns what such an intent would do. `status`: how its machine left it.
@@ -66,6 +66,15 @@ pub fn moves_forecast<A: Aim>(spec: &A, status: &MovesStatus<A>, came: &Came) ->
         because,
         steps,
         remarks,
+        moves: movable.iter().map(|one| arrow(one)).collect(),
+    }
+}
+
+fn arrow(one: &Move) -> ForecastMove {
+    ForecastMove {
+        workload: one.workload.to_string(),
+        from: one.from.to_string(),
+        to: one.to.as_ref().map(ToString::to_string),
     }
 }
 

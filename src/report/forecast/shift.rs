@@ -35,6 +35,7 @@ pub fn shift_forecast(spec: &ReplicaShiftSpec, status: &ReplicaShiftStatus, came
         because,
         steps,
         remarks: vec![floor],
+        moves: Vec::new(),
     }
 }
 

@@ -267,7 +267,8 @@ impl Review<'_> {
             return 0;
         }
         let mut left_out = 0;
-        if let Some(chart) = chart::chart(self.moves, self.reaches)
+        let told: Vec<&Forecast> = forecasts.iter().map(|(_, forecast)| *forecast).collect();
+        if let Some(chart) = chart::chart(self.moves, &told, self.reaches)
             && !page.add(&format!("\n### Who moves where\n\n{chart}"))
         {
             left_out += 1;

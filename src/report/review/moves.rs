@@ -131,6 +131,7 @@ impl Move {
             because,
             steps: steps.collect(),
             remarks,
+            moves: Vec::new(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::karmada::{Cluster, PropagationPolicy, ResourceBinding};
 use crate::lint::Code;
 use crate::manifest::{Limits, Source, parse};
 use crate::name::{ClusterName, Location, ObjectKey};
-use crate::plan::{Change, ChangeSet};
+use crate::plan::{Change, ChangeSet, ForecastMove};
 use crate::redact::Mask;
 
 fn manifest(value: &Value) -> std::sync::Arc<crate::manifest::Manifest> {
@@ -302,6 +302,63 @@ fn what_a_policy_change_does_is_told_for_each_workload() {
     assert_eq!(fate(plain(&["east"]), suspended.clone()), Fate::Suspended);
     assert_eq!(fate(suspended.clone(), suspended), Fate::Stays);
     assert_eq!(fate(plain(&["east"]), None), Fate::Orphaned);
+}
+
+#[test]
+fn workloads_that_an_intent_moves_together_are_one_arrow() {
+    let one = |workload: &str, to: Option<&str>| ForecastMove {
+        workload: format!("FlinkDeployment shop/{workload}"),
+        from: "east".to_owned(),
+        to: to.map(str::to_owned),
+    };
+    let names = ["a", "b", "c", "d", "e"];
+    let mut moves: Vec<_> = names.iter().map(|name| one(name, Some("west"))).collect();
+    moves.push(one("f", Some("north")));
+    moves.push(one("g", None));
+    let forecast = Forecast {
+        outcome: Outcome::Begins,
+        moves,
+        ..Forecast::default()
+    };
+    insta::assert_snapshot!(chart::chart(&[], &[&forecast], &[]).unwrap(), @r#"
+    ```mermaid
+    flowchart LR
+        c0["east"]
+        c2["north"]
+        c3["west"]
+        c1["wherever there is room"]
+        c0 -. "FlinkDeployment shop/g (by Karmada's scheduler)" .-> c1
+        c0 -- "FlinkDeployment shop/f" --> c2
+        c0 -- "FlinkDeployment shop/a, FlinkDeployment shop/b, FlinkDeployment shop/c and 2 more" --> c3
+    ```
+    "#);
+    // What would be refused moves nobody.
+    let key = manifest(&config_map("drain", "")).key.clone();
+    let mut plan = ChangeSet::new(
+        None,
+        vec![Change::apply(&manifest(&config_map("drain", "")), None, None, "")],
+    );
+    let refused = Forecast {
+        outcome: Outcome::Refused,
+        ..forecast
+    };
+    plan.foretell([(key, refused)].into());
+    assert!(plan.changes[0].forecast.as_ref().unwrap().moves.is_empty());
+}
+
+#[test]
+fn a_chart_says_how_many_arrows_have_no_room() {
+    let one = |number: usize| ForecastMove {
+        workload: "FlinkDeployment shop/a".to_owned(),
+        from: format!("c{number}"),
+        to: Some("west".to_owned()),
+    };
+    let forecast = Forecast {
+        moves: (0..32).map(one).collect(),
+        ..Forecast::default()
+    };
+    let chart = chart::chart(&[], &[&forecast], &[]).unwrap();
+    assert!(chart.ends_with("\n… and 2 more arrows.\n"), "{chart}");
 }
 
 /// Whether every fence and every collapsed section that begins in a text ends in it.
