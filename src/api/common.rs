@@ -126,6 +126,8 @@ pub enum WaitCode {
     Approval,
     /// A person has to resume it.
     Pause,
+    /// Others go first, and make room when they have come to rest.
+    Turn,
 }
 
 impl WaitCode {

@@ -48,7 +48,7 @@ pub use rollout::{
     RolloutSpec, RolloutStatus, RolloutStrategy, Wave, WaveApproval, WaveGate,
 };
 pub use rollout_policy::{
-    RolloutPolicy, RolloutPolicyPhase, RolloutPolicySpec, RolloutPolicyStatus, SelectedWorkload,
+    RolloutPolicy, RolloutPolicyPhase, RolloutPolicySpec, RolloutPolicyStatus, RolloutTurn, SelectedWorkload,
     WorkloadControls, WorkloadSelector,
 };
 pub use suspension::{

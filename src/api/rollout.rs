@@ -46,6 +46,9 @@ pub struct RolloutSpec {
     pub strategy: RolloutStrategy,
     #[serde(flatten)]
     pub controls: RolloutControls,
+    /// A change doesn't begin until this is taken away; what has begun goes on. Policies say it to those whose turn it isn't.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
 }
 
 /// What a person says to a rollout while it stands. None of it changes how clusters are gone through.

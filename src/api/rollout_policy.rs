@@ -1,5 +1,6 @@
 //! `RolloutPolicy`: every change of the templates that it selects goes cluster by cluster, each by a Rollout that it makes.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use kube::CustomResource;
@@ -23,6 +24,7 @@ use super::{Common, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Wa
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Selected","type":"integer","jsonPath":".status.selected"}"#,
     printcolumn = r#"{"name":"Rolling","type":"integer","jsonPath":".status.rolling"}"#,
+    printcolumn = r#"{"name":"Queued","type":"integer","jsonPath":".status.queued"}"#,
     printcolumn = r#"{"name":"Halted","type":"integer","jsonPath":".status.halted"}"#,
     printcolumn = r#"{"name":"Left out","type":"integer","jsonPath":".status.leftOut"}"#,
     printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
@@ -35,12 +37,25 @@ pub struct RolloutPolicySpec {
     pub select: Vec<WorkloadSelector>,
     #[serde(flatten)]
     pub strategy: RolloutStrategy,
+    /// Of how many workloads changes may be under way at once; what has halted counts, too.
+    #[serde(default = "five", skip_serializing_if = "is_five")]
+    #[schemars(range(min = 1))]
+    pub max_parallel: u32,
     /// What is said to single workloads, as to a Rollout of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<WorkloadControls>,
     /// Releases no more clusters for any of them, and goes on when taken away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+}
+
+const fn five() -> u32 {
+    5
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_five(number: &u32) -> bool {
+    *number == 5
 }
 
 /// Takes workloads of one kind, in whatever version Git has them.
@@ -111,12 +126,26 @@ pub struct RolloutPolicyStatus {
     /// Of how many a change is under way.
     pub rolling: u32,
     pub halted: u32,
+    /// How many wait for their turn.
+    pub queued: u32,
     /// How many of the selected ones somebody else is in charge of.
     pub left_out: u32,
+    /// Whose turn it is, by the name of the Rollout: of no others a change begins.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub turns: BTreeMap<String, RolloutTurn>,
     /// Those of which there is something to say, at most fifty: first what halted, then what waits or is left out, then
-    /// what rolls.
+    /// what rolls, then what waits for its turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<SelectedWorkload>,
+}
+
+/// How it stands with a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RolloutTurn {
+    /// A change may begin, or has begun.
+    Given,
+    /// Nothing was under way, and another one is to have it.
+    TakenBack,
 }
 
 /// One workload of a policy.

@@ -21,7 +21,8 @@ use super::templates::AllTemplates;
 use super::verdicts::{Pages, Saying, Statuses};
 use super::{GitRecords, settings};
 use crate::api::{
-    self, MovesPhase, Phase, RolloutStatus, SYNC_MANAGER, ShiftPhase, SuspensionPhase, WaitCode,
+    self, MovesPhase, Phase, RolloutPolicySpec, RolloutPolicyStatus, RolloutStatus, SYNC_MANAGER, ShiftPhase,
+    SuspensionPhase, WaitCode,
 };
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config};
@@ -487,18 +488,24 @@ async fn settled(observer: &Observer) {
             seen && (rests || waits || code.is_some_and(WaitCode::is_for_a_person))
         })
     };
+    let policies = |observer: &Observer| {
+        observer.list(api::GROUP, "RolloutPolicy").iter().all(|object| {
+            let status = RolloutPolicyStatus::deserialize(&object["status"]).unwrap_or_default();
+            let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
+            // One that waits for what can't be read goes on with the next run.
+            seen && (status.queued == 0 || is_full(observer, object))
+        })
+    };
     let rollouts = |observer: &Observer| {
         observer.list(api::GROUP, "Rollout").iter().all(|object| {
             let status = RolloutStatus::deserialize(&object["status"]).unwrap_or_default();
             let seen = object["status"]["observedGeneration"] == object["metadata"]["generation"];
             let code = status.common.waiting_for.map(|wait| wait.code);
-            seen && (status.phase.is_at_rest() || code.is_some_and(WaitCode::is_for_a_person))
-        })
-    };
-    let policies = |observer: &Observer| {
-        observer.list(api::GROUP, "RolloutPolicy").iter().all(|object| {
-            // One that waits for what can't be read goes on with the next run.
-            object["status"]["observedGeneration"] == object["metadata"]["generation"]
+            let rests = match code {
+                Some(WaitCode::Turn) => has_to_wait_for_its_turn(observer, object),
+                _ => status.phase.is_at_rest(),
+            };
+            seen && (rests || code.is_some_and(WaitCode::is_for_a_person))
         })
     };
     let shifts = |observer: &Observer| {
@@ -531,6 +538,28 @@ async fn settled(observer: &Observer) {
             })
     };
     while !observer.until(Duration::from_hours(1), still).await {}
+}
+
+/// Returns whether the policy of a rollout has no turn to give. Without a policy a person has said that it waits.
+fn has_to_wait_for_its_turn(observer: &Observer, rollout: &serde_json::Value) -> bool {
+    let parent = &rollout["metadata"]["labels"][api::PARENT_LABEL];
+    let mut policies = observer.list(api::GROUP, "RolloutPolicy").into_iter();
+    let policy = policies.find(|policy| policy["metadata"]["uid"] == *parent);
+    policy.is_none_or(|policy| is_full(observer, &policy))
+}
+
+/// Returns whether as many are under way as may be; those that don't rest are waited for by themselves. What the policy itself
+/// says of that comes later than what its rollouts say.
+fn is_full(observer: &Observer, policy: &serde_json::Value) -> bool {
+    let is_under_way = |rollout: &&Arc<serde_json::Value>| {
+        let is_its = rollout["metadata"]["labels"][api::PARENT_LABEL] == policy["metadata"]["uid"];
+        let status = RolloutStatus::deserialize(&rollout["status"]).unwrap_or_default();
+        is_its && !status.phase.is_at_rest()
+    };
+    let rollouts = observer.list(api::GROUP, "Rollout");
+    let under_way = rollouts.iter().filter(is_under_way).count();
+    let spec = RolloutPolicySpec::deserialize(&policy["spec"]);
+    spec.is_ok_and(|spec| u32::try_from(under_way).is_ok_and(|under_way| under_way >= spec.max_parallel))
 }
 
 /// Returns whether an intent that moves many workloads goes on only when something happens, or somebody does something.

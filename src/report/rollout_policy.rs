@@ -94,6 +94,7 @@ pub(super) fn what(policy: &RolloutPolicy) -> String {
     for (count, what) in [
         (status.rolling, "rolling"),
         (status.halted, "halted"),
+        (status.queued, "queued"),
         (status.left_out, "left out"),
     ] {
         if count > 0 {

@@ -471,6 +471,7 @@ spec:
     for said in [
         "held back by RolloutPolicy shop/all\n  nothing stands in its way\n",
         "    wave 1: west (healthy within 10m, for 30s)\n    wave 2: east (healthy within 10m, for 30s)\n",
+        "    note: changes of at most 5 workloads are under way at once; the others wait for their turn\n",
         "    note: it selects Deployment shop/api, Deployment shop/web\n",
         "1 to create, 0 to change, 0 to delete, 1 held back.",
     ] {

@@ -1,6 +1,9 @@
 //! Rollout policies, with a whole reconciler on a repository and a sandbox. The judge is what each member has had, and when: no
 //! change of a selected template gets anywhere but by a rollout.
 
+mod claims;
+mod turns;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -83,6 +86,11 @@ struct Running {
 impl Stage {
     /// `web:1` runs everywhere, and so does `api:1`.
     async fn start(files: &[(&str, &str)]) -> Self {
+        Self::start_with(files, &[]).await
+    }
+
+    /// With more workloads, whose images may come in any way.
+    async fn start_with(files: &[(&str, &str)], open: &[String]) -> Self {
         let world = World::start(WorldOptions::fast());
         for crd in cutover::api::crds() {
             world
@@ -91,8 +99,9 @@ impl Stage {
                 .unwrap();
         }
         let (web, api) = (workload("web", "web:1"), workload("api", "api:1"));
-        let mut first = vec![("places.yaml", PLACES), ("web.yaml", &web), ("api.yaml", &api)];
-        first.extend(files);
+        let mut first = BTreeMap::from([("places.yaml", PLACES), ("web.yaml", &*web), ("api.yaml", &*api)]);
+        first.extend(files.iter().copied());
+        let first: Vec<_> = first.into_iter().collect();
         let mut stage = Self {
             oracle: Oracle::watch(&world),
             origin: Origin::with(&first),
@@ -100,6 +109,9 @@ impl Stage {
             running: None,
             world,
         };
+        for image in open {
+            stage.oracle.opens(image);
+        }
         stage.resume();
         stage.everywhere("web", "web:1").await;
         stage.everywhere("api", "api:1").await;

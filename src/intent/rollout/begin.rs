@@ -177,6 +177,13 @@ impl Machine<'_> {
         if !self.input.has_finalizer {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
         }
+        // Last of all: whoever has its turn begins, and shows it in the same breath.
+        if spec.queued {
+            return Err(gate(
+                WaitCode::Turn,
+                "its turn: as many others of its policy are under way as may be at once",
+            ));
+        }
         // What is live may be a revision of which nothing is known but itself.
         let live = content(template);
         let stable = revision_name(&live);

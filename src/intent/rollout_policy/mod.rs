@@ -7,6 +7,7 @@
 
 mod notes;
 mod select;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,13 +15,14 @@ use std::time::Duration;
 use serde_json::json;
 
 pub use select::{Labels, Selected, labels};
+use turns::Candidate;
 
 use super::effect::{Effect, Exactly, add};
 use super::seen::NotKnown;
 use super::{Step, child};
 use crate::api::{
     self, Finding, PARENT_LABEL, Rollout, RolloutPolicyPhase as Phase, RolloutPolicySpec,
-    RolloutPolicyStatus, RolloutSpec, WaitCode, WorkloadRef,
+    RolloutPolicyStatus, RolloutSpec, RolloutTurn, WaitCode, WorkloadRef,
 };
 use crate::karmada::LabelSelector;
 use crate::name::ObjectKey;
@@ -78,7 +80,7 @@ pub fn rollout(
     spec: &RolloutPolicySpec,
     workload: &WorkloadRef,
 ) -> Rollout {
-    let mut rollout = Rollout::new(&rollout_name(name, uid, workload), wanted(spec, workload));
+    let mut rollout = Rollout::new(&rollout_name(name, uid, workload), wanted(spec, workload, false));
     rollout.metadata.namespace = Some(namespace.to_owned());
     rollout
 }
@@ -89,7 +91,7 @@ fn rollout_name(policy: &str, uid: &str, workload: &WorkloadRef) -> String {
     child::name(policy, &workload.name, &purpose)
 }
 
-fn wanted(spec: &RolloutPolicySpec, workload: &WorkloadRef) -> RolloutSpec {
+fn wanted(spec: &RolloutPolicySpec, workload: &WorkloadRef, queued: bool) -> RolloutSpec {
     let mut said = spec.controls.iter();
     let said = said.find(|said| said.kind == workload.kind && said.name == workload.name);
     let mut controls = said.map(|said| said.controls.clone()).unwrap_or_default();
@@ -98,6 +100,7 @@ fn wanted(spec: &RolloutPolicySpec, workload: &WorkloadRef) -> RolloutSpec {
         workload: workload.clone(),
         strategy: spec.strategy.clone(),
         controls,
+        queued,
     }
 }
 
@@ -141,20 +144,30 @@ impl<'a> Machine<'a> {
         let selected = world.selected.as_ref().map_err(NotKnown::clone)?;
         let all = world.rollouts.as_ref().map_err(NotKnown::clone)?;
         let children = self.children(all);
+        let named: Vec<_> = selected
+            .iter()
+            .map(|(key, workload)| {
+                let name = rollout_name(self.input.name, self.input.uid, &workload.named);
+                let in_charge = workload.older.clone().or_else(|| given_by_hand(all, key));
+                (name, workload, in_charge)
+            })
+            .collect();
+        let create = self.hand_out_turns(&named, &children);
         let mut effects = Vec::new();
         let mut rows = Vec::new();
         let mut kept = BTreeSet::new();
-        for (key, workload) in selected {
-            let name = rollout_name(self.input.name, self.input.uid, &workload.named);
+        for (name, workload, in_charge) in named {
             let child = children.get(name.as_str()).copied();
-            let in_charge = workload.older.clone().or_else(|| given_by_hand(all, key));
             effects.extend(match (&in_charge, child) {
-                (None, None) if workload.waits => Some(self.create(workload)),
+                (None, None) if create.contains(&name) => Some(self.create(workload)),
                 (None, Some(child)) => self.as_the_policy_says(child, workload),
                 (Some(_), Some(child)) => delete(child),
                 (_, None) => None,
             });
-            rows.extend(notes::row(&workload.named, in_charge, child));
+            rows.extend(match (&in_charge, child) {
+                (None, None) if workload.waits => Some(notes::queued(&workload.named)),
+                _ => notes::row(&workload.named, in_charge, child),
+            });
             kept.insert(name);
         }
         let ours = |child: &Rollout| child.spec.workload.key(self.input.namespace);
@@ -170,6 +183,31 @@ impl<'a> Machine<'a> {
         Ok(self.keeping_itself_first(effects))
     }
 
+    /// Returns whose Rollouts are to be made.
+    fn hand_out_turns(
+        &mut self,
+        named: &[(String, &Workload, Option<String>)],
+        children: &BTreeMap<&str, &Rollout>,
+    ) -> BTreeSet<String> {
+        let ours = named.iter().filter(|(_, _, in_charge)| in_charge.is_none());
+        let candidates: Vec<_> = ours
+            .map(|(name, workload, _)| Candidate {
+                name: name.clone(),
+                child: children.get(name.as_str()).copied(),
+                waits: workload.waits,
+            })
+            .collect();
+        let most = self.input.spec.max_parallel;
+        let handed_out = turns::hand_out(most, &self.status.turns, &candidates, children);
+        self.status.turns = handed_out.turns;
+        self.status.queued = u32::try_from(handed_out.queued).unwrap_or(u32::MAX);
+        handed_out.create
+    }
+
+    fn has_its_turn(&self, name: &str) -> bool {
+        self.status.turns.get(name) == Some(&RolloutTurn::Given)
+    }
+
     /// What its rollouts have begun comes to its end first.
     fn ending(&mut self) -> Result<Vec<Effect>, NotKnown> {
         self.enter(Phase::Ending);
@@ -177,6 +215,8 @@ impl<'a> Machine<'a> {
         let children = self.children(all);
         if children.is_empty() {
             self.status.common.waiting_for = None;
+            self.status.turns.clear();
+            self.status.queued = 0;
             self.count(0, Vec::new());
             let gone = self.input.has_finalizer.then_some(Effect::RemoveFinalizer);
             return Ok(gone.into_iter().collect());
@@ -226,10 +266,12 @@ impl<'a> Machine<'a> {
     }
 
     fn create(&self, workload: &Workload) -> Effect {
-        let (spec, uid) = (wanted(self.input.spec, &workload.named), self.input.uid);
+        let (spec, uid) = (wanted(self.input.spec, &workload.named, true), self.input.uid);
         let name = rollout_name(self.input.name, uid, &workload.named);
         let mut metadata = child::metadata(&name, "RolloutPolicy", self.input.name, uid);
         metadata["namespace"] = json!(self.input.namespace);
+        // So that the first thing that it does is to wait for its turn, or to begin.
+        metadata["finalizers"] = json!([api::INTENT_FINALIZER]);
         let manifest = json!({
             "apiVersion": api::API_VERSION, "kind": "Rollout", "metadata": metadata, "spec": spec,
         });
@@ -239,7 +281,8 @@ impl<'a> Machine<'a> {
     }
 
     fn as_the_policy_says(&self, child: &Rollout, workload: &Workload) -> Option<Effect> {
-        let spec = wanted(self.input.spec, &workload.named);
+        let queued = !self.has_its_turn(child.metadata.name.as_deref()?);
+        let spec = wanted(self.input.spec, &workload.named, queued);
         (child.spec != spec && !is_ending(child)).then(|| Effect::PatchIntent {
             why: "as the policy says",
             kind: "Rollout",

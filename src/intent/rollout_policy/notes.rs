@@ -1,10 +1,13 @@
 //! What the status of a policy says: counts, and those workloads of which there is something to say.
 
+use super::turns::waits_for_its_turn;
 use super::{Machine, is_ending};
 use crate::api::{Rollout, RolloutPhase, RolloutPolicyPhase as Phase, SelectedWorkload, WorkloadRef};
 
 /// How many workloads are named in the status.
 const MOST: usize = 50;
+
+const QUEUED: &str = "waits for its turn";
 
 impl Machine<'_> {
     /// Takes down how the workloads stand. Of those that rest there is nothing to say.
@@ -19,6 +22,7 @@ impl Machine<'_> {
         rows.sort_by_key(|row| {
             let urgency = match row.phase {
                 Some(RolloutPhase::Halted) => 0,
+                _ if row.note.as_deref() == Some(QUEUED) => 3,
                 _ if row.note.is_some() => 1,
                 _ => 2,
             };
@@ -45,6 +49,17 @@ impl Machine<'_> {
     }
 }
 
+/// Returns what there is to say of a workload whose change waits for its turn, and which has no Rollout yet.
+pub(super) fn queued(workload: &WorkloadRef) -> SelectedWorkload {
+    SelectedWorkload {
+        kind: workload.kind.clone(),
+        name: workload.name.clone(),
+        by: None,
+        phase: Some(RolloutPhase::Pending),
+        note: Some(QUEUED.to_owned()),
+    }
+}
+
 /// Returns what there is to say of a workload. `in_charge`: who is, if it isn't the policy.
 pub(super) fn row(
     workload: &WorkloadRef,
@@ -68,6 +83,7 @@ pub(super) fn row(
     let waits = waits.map(|wait| wait.reason.clone());
     let note = match phase {
         _ if is_ending(child) => Some("its rollout comes to its end".to_owned()),
+        RolloutPhase::Pending if waits_for_its_turn(child) => Some(QUEUED.to_owned()),
         RolloutPhase::Pending | RolloutPhase::Halted => waits,
         RolloutPhase::Undone => Some("what Git asks for was undone, and waits for another commit".to_owned()),
         _ => None,

@@ -82,6 +82,8 @@ fn child(of: &str, status: Value) -> Rollout {
     let mut child = rollout(("all", "shop", "u"), &spec(json!({})), &workload(of));
     child.metadata.labels = Some(BTreeMap::from([(PARENT_LABEL.to_owned(), "u".to_owned())]));
     child.metadata.uid = Some("c".to_owned());
+    // Nobody has a turn yet.
+    child.spec.queued = true;
     child.status = serde_json::from_value(status).unwrap();
     child
 }

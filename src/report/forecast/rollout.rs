@@ -56,7 +56,13 @@ pub fn rollout_forecast(
 pub fn rollout_policy_forecast(spec: &RolloutPolicySpec, selected: Option<&[ObjectKey]>) -> Forecast {
     let strategy = &spec.strategy;
     let others = "clusters that aren't named here come after, one by one";
-    let mut remarks = vec![on_failure(strategy), others.to_owned()];
+    let at_once = match spec.max_parallel {
+        1 => "changes of one workload at a time; the others wait for their turn".to_owned(),
+        most => format!(
+            "changes of at most {most} workloads are under way at once; the others wait for their turn"
+        ),
+    };
+    let mut remarks = vec![on_failure(strategy), others.to_owned(), at_once];
     let (outcome, because) = match selected {
         None => (
             Outcome::Unknown,
