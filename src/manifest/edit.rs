@@ -8,6 +8,7 @@ use std::ops::Range;
 use saphyr_parser::{Event, Marker, Parser, Span, StrInput};
 use serde_json::Value;
 
+use super::write::block;
 use super::{Limits, Manifest, Mark, Parsed, Source, parse, yaml};
 use crate::name::Location;
 
@@ -231,7 +232,7 @@ impl<'a> Edited<'a> {
             let entry = format!("{name}: {}", flow(value, json));
             return Ok(self.add_in_flow(&last.span, &first.span, &entry));
         }
-        let written = block(&serde_json::json!({ field: value })).ok_or("its value can't be written")?;
+        let written = block(&serde_json::json!({ field: value }));
         Ok(self.insert_lines(last.span.end, self.column(first.span.start), &written))
     }
 
@@ -254,7 +255,7 @@ impl<'a> Edited<'a> {
         let dash = self.text[begin..first.span.start]
             .rfind('-')
             .ok_or("its items begin below their dashes")?;
-        let written = block(&Value::Array(vec![item.clone()])).ok_or("the item can't be written")?;
+        let written = block(&Value::Array(vec![item.clone()]));
         Ok(self.insert_lines(last.span.end, self.column(begin + dash), &written))
     }
 
@@ -458,11 +459,6 @@ impl<'a> Tree<'a> {
             column: narrow(marker.col() + 1),
         }
     }
-}
-
-/// Returns a value as lines of block style.
-fn block(value: &Value) -> Option<String> {
-    serde_yaml::to_string(value).ok()
 }
 
 /// Returns a value as one line, with as few quotes as can be.

@@ -12,6 +12,7 @@ mod position;
 mod scalar;
 mod set;
 mod shelf;
+mod write;
 mod yaml;
 
 use std::fmt;
@@ -24,6 +25,7 @@ pub use error::{Error, Problem};
 pub use position::{Mark, Positions};
 pub use set::{Duplicate, Set};
 pub use shelf::{Defined, Shelf};
+pub use write::block;
 
 use crate::name::{Gvk, Location, ObjectKey};
 
