@@ -8,10 +8,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
-use super::fresh::{self, Spec};
+use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
-use super::output;
 use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::output;
 use crate::api::{self, MovesApproval, MovesPhase};
 use crate::error::{Error, Result};
 use crate::intent::control::Control;
@@ -43,12 +43,8 @@ pub struct Evacuate {
     /// Let nothing new come to the cluster afterwards either, until the intent is deleted
     #[arg(long)]
     keep_cordoned: bool,
-    /// The name of the Evacuation [default: evacuate-CLUSTER, with a number if that is taken]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
-    #[arg(long, value_name = "PATH")]
-    file: Option<String>,
+    #[command(flatten)]
+    placed: Placed,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -68,19 +64,8 @@ impl Evacuate {
             (None, None) => return Err(Error::internal("neither a cluster nor a taint was given")),
         };
         let base = format!("evacuate-{}", what.to_lowercase());
-        let name = fresh::free_name(&workspace, "Evacuation", None, self.name.as_ref(), &base)?;
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => super::migrate::place_of_cluster_scope(&workspace, &name)?,
-        };
-        fresh::must_be_free(&workspace, &path)?;
-        let edit = Edit {
-            text: fresh::document("Evacuation", None, &name, &self.spec(taint))?,
-            intent: name.clone(),
-            subject: format!("Evacuate {what}"),
-            body: format!("Asks for Evacuation {name}, in {path}."),
-            path,
-        };
+        let evacuation = self.placed.of_cluster_scope(&workspace, "Evacuation", &base)?;
+        let edit = evacuation.edit(&self.spec(taint), format!("Evacuate {what}"), None, ".");
         workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }

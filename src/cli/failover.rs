@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::control::{LookArgs, Stands};
-use super::migrate::place;
+use super::fresh::{self, Fresh, Within};
 use super::output;
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use crate::api::{self, FailoverGate, FailoverPlanStatus};
+use crate::api::{FailoverGate, FailoverPlanStatus};
 use crate::error::{Error, Result};
 use crate::manifest::{Change, Manifest, edit};
 use crate::name::ClusterName;
@@ -28,9 +28,8 @@ pub struct Failover {
     /// Why; stands in the history for everybody
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// The namespace, where the workload's name alone is not enough
-    #[arg(short, long)]
-    namespace: Option<String>,
+    #[command(flatten)]
+    within: Within,
     /// The number that the failover gets [default: the next one, as the control plane or the status branch says]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
@@ -49,7 +48,8 @@ pub struct Failover {
 impl Failover {
     pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let (workload, namespace) = self.found(&workspace)?;
+        let workload = fresh::template(&workspace, &self.workload, self.within.namespace.as_deref())?;
+        let namespace = workspace.namespace_of(&workload);
         let by = self
             .by
             .clone()
@@ -123,58 +123,18 @@ impl Failover {
         by: Option<String>,
     ) -> Result<Edit> {
         let name = format!("{}-failover", workload.key.name);
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => place(workspace, &workload.key, namespace, &name)?,
-        };
-        if workspace.is_taken(&path) {
-            return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
-        }
-        let document = json!({
-            "apiVersion": api::API_VERSION,
-            "kind": "FailoverPlan",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": {
-                "workload": {
-                    "apiVersion": workload.gvk.api_version(), "kind": workload.gvk.kind, "name": workload.key.name,
-                },
-                "request": self.request(self.attempt.unwrap_or(1), by),
-            },
+        let plan = Fresh::at(
+            workspace,
+            "FailoverPlan",
+            &workload.key,
+            (namespace, name),
+            self.file.as_deref(),
+        )?;
+        let spec = json!({
+            "workload": fresh::about(workload), "request": self.request(self.attempt.unwrap_or(1), by),
         });
-        let text = serde_yaml::to_string(&document).map_err(|error| {
-            Error::internal(format!("the FailoverPlan cannot be written as YAML: {error}"))
-        })?;
-        Ok(Edit {
-            text,
-            intent: format!("{namespace}/{name}"),
-            subject: format!("Fail {} over to {}", self.workload, self.to),
-            body: format!(
-                "Asks for FailoverPlan {namespace}/{name}, in {path}: {}",
-                self.reason
-            ),
-            path,
-        })
-    }
-
-    fn found(&self, workspace: &Workspace) -> Result<(Arc<Manifest>, String)> {
-        let Some((kind, name)) = self.workload.split_once('/') else {
-            return Err(Error::user(format!("{} says no kind", self.workload))
-                .hint("name it as KIND/NAME: FlinkDeployment/orders"));
-        };
-        let is_meant = |manifest: &&Arc<Manifest>| {
-            let there = workspace.namespace_of(manifest);
-            manifest.key.kind.eq_ignore_ascii_case(kind)
-                && manifest.key.name == name
-                && self.namespace.as_ref().is_none_or(|wanted| *wanted == there)
-        };
-        let found: Vec<_> = workspace.set.definitions().filter(is_meant).collect();
-        match found.as_slice() {
-            [only] => Ok((Arc::clone(only), workspace.namespace_of(only))),
-            [] => Err(Error::user(format!("the repository has no {}", self.workload))
-                .hint("cutover validate shows what is in it")),
-            _ => Err(Error::user(format!("there is more than one {}", self.workload))
-                .hint("say which one with --namespace")),
-        }
+        let subject = format!("Fail {} over to {}", self.workload, self.to);
+        Ok(plan.edit(&spec, subject, None, &format!(": {}", self.reason)))
     }
 }
 

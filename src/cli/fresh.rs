@@ -1,18 +1,168 @@
-//! What commands that write a new intent share: the workload that is meant, a name that is free, the document.
+//! What commands that write a new intent share: the workload that is meant, a name that is free, its file, the commit.
 
 use std::sync::Arc;
 
+use clap::Args;
 use serde_json::{Value, json};
 
-use super::workspace::Workspace;
+use super::migrate::{place, place_of_cluster_scope};
+use super::workspace::{Edit, Workspace};
 use crate::api;
 use crate::error::{Error, Result};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, block};
+use crate::name::ObjectKey;
 
-/// Finds a template of the repository by `KIND/NAME`.
+/// How a new intent is called, and where it is written.
+#[derive(Args, Debug)]
+pub struct Placed {
+    /// The name of the intent [default: made of what it is about, with a number if that is taken]
+    #[arg(long)]
+    name: Option<String>,
+    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
+    #[arg(long, value_name = "PATH")]
+    file: Option<String>,
+}
+
+/// The namespace of what a new intent is about.
+#[derive(Args, Debug)]
+pub struct Within {
+    /// The namespace, where the name alone is not enough
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+}
+
+/// An intent that is about to be written.
+#[derive(Debug)]
+pub struct Fresh {
+    kind: &'static str,
+    /// `None`: of cluster scope.
+    namespace: Option<String>,
+    name: String,
+    path: String,
+}
+
+impl Placed {
+    /// Finds a name and a file for an intent about an object of the repository. `base`: what its name is made of.
+    pub fn beside(
+        &self,
+        workspace: &Workspace,
+        kind: &'static str,
+        about: &Manifest,
+        base: &str,
+    ) -> Result<Fresh> {
+        let namespace = workspace.namespace_of(about);
+        let name = free_name(workspace, kind, Some(&namespace), self.name.as_ref(), base)?;
+        // A workload's own name is that of its template's file as well.
+        let file = if name == about.key.name {
+            format!("{name}-{}", kind.to_lowercase())
+        } else {
+            name.clone()
+        };
+        let path = self.path(workspace, || place(workspace, &about.key, &namespace, &file))?;
+        Ok(Fresh {
+            kind,
+            namespace: Some(namespace),
+            name,
+            path,
+        })
+    }
+
+    /// The same for an intent of cluster scope.
+    pub fn of_cluster_scope(&self, workspace: &Workspace, kind: &'static str, base: &str) -> Result<Fresh> {
+        let name = free_name(workspace, kind, None, self.name.as_ref(), base)?;
+        let path = self.path(workspace, || place_of_cluster_scope(workspace, &name))?;
+        Ok(Fresh {
+            kind,
+            namespace: None,
+            name,
+            path,
+        })
+    }
+
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    pub fn file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+
+    fn path(&self, workspace: &Workspace, default: impl FnOnce() -> Result<String>) -> Result<String> {
+        file_or(workspace, self.file.as_deref(), default)
+    }
+}
+
+/// Returns the file that was asked for, or another one; none that is there already.
+pub fn file_or(
+    workspace: &Workspace,
+    asked: Option<&str>,
+    default: impl FnOnce() -> Result<String>,
+) -> Result<String> {
+    let path = match asked {
+        Some(path) => path.trim_start_matches("./").to_owned(),
+        None => default()?,
+    };
+    if workspace.is_taken(&path) {
+        return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
+    }
+    Ok(path)
+}
+
+impl Fresh {
+    /// Finds a file for an intent whose name is settled.
+    pub fn at(
+        workspace: &Workspace,
+        kind: &'static str,
+        about: &ObjectKey,
+        (namespace, name): (&str, String),
+        file: Option<&str>,
+    ) -> Result<Self> {
+        let path = file_or(workspace, file, || place(workspace, about, namespace, &name))?;
+        Ok(Self {
+            kind,
+            namespace: Some(namespace.to_owned()),
+            name,
+            path,
+        })
+    }
+
+    pub fn full_name(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+
+    /// Returns the file with a spec, and the commit that adds it. `more`: what else its message says, after the file.
+    pub fn edit(self, spec: &Value, subject: String, of: Option<&ObjectKey>, more: &str) -> Edit {
+        let of = of.map_or_else(String::new, |of| {
+            let namespace = self.namespace.as_deref().unwrap_or_default();
+            format!(" of {} {namespace}/{}", of.kind, of.name)
+        });
+        let intent = self.full_name();
+        Edit {
+            text: document(self.kind, self.namespace.as_deref(), &self.name, spec),
+            body: format!("Asks for {} {intent}{of}, in {}{more}", self.kind, self.path),
+            intent,
+            subject,
+            path: self.path,
+        }
+    }
+}
+
+/// Returns how an intent names the workload of a template.
+pub fn about(template: &Manifest) -> Value {
+    json!({
+        "apiVersion": template.gvk.api_version(), "kind": template.gvk.kind, "name": template.key.name,
+    })
+}
+
+/// Finds an object of the repository by `KIND/NAME`.
 pub fn template(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Result<Arc<Manifest>> {
     let Some((kind, name)) = named.split_once('/') else {
-        return Err(Error::user(format!("{named} says no kind")).hint("name it as KIND/NAME"));
+        return Err(
+            Error::user(format!("{named} says no kind")).hint("name it as KIND/NAME, such as Deployment/web")
+        );
     };
     let is_meant = |manifest: &&Arc<Manifest>| {
         let there = workspace.namespace_of(manifest);
@@ -32,7 +182,7 @@ pub fn template(workspace: &Workspace, named: &str, namespace: Option<&str>) -> 
 }
 
 /// Returns the name that was asked for, or one that is made of `base`; none that an intent of that kind has.
-pub fn free_name(
+fn free_name(
     workspace: &Workspace,
     kind: &str,
     namespace: Option<&str>,
@@ -58,23 +208,14 @@ pub fn free_name(
     Ok(names.find(|name| !taken(name)).unwrap_or_else(|| base.to_owned()))
 }
 
-/// Refuses to write over a file.
-pub fn must_be_free(workspace: &Workspace, path: &str) -> Result<()> {
-    if workspace.is_taken(path) {
-        return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
-    }
-    Ok(())
-}
-
 /// Returns the file of a new intent.
-pub fn document(kind: &str, namespace: Option<&str>, name: &str, spec: &Value) -> Result<String> {
+fn document(kind: &str, namespace: Option<&str>, name: &str, spec: &Value) -> String {
     let mut metadata = json!({"name": name});
     if let Some(namespace) = namespace {
         metadata["namespace"] = json!(namespace);
     }
     let document = json!({"apiVersion": api::API_VERSION, "kind": kind, "metadata": metadata, "spec": spec});
-    serde_yaml::to_string(&document)
-        .map_err(|error| Error::internal(format!("the {kind} cannot be written as YAML: {error}")))
+    block(&document)
 }
 
 /// A spec that is being put together: what is left out has its default.

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use asked::Asked;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::control::{Known, LookArgs};
-use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::fresh::{Fresh, Placed};
+use super::workspace::{ChangeArgs, Workspace};
 use crate::api::{self, MigrationSpec, Phase, WorkloadRef};
 use crate::error::{Error, Result};
 use crate::intent::record;
@@ -30,12 +31,8 @@ pub struct Migrate {
     /// The API version of a workload whose template is not in the repository
     #[arg(long, value_name = "GROUP/VERSION", requires = "namespace")]
     api_version: Option<String>,
-    /// The name of the Migration [default: WORKLOAD-to-CLUSTER, with a number if that is taken]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to write [default: NAME.yaml beside other Migrations, else in intents/]
-    #[arg(long, value_name = "PATH")]
-    file: Option<String>,
+    #[command(flatten)]
+    placed: Placed,
     #[command(flatten)]
     asked: Asked,
     #[command(flatten)]
@@ -53,26 +50,16 @@ impl Migrate {
         let (workload, namespace) = self.workload(&workspace)?;
         let spec = self.asked.spec(&workload);
         let name = self.name(&workspace, &namespace, &spec).await?;
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => place(&workspace, &workload.key(Some(&namespace)), &namespace, &name)?,
-        };
-        if workspace.is_taken(&path) {
-            return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
-        }
-        let what = format!("{} {namespace}/{}", workload.kind, workload.name);
+        let about = workload.key(Some(&namespace));
+        let named = (namespace.as_str(), name);
+        let migration = Fresh::at(&workspace, "Migration", &about, named, self.placed.file())?;
         let from = self
             .asked
             .from
             .as_ref()
             .map_or_else(String::new, |from| format!(" from {from}"));
-        let edit = Edit {
-            text: document(&namespace, &name, &spec)?,
-            intent: format!("{namespace}/{name}"),
-            subject: format!("Move {}{from} to {}", workload.name, self.asked.to),
-            body: format!("Asks for Migration {namespace}/{name} of {what}, in {path}."),
-            path,
-        };
+        let subject = format!("Move {}{from} to {}", workload.name, self.asked.to);
+        let edit = migration.edit(&spec, subject, Some(&about), ".");
         workspace.apply(&self.change, &self.look.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -140,9 +127,9 @@ impl Migrate {
             .filter(|(_, there)| there == namespace)
             .map(|(manifest, _)| (manifest.key.name.clone(), &**manifest))
             .collect();
-        if let Some(name) = &self.name {
+        if let Some(name) = self.placed.name() {
             return match taken.get(name) {
-                None => Ok(name.clone()),
+                None => Ok(name.to_owned()),
                 Some(there) => Err(
                     Error::user(format!("there is a Migration {namespace}/{name} already"))
                         .at(there.source.clone())
@@ -274,15 +261,4 @@ pub(super) fn place_of_cluster_scope(workspace: &Workspace, name: &str) -> Resul
         name: String::new(),
     };
     place(workspace, &nothing, "", name)
-}
-
-fn document(namespace: &str, name: &str, spec: &Value) -> Result<String> {
-    let document = json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "Migration",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    });
-    serde_yaml::to_string(&document)
-        .map_err(|error| Error::internal(format!("the Migration cannot be written as YAML: {error}")))
 }

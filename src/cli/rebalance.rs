@@ -6,9 +6,9 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
-use super::fresh::{self, Spec};
+use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
-use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::workspace::{ChangeArgs, Workspace};
 use crate::api::Occasion;
 use crate::error::Result;
 
@@ -26,12 +26,8 @@ pub struct Rebalance {
     tolerance: Option<u32>,
     #[command(flatten)]
     moves: MovesArgs,
-    /// The name of the Rebalance [default: rebalance, with a number if that is taken]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
-    #[arg(long, value_name = "PATH")]
-    file: Option<String>,
+    #[command(flatten)]
+    placed: Placed,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -61,23 +57,15 @@ impl When {
 impl Rebalance {
     pub fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let name = fresh::free_name(&workspace, "Rebalance", None, self.name.as_ref(), "rebalance")?;
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => super::migrate::place_of_cluster_scope(&workspace, &name)?,
+        let rebalance = self
+            .placed
+            .of_cluster_scope(&workspace, "Rebalance", "rebalance")?;
+        let subject = if self.say_only {
+            "Ask what a rebalance would move"
+        } else {
+            "Rebalance workloads"
         };
-        fresh::must_be_free(&workspace, &path)?;
-        let edit = Edit {
-            text: fresh::document("Rebalance", None, &name, &self.spec())?,
-            intent: name.clone(),
-            subject: if self.say_only {
-                "Ask what a rebalance would move".to_owned()
-            } else {
-                "Rebalance workloads".to_owned()
-            },
-            body: format!("Asks for Rebalance {name}, in {path}."),
-            path,
-        };
+        let edit = rebalance.edit(&self.spec(), subject.to_owned(), None, ".");
         workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }

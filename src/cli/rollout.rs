@@ -1,25 +1,25 @@
 //! `cutover rollout`: writes and commits the file that lets a workload's changes go cluster by cluster; `undo`, `follow` and `retry`
 //! say one thing to it.
 
+mod strategy;
+
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
 use super::control::LookArgs;
-use super::fresh::{self, Spec};
-use super::migrate::place;
+use super::fresh::{self, Placed, Spec, Within};
 use super::output;
 use super::said::{self, Said};
-use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::workspace::{ChangeArgs, Workspace};
 use crate::api::RolloutStatus;
 use crate::error::{Error, Result};
 use crate::manifest::{Change, Manifest};
-use crate::name::ClusterName;
+use strategy::StrategyArgs;
 
 /// Lets every change of a workload's template go cluster by cluster.
 #[derive(Args, Debug)]
@@ -48,39 +48,15 @@ struct Begin {
     /// The workload: KIND/NAME of a template in the repository
     #[arg(value_name = "WORKLOAD", required = true)]
     workload: Option<String>,
-    /// One cluster after the other, in this order; those that aren't named come after
-    #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
-    order: Vec<ClusterName>,
-    /// Clusters that get a change together, and how long they must be good, such as eu-1,eu-2=10m; several times, in order
-    #[arg(long = "wave", value_name = "CLUSTERS[=DURATION]", conflicts_with = "order")]
-    waves: Vec<Wave>,
-    /// How long a cluster must be healthy without a break [default: 30s]
-    #[arg(long, value_name = "DURATION")]
-    healthy_for: Option<SignedDuration>,
-    /// How long it may be other than healthy [default: 10m]
-    #[arg(long, value_name = "DURATION")]
-    timeout: Option<SignedDuration>,
-    /// How many clusters may have got the change and not be good yet [default: 1]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    max_unavailable: Option<u32>,
-    /// Take all clusters back to what they had when one isn't good in time, instead of halting
-    #[arg(long)]
-    undo_on_failure: bool,
-    /// These waves begin only when `cutover approve --wave` says so, counted from 1
-    #[arg(long, value_name = "WAVE", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    approve_before: Vec<u32>,
+    #[command(flatten)]
+    strategy: StrategyArgs,
     /// When nothing begins any more, and what isn't complete counts as failed
     #[arg(long, value_name = "TIME")]
     deadline: Option<Timestamp>,
-    /// The namespace, where the workload's name alone is not enough
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// The name of the Rollout [default: that of the workload, with a number if that is taken]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
-    #[arg(long, value_name = "PATH")]
-    file: Option<String>,
+    #[command(flatten)]
+    within: Within,
+    #[command(flatten)]
+    placed: Placed,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -110,41 +86,6 @@ struct Which {
     look: LookArgs,
 }
 
-/// Clusters that are released together.
-#[derive(Clone, Debug)]
-struct Wave {
-    clusters: Vec<ClusterName>,
-    soak: Option<String>,
-}
-
-impl FromStr for Wave {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (clusters, soak) = match text.split_once('=') {
-            Some((clusters, soak)) => (clusters, Some(soak)),
-            None => (text, None),
-        };
-        let clusters: Vec<&str> = clusters.split(',').map(str::trim).collect();
-        if clusters.iter().any(|name| name.is_empty()) {
-            return Err("name clusters, such as eu-1,eu-2=10m".to_owned());
-        }
-        let soak = soak.map(|soak| {
-            soak.parse()
-                .map(seconds)
-                .map_err(|error: jiff::Error| error.to_string())
-        });
-        Ok(Self {
-            clusters: clusters.into_iter().map(ClusterName::from).collect(),
-            soak: soak.transpose()?,
-        })
-    }
-}
-
-fn seconds(long: SignedDuration) -> String {
-    format!("{}s", long.as_secs())
-}
-
 impl Rollout {
     pub async fn run(self) -> Result<ExitCode> {
         match self.tells {
@@ -160,7 +101,7 @@ impl Begin {
     fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let workload = self.workload.as_deref().unwrap_or_default();
-        let manifest = fresh::template(&workspace, workload, self.namespace.as_deref())?;
+        let manifest = fresh::template(&workspace, workload, self.within.namespace.as_deref())?;
         let namespace = workspace.namespace_of(&manifest);
         let about = |rollout: &Manifest, field: &str| {
             rollout.value.pointer(&format!("/spec/workload/{field}")).cloned()
@@ -176,52 +117,17 @@ impl Begin {
                 .hint("a workload has one Rollout: change its file"));
         }
         let base = &manifest.key.name;
-        let name = fresh::free_name(&workspace, "Rollout", Some(&namespace), self.name.as_ref(), base)?;
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => place(&workspace, &manifest.key, &namespace, &format!("{name}-rollout"))?,
-        };
-        fresh::must_be_free(&workspace, &path)?;
-        let edit = Edit {
-            text: fresh::document("Rollout", Some(&namespace), &name, &self.spec(&manifest))?,
-            intent: format!("{namespace}/{name}"),
-            subject: format!("Let changes of {base} go cluster by cluster"),
-            body: format!(
-                "Asks for Rollout {namespace}/{name} of {} {namespace}/{base}, in {path}.",
-                manifest.key.kind
-            ),
-            path,
-        };
+        let rollout = self.placed.beside(&workspace, "Rollout", &manifest, base)?;
+        let subject = format!("Let changes of {base} go cluster by cluster");
+        let edit = rollout.edit(&self.spec(&manifest), subject, Some(&manifest.key), ".");
         workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn spec(&self, workload: &Manifest) -> Value {
         let mut spec = Spec::default();
-        let what = json!({
-            "apiVersion": workload.gvk.api_version(), "kind": workload.gvk.kind, "name": workload.key.name,
-        });
-        spec.say("workload", Some(what));
-        spec.list("order", &self.order);
-        let waves = self.waves.iter().map(|wave| match &wave.soak {
-            Some(soak) => json!({"clusters": wave.clusters, "soak": soak}),
-            None => json!({"clusters": wave.clusters}),
-        });
-        spec.list("waves", &waves.collect::<Vec<_>>());
-        let mut progress = Spec::default();
-        progress.say("timeout", self.timeout.map(|long| json!(seconds(long))));
-        progress.say("healthyFor", self.healthy_for.map(|long| json!(seconds(long))));
-        spec.say("progress", progress.some());
-        spec.say(
-            "maxUnavailableClusters",
-            self.max_unavailable.map(|most| json!(most)),
-        );
-        spec.say("onFailure", self.undo_on_failure.then(|| json!("Undo")));
-        let gated = !self.approve_before.is_empty();
-        spec.say(
-            "approval",
-            gated.then(|| json!({"beforeWaves": self.approve_before})),
-        );
+        spec.say("workload", Some(fresh::about(workload)));
+        self.strategy.say(&mut spec);
         spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
         spec.value()
     }

@@ -7,9 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
-use super::fresh::{self, Spec};
-use super::migrate::place;
-use super::workspace::{ChangeArgs, Edit, Workspace};
+use super::fresh::{self, Placed, Spec, Within};
+use super::workspace::{ChangeArgs, Workspace};
 use crate::error::Result;
 use crate::manifest::Manifest;
 use crate::name::ClusterName;
@@ -56,15 +55,10 @@ pub struct Shift {
     /// When what hasn't gone is brought back, for instance 2030-01-31T06:00:00Z
     #[arg(long, value_name = "TIME")]
     deadline: Option<Timestamp>,
-    /// The namespace, where the workload's name alone is not enough
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// The name of the ReplicaShift [default: WORKLOAD-to-CLUSTER, with a number if that is taken]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
-    #[arg(long, value_name = "PATH")]
-    file: Option<String>,
+    #[command(flatten)]
+    within: Within,
+    #[command(flatten)]
+    placed: Placed,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -74,30 +68,15 @@ pub struct Shift {
 impl Shift {
     pub fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let manifest = fresh::template(&workspace, &self.workload, self.namespace.as_deref())?;
-        let namespace = workspace.namespace_of(&manifest);
+        let manifest = fresh::template(&workspace, &self.workload, self.within.namespace.as_deref())?;
         let base = format!("{}-to-{}", manifest.key.name, self.to);
-        let asked = self.name.as_ref();
-        let name = fresh::free_name(&workspace, "ReplicaShift", Some(&namespace), asked, &base)?;
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => place(&workspace, &manifest.key, &namespace, &name)?,
-        };
-        fresh::must_be_free(&workspace, &path)?;
+        let shift = self.placed.beside(&workspace, "ReplicaShift", &manifest, &base)?;
         let from = self
             .from
             .as_ref()
             .map_or("the control plane", ClusterName::as_str);
-        let edit = Edit {
-            text: fresh::document("ReplicaShift", Some(&namespace), &name, &self.spec(&manifest))?,
-            intent: format!("{namespace}/{name}"),
-            subject: format!("Shift {} from {from} to {}", manifest.key.name, self.to),
-            body: format!(
-                "Asks for ReplicaShift {namespace}/{name} of {} {namespace}/{}, in {path}.",
-                manifest.key.kind, manifest.key.name
-            ),
-            path,
-        };
+        let subject = format!("Shift {} from {from} to {}", manifest.key.name, self.to);
+        let edit = shift.edit(&self.spec(&manifest), subject, Some(&manifest.key), ".");
         workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -105,10 +84,7 @@ impl Shift {
     /// Returns only what was asked for: what is left out has its default.
     fn spec(&self, workload: &Manifest) -> Value {
         let mut spec = Spec::default();
-        let what = json!({
-            "apiVersion": workload.gvk.api_version(), "kind": workload.gvk.kind, "name": workload.key.name,
-        });
-        spec.say("workload", Some(what));
+        spec.say("workload", Some(fresh::about(workload)));
         let from = match &self.from {
             Some(cluster) => json!({"cluster": cluster}),
             None => json!({"controlPlane": true}),

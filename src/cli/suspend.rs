@@ -8,9 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
-use super::migrate::place;
+use super::fresh::{self, Placed, Within};
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use crate::api;
 use crate::error::{Error, Result};
 use crate::manifest::{Change, Manifest, edit};
 use crate::name::ClusterName;
@@ -36,15 +35,10 @@ pub struct Suspend {
     /// How long it lasts, for instance 2h
     #[arg(long = "for", value_name = "DURATION", conflicts_with = "until")]
     lasts: Option<SignedDuration>,
-    /// The namespace, where the target's name alone is not enough
-    #[arg(short, long)]
-    namespace: Option<String>,
-    /// The name of the Suspension [default: suspend-NAME, with a number if that is taken]
-    #[arg(long)]
-    name: Option<String>,
-    /// The file to write [default: NAME.yaml beside other intents, else in intents/]
-    #[arg(long, value_name = "PATH")]
-    file: Option<String>,
+    #[command(flatten)]
+    within: Within,
+    #[command(flatten)]
+    placed: Placed,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -73,30 +67,12 @@ impl Scope {
 impl Suspend {
     pub fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let (target, manifest) = self.found(&workspace)?;
-        let namespace = match &self.namespace {
-            Some(namespace) => namespace.clone(),
-            None => workspace.namespace_of(&manifest),
-        };
-        let name = self.free_name(&workspace, &namespace, &manifest.key.name)?;
-        let path = match &self.file {
-            Some(path) => path.trim_start_matches("./").to_owned(),
-            None => place(&workspace, &manifest.key, &namespace, &name)?,
-        };
-        if workspace.is_taken(&path) {
-            return Err(Error::user(format!("{path} is there already")).hint("name another file with --file"));
-        }
-        let what = format!("{} {}", manifest.key.kind, manifest.key.name);
-        let edit = Edit {
-            text: document(&namespace, &name, &self.spec(target))?,
-            intent: format!("{namespace}/{name}"),
-            subject: format!("Suspend {what}"),
-            body: format!(
-                "Asks for Suspension {namespace}/{name}, in {path}: {}",
-                self.reason
-            ),
-            path,
-        };
+        let manifest = fresh::template(&workspace, &self.target, self.within.namespace.as_deref())?;
+        let base = format!("suspend-{}", manifest.key.name);
+        let suspension = self.placed.beside(&workspace, "Suspension", &manifest, &base)?;
+        let subject = format!("Suspend {} {}", manifest.key.kind, manifest.key.name);
+        let why = format!(": {}", self.reason);
+        let edit = suspension.edit(&self.spec(target(&manifest)), subject, None, &why);
         workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -114,62 +90,16 @@ impl Suspend {
         }
         spec
     }
+}
 
-    /// Returns the target and the object that it is.
-    fn found(&self, workspace: &Workspace) -> Result<(Value, Arc<Manifest>)> {
-        let Some((kind, name)) = self.target.split_once('/') else {
-            return Err(Error::user(format!("{} says no kind", self.target)).hint(
-                "name it as KIND/NAME: Deployment/web, or PropagationPolicy/web for all that it selects",
-            ));
-        };
-        let is_meant = |manifest: &&Arc<Manifest>| {
-            let there = workspace.namespace_of(manifest);
-            manifest.key.kind.eq_ignore_ascii_case(kind)
-                && manifest.key.name == name
-                && self.namespace.as_ref().is_none_or(|wanted| *wanted == there)
-        };
-        let found: Vec<_> = workspace.set.definitions().filter(is_meant).collect();
-        let manifest = match found.as_slice() {
-            [only] => Arc::clone(only),
-            [] => {
-                return Err(Error::user(format!("the repository has no {}", self.target))
-                    .hint("cutover validate shows what is in it"));
-            }
-            _ => {
-                return Err(Error::user(format!("there is more than one {}", self.target))
-                    .hint("say which one with --namespace"));
-            }
-        };
-        let is_policy =
-            manifest.key.group == "policy.karmada.io" && manifest.key.kind.ends_with("PropagationPolicy");
-        let target = if is_policy {
-            json!({"policy": {"kind": manifest.key.kind, "name": name}})
-        } else {
-            json!({"workload": {
-                "apiVersion": manifest.gvk.api_version(), "kind": manifest.gvk.kind, "name": name,
-            }})
-        };
-        Ok((target, manifest))
-    }
-
-    fn free_name(&self, workspace: &Workspace, namespace: &str, of: &str) -> Result<String> {
-        let taken = |name: &str| {
-            let mut all = workspace.suspensions();
-            all.any(|(manifest, there)| there == namespace && manifest.key.name == name)
-        };
-        if let Some(name) = &self.name {
-            if taken(name) {
-                return Err(
-                    Error::user(format!("there is a Suspension {namespace}/{name} already"))
-                        .hint("give it another name with --name, or change its file"),
-                );
-            }
-            return Ok(name.clone());
-        }
-        let base = format!("suspend-{of}");
-        let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
-        let mut names = std::iter::once(base.clone()).chain(numbered);
-        Ok(names.find(|name| !taken(name)).unwrap_or(base))
+/// Returns how a Suspension names what it is about: a policy means everything that it selects.
+fn target(manifest: &Manifest) -> Value {
+    let is_policy =
+        manifest.key.group == "policy.karmada.io" && manifest.key.kind.ends_with("PropagationPolicy");
+    if is_policy {
+        json!({"policy": {"kind": manifest.key.kind, "name": manifest.key.name}})
+    } else {
+        json!({"workload": fresh::about(manifest)})
     }
 }
 
@@ -220,15 +150,4 @@ pub fn resume(
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_second(now.as_second()).unwrap_or(now)
-}
-
-fn document(namespace: &str, name: &str, spec: &Value) -> Result<String> {
-    let document = json!({
-        "apiVersion": api::API_VERSION,
-        "kind": "Suspension",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    });
-    serde_yaml::to_string(&document)
-        .map_err(|error| Error::internal(format!("the Suspension cannot be written as YAML: {error}")))
 }
