@@ -1,6 +1,7 @@
 //! `cutover rollout`: writes and commits the file that lets a workload's changes go cluster by cluster; `undo`, `follow` and `retry`
-//! say one thing to it.
+//! say one thing to it, `policy` writes a RolloutPolicy.
 
+mod policy;
 mod strategy;
 
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use super::workspace::{ChangeArgs, Workspace};
 use crate::api::RolloutStatus;
 use crate::error::{Error, Result};
 use crate::manifest::{Change, Manifest};
+use policy::Policy;
 use strategy::StrategyArgs;
 
 /// Lets every change of a workload's template go cluster by cluster.
@@ -40,6 +42,8 @@ enum Tells {
     Follow(Which),
     /// Let a halted rollout try again
     Retry(Which),
+    /// Let every change of many workloads go cluster by cluster: write and commit the RolloutPolicy
+    Policy(Policy),
 }
 
 /// What a new rollout asks for.
@@ -92,6 +96,7 @@ impl Rollout {
             Some(Tells::Undo(undo)) => undo.run().await,
             Some(Tells::Follow(which)) => which.follow(),
             Some(Tells::Retry(which)) => which.retry(),
+            Some(Tells::Policy(policy)) => policy.run(),
             None => self.begin.run(),
         }
     }

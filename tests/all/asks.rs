@@ -312,3 +312,66 @@ fn a_failover_is_asked_for_and_its_plan_is_paused_and_ended() {
     assert_eq!(asked(&clone, path)["spec"]["abort"], true);
     assert_eq!(subject(&clone), "Abort shop/orders-failover");
 }
+
+const API: &str = "\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, namespace: shop, labels: {tier: web}}
+spec: {}
+";
+
+#[test]
+fn a_rollout_policy_is_written_and_says_what_it_selects() {
+    let clone = clone();
+    std::fs::write(clone.path().join("fleet/api.yaml"), API).unwrap();
+    let asks = |more: &[&str]| {
+        let mut arguments = vec!["rollout", "policy", "web-tier", "--no-commit"];
+        arguments.extend(more);
+        clone.cutover(&arguments)
+    };
+    let output = asks(&[
+        "--select",
+        "deployment",
+        "-l",
+        "tier=web",
+        "--wave",
+        "canary=30m",
+        "--max-parallel",
+        "2",
+    ]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("selects Deployment api\n"), "{said}");
+    let policy = asked(&clone, "fleet/intents/web-tier.yaml");
+    assert_eq!(
+        policy["metadata"],
+        json!({"name": "web-tier", "namespace": "shop"})
+    );
+    assert_eq!(
+        policy["spec"],
+        json!({
+            "select": [{"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": "tier=web"}],
+            "waves": [{"clusters": ["canary"], "soak": "1800s"}], "maxParallel": 2,
+        })
+    );
+    for (arguments, says) in [
+        (
+            &["--select", "Deployment"][..],
+            "there is a RolloutPolicy shop/web-tier already",
+        ),
+        (
+            &["--select", "Deployment", "-l", "tier=db"],
+            "nothing in the repository is selected by Deployment",
+        ),
+        (&["--select", "StatefulSet"], "the repository has no StatefulSet"),
+        (&["--select", "Deployment", "-l", "tier in"], "invalid value"),
+        (&[], "--select"),
+    ] {
+        let output = asks(arguments);
+        let said = text(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains(says),
+            "{arguments:?}: {said}"
+        );
+    }
+}
