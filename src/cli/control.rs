@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::connection::{ClusterArgs, GitArgs};
@@ -12,12 +12,12 @@ use super::recorded::Recorded;
 use super::said::{self, At, Gate, Said};
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
 use super::{evacuate, failover, output, suspend};
-use crate::api::{self, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
+use crate::api::{self, Fact, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
 use crate::cluster::{Answer, Lookup};
 use crate::error::{Error, Result};
 use crate::intent::control::{self, Decision, GATES, Standing};
 use crate::manifest::{Manifest, edit};
-use crate::name::Gvk;
+use crate::name::{ClusterName, Gvk};
 
 /// Lets an intent go on that waits for a person, once; or answers what a failover plan asks.
 #[derive(Args, Debug)]
@@ -42,6 +42,32 @@ pub struct Approve {
     /// Who approves [default: who commits]
     #[arg(long, value_name = "WHO")]
     by: Option<String>,
+}
+
+/// Vouches for what a migration can't see, as long as it is in the phase in which it asks.
+#[derive(Args, Debug)]
+pub struct Assume {
+    #[command(flatten)]
+    intent: IntentArgs,
+    /// What is so
+    #[arg(value_name = "FACT")]
+    fact: Vouched,
+    /// The cluster in which it is so
+    #[arg(value_name = "CLUSTER")]
+    cluster: ClusterName,
+    /// Who vouches for it [default: who commits]
+    #[arg(long, value_name = "WHO")]
+    by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Vouched {
+    /// No copy of the workload there can write any more
+    Stopped,
+    /// The workload may start there from nothing: its state is lost, or somewhere else
+    NoState,
+    /// Of copies that have both written, the one there has the state to go on from
+    Newest,
 }
 
 /// Which intent, and where its state is looked up.
@@ -113,6 +139,21 @@ impl Approve {
         let control = control::Control::Approve {
             phase: self.phase,
             attempt: self.attempt,
+            by: self.by,
+        };
+        self.intent.ask(control).await
+    }
+}
+
+impl Assume {
+    pub async fn run(self) -> Result<ExitCode> {
+        let control = control::Control::Assume {
+            fact: match self.fact {
+                Vouched::Stopped => Fact::Stopped,
+                Vouched::NoState => Fact::NoState,
+                Vouched::Newest => Fact::Newest,
+            },
+            cluster: self.cluster,
             by: self.by,
         };
         self.intent.ask(control).await
@@ -231,9 +272,9 @@ impl IntentArgs {
     }
 }
 
-/// Who approves is who commits, if nobody else is named.
+/// Who approves or vouches is who commits, if nobody else is named.
 fn author(workspace: &Workspace, control: &mut control::Control) {
-    if let control::Control::Approve { by, .. } = control
+    if let control::Control::Approve { by, .. } | control::Control::Assume { by, .. } = control
         && by.is_none()
     {
         *by = workspace.checkout().and_then(crate::repo::Checkout::author);

@@ -11,7 +11,7 @@ use super::connection::GitArgs;
 use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use super::output;
+use super::{output, said};
 use crate::api::{self, MovesApproval, MovesPhase};
 use crate::error::{Error, Result};
 use crate::intent::control::Control;
@@ -143,6 +143,7 @@ pub fn control(
             format!("Abort {name}"),
             "No more moves begin, and those that are not past their commit point are rolled back.".to_owned(),
         ),
+        Control::Assume { .. } => return Err(said::only_migrations(name, manifest)),
         Control::Approve {
             phase: Some(phase), ..
         } => {

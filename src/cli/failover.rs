@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::control::{LookArgs, Stands};
 use super::fresh::{self, Fresh, Within};
-use super::output;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use crate::api::{FailoverGate, FailoverPlanStatus};
 use crate::error::{Error, Result};
@@ -161,10 +160,7 @@ pub async fn approve(
     asks.retain(|ask| gate.is_none_or(|gate| ask.gate == gate));
     let ask = match asks.as_slice() {
         [only] => *only,
-        [] => {
-            output::note(format!("nothing to do: {name} asks nothing of the kind"));
-            return Ok(ExitCode::SUCCESS);
-        }
+        [] => return Err(asks_nothing(&name, &status, gate)),
         several => {
             let names: Vec<String> = several
                 .iter()
@@ -194,6 +190,18 @@ pub async fn approve(
     };
     workspace.apply(change, &look.git, &edit)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn asks_nothing(name: &str, status: &FailoverPlanStatus, gate: Option<FailoverGate>) -> Error {
+    let what = gate.map_or_else(
+        || "no approval".to_owned(),
+        |gate| format!("no approval of {gate}"),
+    );
+    let hint = match status.asks.first() {
+        Some(ask) => format!("it asks for {} of {}", ask.gate, ask.cluster),
+        None => format!("cutover status says what it does: it is {}", status.phase),
+    };
+    Error::user(format!("{name} asks for {what}")).hint(hint)
 }
 
 fn said(gate: FailoverGate, cluster: &ClusterName) -> String {

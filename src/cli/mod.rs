@@ -93,6 +93,8 @@ enum Command {
     Failover(failover::Failover),
     /// Let an intent go on that waits for an approval, by a commit
     Approve(control::Approve),
+    /// Vouch for what a migration can't see, by a commit
+    Assume(control::Assume),
     /// Stop an intent before its next step, by a commit
     Pause(control::IntentArgs),
     /// Let a paused intent go on, or end a suspension, by a commit
@@ -123,6 +125,7 @@ impl Cli {
             Command::Migrate(command) => block_on(command.run()),
             Command::Failover(command) => block_on(command.run()),
             Command::Approve(command) => block_on(command.run()),
+            Command::Assume(command) => block_on(command.run()),
             Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
             Command::Resume(intent) => block_on(intent.resume()),
             Command::Evacuate(command) => command.run(),

@@ -156,12 +156,23 @@ fn asked(manifest: &Manifest, name: &str, said: &Said<'_>) -> Result<Asked> {
             let change = Change::Set("/spec/abort", true.into());
             Asked::Change(change, format!("Abort {name}"), abort(kind))
         }
+        Control::Assume { .. } => return Err(only_migrations(name, manifest)),
         Control::Approve { .. } => {
             return Err(Error::user(format!("{name} has no phases to approve"))
                 .at(manifest.source.clone())
                 .hint(approve(kind)));
         }
     })
+}
+
+/// A word for what can't be seen has a meaning to migrations alone.
+pub fn only_migrations(name: &str, manifest: &Manifest) -> Error {
+    Error::user(format!(
+        "{} {name} takes nobody's word for what it can't see",
+        manifest.key.kind
+    ))
+    .at(manifest.source.clone())
+    .hint("a Migration does; what a FailoverPlan asks is answered by cutover approve --gate")
 }
 
 fn approved(manifest: &Manifest, name: &str, gate: &Gate) -> Result<Asked> {

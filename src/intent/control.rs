@@ -1,4 +1,4 @@
-//! What a person asks of a migration that runs (approve, pause, resume, abort): the change of its file that says so, or why
+//! What a person asks of a migration that runs (approve, assume, pause, resume, abort): the change of its file that says so, or why
 //! it would be in vain.
 
 use std::fmt;
@@ -6,9 +6,10 @@ use std::fmt;
 use serde_json::json;
 
 use super::record;
-use crate::api::{Approval, Migration, MigrationSpec, Phase};
+use crate::api::{Approval, Assumption, Fact, Migration, MigrationSpec, Phase};
 use crate::error;
 use crate::manifest::Change;
+use crate::name::ClusterName;
 
 /// The phases that can wait for an approval before they begin.
 pub const GATES: [Phase; 6] = [
@@ -27,6 +28,12 @@ pub enum Control {
     Approve {
         phase: Option<Phase>,
         attempt: Option<u32>,
+        by: Option<String>,
+    },
+    /// A person's word for what can't be seen; good for the phase that it is in.
+    Assume {
+        fact: Fact,
+        cluster: ClusterName,
         by: Option<String>,
     },
     Pause,
@@ -77,6 +84,12 @@ pub enum Refusal {
     WhichPhase { name: String, open: Vec<Phase> },
     #[error("which attempt of {name} is meant can't be told: nobody could be asked how it stands")]
     WhichAttempt { name: String },
+    #[error("{name} waits for no more approvals in attempt {attempt}")]
+    NothingOpen { name: String, attempt: u32 },
+    #[error(
+        "which phase {name} is in can't be told, and a person's word is good for one phase of one attempt"
+    )]
+    PhaseUnknown { name: String },
     #[error("attempt {asked} of {name} is over; the present one is {present}")]
     PastAttempt { name: String, asked: u32, present: u32 },
 }
@@ -97,6 +110,11 @@ impl Refusal {
                     .to_owned()
             }
             Self::PastAttempt { .. } => "leave --attempt out".to_owned(),
+            Self::NothingOpen { .. } => "cutover status says what it does".to_owned(),
+            Self::PhaseUnknown { .. } => {
+                "let the control plane (--kubeconfig) or the remote be asked: a migration that waits says what it can't see"
+                    .to_owned()
+            }
         }
     }
 }
@@ -121,6 +139,7 @@ pub fn decide(
     };
     match control {
         Control::Approve { phase, attempt, by } => asked.approve(*phase, *attempt, by.as_deref()),
+        Control::Assume { fact, cluster, by } => asked.assume(*fact, cluster, by.as_deref()),
         Control::Pause => asked.pause(),
         Control::Resume => Ok(asked.resume()),
         Control::Abort => asked.abort(),
@@ -221,11 +240,7 @@ impl Asked<'_> {
                 )));
             }
             (Some(phase), _) => phase,
-            (None, []) => {
-                return Ok(Decision::Nothing(format!(
-                    "{name} waits for no more approvals in attempt {attempt}"
-                )));
-            }
+            (None, []) => return Err(Refusal::NothingOpen { name, attempt }),
             (None, [only]) => *only,
             (None, _) => return Err(Refusal::WhichPhase { name, open }),
         };
@@ -238,6 +253,41 @@ impl Asked<'_> {
             change: Change::Append("/spec/approvals", json!(approval)),
             subject: format!("Approve {phase} of {name}"),
             body: format!("Attempt {attempt} to {} may begin {phase}.", self.what()),
+        })
+    }
+
+    fn assume(&self, fact: Fact, cluster: &ClusterName, by: Option<&str>) -> Result<Decision, Refusal> {
+        let name = self.name.to_owned();
+        self.still_runs()?;
+        let (Some(attempt), Some(phase)) = (self.now.attempt, self.now.phase) else {
+            return Err(Refusal::PhaseUnknown { name });
+        };
+        let said = Assumption {
+            fact,
+            cluster: cluster.clone(),
+            attempt,
+            phase,
+            by: by.map(str::to_owned),
+        };
+        let is_same = |one: &Assumption| {
+            (one.fact, &one.cluster, one.attempt, one.phase) == (fact, cluster, attempt, phase)
+        };
+        if self.spec.assume.iter().any(is_same) {
+            return Ok(Decision::Nothing(format!(
+                "{fact:?} in {cluster} is vouched for already, for {phase} of {name} in attempt {attempt}"
+            )));
+        }
+        let what = match fact {
+            Fact::Stopped => format!("no copy in {cluster} can write any more"),
+            Fact::NoState => format!("it may start in {cluster} from nothing"),
+            Fact::Newest => {
+                format!("of copies that have both written, the state of the one in {cluster} is kept")
+            }
+        };
+        Ok(Decision::Change {
+            change: Change::Append("/spec/assume", json!(said)),
+            subject: format!("Vouch for {name}: {fact:?} in {cluster}"),
+            body: format!("For {phase} of attempt {attempt} to {}: {what}.", self.what()),
         })
     }
 
@@ -324,6 +374,7 @@ impl fmt::Display for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Approve { .. } => "approve",
+            Self::Assume { .. } => "assume",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Abort => "abort",
@@ -425,6 +476,38 @@ mod tests {
         assert!(said(&ANY, &given, Standing::Fresh).starts_with("Approve Handoff"));
         let past = running(&open, &[Phase::Handoff, Phase::Verify], None);
         assert!(said(&ANY, &open, Standing::Known(&past)).starts_with("Approve Cleanup"));
+        let last = running(&open, &[Phase::Handoff, Phase::Verify, Phase::Cleanup], None);
+        assert_eq!(
+            said(&ANY, &open, Standing::Known(&last)),
+            "no: shop/a waits for no more approvals in attempt 2"
+        );
+    }
+
+    #[test]
+    fn a_persons_word_is_bound_to_the_phase_that_it_was_asked_in() {
+        let vouch = Control::Assume {
+            fact: Fact::Newest,
+            cluster: "west".into(),
+            by: Some("Ada".to_owned()),
+        };
+        let open = spec(json!({}));
+        let back = running(&open, &[Phase::RollingBack], None);
+        insta::assert_snapshot!(said(&vouch, &open, Standing::Known(&back)), @r#"Vouch for shop/a: Newest in west: Append("/spec/assume", Object {"fact": String("Newest"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
+        let given = spec(json!({
+            "assume": [{"fact": "Newest", "cluster": "west", "attempt": 2, "phase": "RollingBack"}],
+        }));
+        assert!(said(&vouch, &given, Standing::Known(&back)).starts_with("nothing: "));
+        // A word that was given for an earlier phase says nothing of this one.
+        let later = running(&given, &[Phase::Capture], None);
+        assert!(said(&vouch, &given, Standing::Known(&later)).starts_with("Vouch"));
+        for standing in [Standing::Unknown, Standing::Fresh] {
+            assert!(said(&vouch, &open, standing).starts_with("no: which phase"));
+        }
+        let ended = running(&open, &[Phase::RolledBack], None);
+        assert_eq!(
+            said(&vouch, &open, Standing::Known(&ended)),
+            "no: shop/a has ended: RolledBack"
+        );
     }
 
     #[test]

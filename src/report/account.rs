@@ -105,7 +105,7 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
         (WaitCode::Approval, None) => Some(format!("cutover approve {namespace}/{name}")),
         (WaitCode::Pause, _) => Some(format!("cutover resume {namespace}/{name}")),
         (WaitCode::Evidence, _) if status.phase == Phase::RollingBack => Some(
-            "where a cluster can't be asked for long, a person who knows can vouch for it: spec.assume"
+            "where a cluster can't be asked for long, a person who knows can vouch for it: cutover assume"
                 .to_owned(),
         ),
         _ => None,

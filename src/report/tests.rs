@@ -530,7 +530,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
       runs nowhere for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
-      next: where a cluster can't be asked for long, a person who knows can vouch for it: spec.assume
+      next: where a cluster can't be asked for long, a person who knows can vouch for it: cutover assume
     ");
     status["phase"] = json!("RolledBack");
     status["waitingFor"] = json!(null);

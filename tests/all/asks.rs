@@ -375,3 +375,97 @@ fn a_rollout_policy_is_written_and_says_what_it_selects() {
         );
     }
 }
+
+#[test]
+fn an_approval_that_nobody_asked_for_is_an_error() {
+    let clone = clone();
+    let plan = "\
+apiVersion: cutover.dev/v1alpha1
+kind: FailoverPlan
+metadata: {name: orders, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+";
+    std::fs::write(clone.path().join("fleet/plan.yaml"), plan).unwrap();
+    let stands = |status: Value| {
+        let mut record: Value = serde_yaml::from_str(plan).unwrap();
+        record["status"] = status;
+        let record = serde_yaml::to_string(&record).unwrap();
+        clone.origin.commit(
+            "cutover-status",
+            &[("intents/shop/failoverplan-orders.yaml", &record)],
+        );
+    };
+    let refused = |more: &[&str]| {
+        let mut arguments = vec!["approve", "orders", "--no-commit"];
+        arguments.extend(more);
+        let output = clone.cutover(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(clone.read("fleet/plan.yaml"), plan);
+        text(&output.stderr)
+    };
+    stands(json!({"phase": "Guarding", "attempt": 1}));
+    let said = refused(&[]);
+    assert!(said.contains("shop/orders asks for no approval\n"), "{said}");
+    assert!(said.contains("it is Guarding"), "{said}");
+    stands(
+        json!({"phase": "Fencing", "attempt": 1, "asks": [{"gate": "Fenced", "cluster": "east", "attempt": 1}]}),
+    );
+    let said = refused(&["--gate", "purge"]);
+    assert!(
+        said.contains("shop/orders asks for no approval of Purge\n"),
+        "{said}"
+    );
+    assert!(said.contains("it asks for Fenced of east"), "{said}");
+}
+
+#[test]
+fn a_persons_word_is_written_for_the_phase_that_asks_for_it() {
+    let clone = clone();
+    let migration = "\
+apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {name: orders-to-west, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  to: west
+";
+    let path = clone.path().join("fleet/move.yaml");
+    std::fs::write(&path, migration).unwrap();
+    let assume = |more: &[&str]| {
+        let mut arguments = vec![
+            "assume",
+            "orders-to-west",
+            "newest",
+            "east",
+            "--by",
+            "ann",
+            "--no-commit",
+        ];
+        arguments.extend(more);
+        clone.cutover(&arguments)
+    };
+    let output = assume(&["--offline"]);
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("which phase shop/orders-to-west is in can't be told"),
+        "{said}"
+    );
+    let mut record: Value = serde_yaml::from_str(migration).unwrap();
+    record["status"] = json!({"phase": "RollingBack", "attempt": 3, "steps": []});
+    let record = serde_yaml::to_string(&record).unwrap();
+    clone.origin.commit(
+        "cutover-status",
+        &[("intents/shop/migration-orders-to-west.yaml", &record)],
+    );
+    let output = assume(&[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        asked(&clone, "fleet/move.yaml")["spec"]["assume"],
+        json!([{"fact": "Newest", "cluster": "east", "attempt": 3, "phase": "RollingBack", "by": "ann"}])
+    );
+    let again = assume(&[]);
+    assert!(again.status.success());
+    assert!(text(&again.stderr).contains("is vouched for already"));
+}
