@@ -8,13 +8,14 @@ use clap::Args;
 use similar::TextDiff;
 
 use super::connection::GitArgs;
-use super::{example, files, output};
+use super::{example, files, output, said};
 use crate::api::{self, MigrationSpec};
 use crate::config::{self, Config};
 use crate::error::{Error, Kind, Result};
 use crate::lint::{self, Context, Finding, Severity};
 use crate::manifest::{Limits, Manifest, Set, Source, parse};
 use crate::repo::{Checkout, Message, Trailer};
+use crate::report::MANY;
 
 /// What becomes of a change.
 #[derive(Args, Debug)]
@@ -215,16 +216,25 @@ impl Workspace {
     }
 
     fn no_intent(&self, named: &str) -> Error {
-        let names: Vec<String> = self
-            .migrations()
-            .map(|(manifest, namespace)| format!("{namespace}/{}", manifest.key.name))
-            .collect();
+        let of = |kind: &'static str| {
+            let is_scoped = !MANY.contains(&kind);
+            self.of_kind(kind).map(move |(manifest, namespace)| {
+                let namespace = if is_scoped {
+                    format!("{namespace}/")
+                } else {
+                    String::new()
+                };
+                format!("{kind} {namespace}{}", manifest.key.name)
+            })
+        };
+        let kinds = std::iter::once("Migration").chain(said::KINDS).chain(MANY);
+        let names: Vec<String> = kinds.flat_map(of).collect();
         let hint = match names.as_slice() {
-            [] => "none of its files defines one; cutover migrate writes one".to_owned(),
+            [] => "none of its files defines one; cutover migrate, for instance, writes one".to_owned(),
             names => format!("there is {}", names.join(", ")),
         };
         let broken = self.set.errors().next().map(|error| error.location.clone());
-        let error = Error::user(format!("the repository has no Migration {named}")).hint(hint);
+        let error = Error::user(format!("the repository has no intent {named}")).hint(hint);
         match broken {
             Some(location) if names.is_empty() => error.at(location),
             _ => error,
