@@ -30,6 +30,7 @@ pub async fn play(chapter: Chapter, stage: &Stage, before: &Run) -> Result<()> {
         Chapter::Freeze => kinds::freeze(stage).await,
         Chapter::Failover => kinds::failover(stage, before).await,
         Chapter::Rollout => kinds::rollout(stage, before).await,
+        Chapter::Policy => kinds::policy(stage).await,
         Chapter::Shift => kinds::shift(stage).await,
         Chapter::Evacuation => kinds::evacuation(stage, before).await,
     }

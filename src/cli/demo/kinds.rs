@@ -123,6 +123,41 @@ pub async fn rollout(stage: &Stage, before: &Run) -> Result<()> {
         .await
 }
 
+/// Nobody asks for a rollout: what a policy selects has one as soon as its template changes.
+pub async fn policy(stage: &Stage) -> Result<()> {
+    let [first, rest @ ..] = CLUSTERS;
+    let intent = Intent::new("RolloutPolicy", "rolloutpolicies", Some(NAMESPACE), "deployments");
+    let spec = format!(
+        "  select: [{{apiVersion: apps/v1, kind: Deployment}}]\n  \
+         waves: [{{clusters: [{first}], soak: 2s}}, {{clusters: [{}]}}]\n  \
+         maxUnavailableClusters: 2\n  progress: {{healthyFor: 1s}}\n",
+        rest.join(", ")
+    );
+    intent.push(stage, "Let every change of a Deployment go in waves", &spec)?;
+    intent.is(stage, "Standing").await?;
+    change_image(stage, "Release storefront 2.9.0", OLD, NEW)?;
+    images(stage, &[first], NEW).await?;
+    check(
+        rest.iter().all(|name| image(stage, name) == OLD),
+        "the others have what they had while the first one soaks",
+    )?;
+    let rolls = |status: &Value| status["workloads"][0]["by"].is_string();
+    let status = intent.until(stage, "to say what rolls", rolls).await?;
+    let by = status["workloads"][0]["by"].as_str().unwrap_or_default();
+    done(format!(
+        "{first} has 2.9.0 and soaks, {} wait: Rollout {by}",
+        rest.join(" and ")
+    ))?;
+    images(stage, &CLUSTERS, NEW).await?;
+    intent
+        .until(stage, "to rest", |status| status["rolling"] == 0)
+        .await?;
+    done("all have 2.9.0")?;
+    intent.take_away(stage, "Let changes go out at once").await?;
+    change_image(stage, "Go back to storefront 2.8.1", NEW, OLD)?;
+    images(stage, &CLUSTERS, OLD).await
+}
+
 /// Replicas go from one cluster to another, more there before fewer here.
 pub async fn shift(stage: &Stage) -> Result<()> {
     let intent = Intent::new(

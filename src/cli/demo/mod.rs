@@ -51,6 +51,8 @@ enum Chapter {
     Failover,
     /// A change goes cluster by cluster, and back when the second one fails
     Rollout,
+    /// Every change of what a policy selects goes cluster by cluster
+    Policy,
     /// Replicas go from one cluster to another
     Shift,
     /// A cluster is emptied
@@ -67,6 +69,7 @@ impl Chapter {
             Self::Freeze => "A freeze of one cluster",
             Self::Failover => "A failover under guard",
             Self::Rollout => "A rollout whose second wave fails",
+            Self::Policy => "A policy by which changes roll",
             Self::Shift => "Replicas that move",
             Self::Evacuation => "A cluster is emptied",
         }
