@@ -38,6 +38,7 @@ async fn every_scenario_ends_as_it_should_and_nothing_is_left() {
         let played = AssertUnwindSafe((scenario.play)(act.clone()))
             .catch_unwind()
             .await;
+        stage.place.reconnect_all().await;
         account.add(&act, began, played).await;
     }
     let Ok(stage) = Arc::try_unwrap(stage) else {

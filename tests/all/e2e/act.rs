@@ -79,7 +79,8 @@ impl Act {
         self.stage.origin.commit("main", &files);
     }
 
-    fn file(&self, name: &str) -> String {
+    /// Where one of this scenario's files stands.
+    pub fn file(&self, name: &str) -> String {
         format!("fleet/{}/{name}.yaml", self.name)
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cutover::api;
@@ -44,7 +44,9 @@ pub struct Place {
     before: BTreeMap<String, BTreeSet<String>>,
     /// What the suite brought, to be taken away again.
     brought: Brought,
-    _sandbox: Option<Sandbox>,
+    /// The members that are cut off, each with the address by which the control plane reaches it.
+    cut_off: Mutex<BTreeMap<String, Value>>,
+    sandbox: Option<Sandbox>,
 }
 
 pub struct Member {
@@ -63,7 +65,7 @@ struct Brought {
 }
 
 struct Sandbox {
-    _world: World,
+    world: World,
     _kubeconfigs: Kubeconfigs,
     _dir: TempDir,
 }
@@ -90,7 +92,7 @@ impl Place {
         let kubeconfigs = world.serve(address, dir.path()).await.unwrap();
         let (control, members) = (kubeconfigs.control.clone(), kubeconfigs.members.clone());
         let sandbox = Sandbox {
-            _world: world,
+            world,
             _kubeconfigs: kubeconfigs,
             _dir: dir,
         };
@@ -126,7 +128,8 @@ impl Place {
             ledger: Ledger::new(),
             before,
             brought: Brought::default(),
-            _sandbox: sandbox,
+            cut_off: Mutex::default(),
+            sandbox,
         };
         place.bring_definitions(&servers).await;
         place.bring_namespace(&servers).await;
@@ -138,6 +141,43 @@ impl Place {
     pub fn pair(&self) -> [&str; 2] {
         let mut names = self.members.keys();
         [names.next().unwrap(), names.next().unwrap()]
+    }
+
+    /// Cuts a member off from the control plane; both go on.
+    pub async fn cut_off(&self, cluster: &str) {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.world.faults().partition(cluster);
+        }
+        let there = self.control.get(CLUSTERS, None, cluster).await.unwrap();
+        let endpoint = there["spec"]["apiEndpoint"].clone();
+        self.cut().insert(cluster.to_owned(), endpoint);
+        // Nobody listens there.
+        self.point(cluster, &json!("https://127.0.0.1:9")).await;
+    }
+
+    pub async fn reconnect(&self, cluster: &str) {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.world.faults().heal(cluster);
+        }
+        let endpoint = self.cut().remove(cluster).expect("it is cut off");
+        self.point(cluster, &endpoint).await;
+    }
+
+    /// Whatever a scenario has left cut off.
+    pub async fn reconnect_all(&self) {
+        let cut: Vec<String> = self.cut().keys().cloned().collect();
+        for cluster in cut {
+            self.reconnect(&cluster).await;
+        }
+    }
+
+    async fn point(&self, cluster: &str, endpoint: &Value) {
+        let patch = json!({"spec": {"apiEndpoint": endpoint}});
+        self.control.patch(CLUSTERS, None, cluster, patch).await.unwrap();
+    }
+
+    fn cut(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Value>> {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn bring_definitions(&mut self, servers: &BTreeMap<String, Server>) {

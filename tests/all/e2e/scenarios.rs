@@ -4,13 +4,16 @@ mod evacuation;
 mod failover;
 mod migration;
 mod rollout;
+mod rollout_policy;
 mod shift;
 mod suspension;
 
 use futures::future::LocalBoxFuture;
 
 use super::act::Act;
-use super::server::{EVACUATIONS, MIGRATIONS, PLANS, ROLLOUTS, Resource, SHIFTS, SUSPENSIONS};
+use super::server::{
+    EVACUATIONS, MIGRATIONS, PLANS, ROLLOUT_POLICIES, ROLLOUTS, Resource, SHIFTS, SUSPENSIONS,
+};
 
 /// A name, which the workload has too, the kind of its intent, and what is played.
 pub struct Scenario {
@@ -41,11 +44,14 @@ scenarios! {
     "no-dispatch": MIGRATIONS, migration::dispatching_is_suspended_before_and_in_the_middle;
     "killed": MIGRATIONS, migration::killed_in_every_phase_it_goes_on;
     "failover": PLANS, failover::karmada_evicts_a_guarded_job_which_goes_on_with_its_state;
+    "sent-on": PLANS, failover::a_failover_whose_target_is_lost_is_sent_on;
     "purge": PLANS, failover::an_old_copy_that_is_kept_goes_when_a_person_says_so;
     "evacuation": EVACUATIONS, evacuation::three_jobs_leave_a_cluster;
     "shift": SHIFTS, shift::replicas_go_over_and_never_become_fewer;
     "rollout": ROLLOUTS, rollout::a_wave_that_fails_is_undone;
+    "rollout-policy": ROLLOUT_POLICIES, rollout_policy::changes_of_what_it_selects_go_in_waves_one_workload_at_a_time;
     "suspension": SUSPENSIONS, suspension::no_change_reaches_a_suspended_cluster;
+    "pinned": SUSPENSIONS, suspension::one_workload_of_a_shared_policy_is_kept_by_a_pin;
 }
 
 const IMAGE: &str = "registry.k8s.io/pause:3.9";

@@ -63,12 +63,21 @@ pub const JOBS: Resource = kind(
 pub const MIGRATIONS: Resource = kind("cutover.dev", "v1alpha1", "Migration", "migrations");
 pub const PLANS: Resource = kind("cutover.dev", "v1alpha1", "FailoverPlan", "failoverplans");
 pub const ROLLOUTS: Resource = kind("cutover.dev", "v1alpha1", "Rollout", "rollouts");
+pub const ROLLOUT_POLICIES: Resource = kind("cutover.dev", "v1alpha1", "RolloutPolicy", "rolloutpolicies");
 pub const SHIFTS: Resource = kind("cutover.dev", "v1alpha1", "ReplicaShift", "replicashifts");
 pub const SUSPENSIONS: Resource = kind("cutover.dev", "v1alpha1", "Suspension", "suspensions");
 /// Of cluster scope.
 pub const EVACUATIONS: Resource = kind("cutover.dev", "v1alpha1", "Evacuation", "evacuations");
 /// Every kind that the scenarios ask for something by.
-pub const INTENTS: [Resource; 6] = [MIGRATIONS, PLANS, ROLLOUTS, SHIFTS, SUSPENSIONS, EVACUATIONS];
+pub const INTENTS: [Resource; 7] = [
+    MIGRATIONS,
+    PLANS,
+    ROLLOUTS,
+    ROLLOUT_POLICIES,
+    SHIFTS,
+    SUSPENSIONS,
+    EVACUATIONS,
+];
 pub const CLAIMS: Resource = kind("cutover.dev", "v1alpha1", "Claim", "claims");
 pub const PINS: Resource = kind(
     "policy.karmada.io",
@@ -83,6 +92,7 @@ pub const POLICIES: Resource = kind(
     "propagationpolicies",
 );
 pub const CLUSTERS: Resource = kind("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+pub const CONFIG_MAPS: Resource = kind("", "v1", "ConfigMap", "configmaps");
 pub const PODS: Resource = kind("", "v1", "Pod", "pods");
 pub const BINDINGS: Resource = kind(
     "work.karmada.io",

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{DEAD_ENDS, IMAGE};
 use crate::e2e::act::Act;
+use crate::e2e::place::say;
 
 pub async fn karmada_evicts_a_guarded_job_which_goes_on_with_its_state(act: Act) {
     let [here, _] = act.runs(IMAGE).await;
@@ -24,6 +25,75 @@ pub async fn karmada_evicts_a_guarded_job_which_goes_on_with_its_state(act: Act)
     assert_eq!(act.running().restored_from, Origin::Handle(handle));
     act.withdraw().await;
     act.is_settled_in(&there).await;
+}
+
+/// The cluster that is to take it is cut off before it has been let run; a person names another one.
+pub async fn a_failover_whose_target_is_lost_is_sent_on(act: Act) {
+    let [here, _] = act.runs(IMAGE).await;
+    let others: Vec<_> = act
+        .members()
+        .into_iter()
+        .filter(|name| *name != here)
+        .map(str::to_owned)
+        .collect();
+    let [lost, there] = others.as_slice() else {
+        say("       sent-on needs three members: left out");
+        act.is_settled_in(&here).await;
+        return;
+    };
+    guard(&act, &json!({}), &here).await;
+    let handle = take_savepoint(&act, &here).await;
+    act.until("the plan knows the savepoint, and Git has it", async |act| {
+        let known = &act.status().await["lastKnown"];
+        known["values"]["savepoint"] == *handle && known["recorded"] == true
+    })
+    .await;
+    act.place().cut_off(&here).await;
+    fail_over(&act, lost, "its disks are dying");
+    act.until("the chosen cluster has its copy, held", async |act| {
+        let held = act.copy(lost).await.unwrap_or_default();
+        act.status().await["phase"] == "Fencing" && held["spec"]["job"]["state"] == "suspended"
+    })
+    .await;
+    act.place().cut_off(lost).await;
+    act.place().reconnect(&here).await;
+    act.until("it is told that the target is lost", async |act| {
+        act.status().await["findings"].to_string().contains("TargetLost")
+    })
+    .await;
+    assert_eq!(act.where_it_runs().await, [""; 0], "nobody runs it");
+    fail_over(&act, there, "that one is lost, too");
+    act.until("it goes on there", async |act| {
+        let status = act.status().await;
+        let guards = status["phase"] == "Guarding" && status["writer"] == **there;
+        guards && act.where_it_runs().await == [there.as_str()]
+    })
+    .await;
+    let done = last_of_history(&act.status().await);
+    assert_eq!((&done["from"], &done["to"]), (&json!(here), &json!(there)));
+    assert!(
+        done["reason"]
+            .to_string()
+            .contains(&format!("sent on from {lost}")),
+        "{done:#}"
+    );
+    assert_eq!(act.running().restored_from, Origin::Handle(handle));
+
+    act.place().reconnect(lost).await;
+    act.until("what was held in the lost cluster is gone", async |act| {
+        act.copy(lost).await.is_none() && act.status().await["oldCopies"].is_null()
+    })
+    .await;
+    act.withdraw().await;
+    act.is_settled_in(there).await;
+}
+
+/// A person decides.
+fn fail_over(act: &Act, to: &str, reason: &str) {
+    let workload = format!("FlinkDeployment/{}", act.name);
+    act.stage.cutover(&[
+        "failover", &workload, "--to", to, "--reason", reason, "--by", "e2e", "--push",
+    ]);
 }
 
 pub async fn an_old_copy_that_is_kept_goes_when_a_person_says_so(act: Act) {

@@ -97,7 +97,7 @@ async fn rests(act: &Act, phase: &str, image_then: &str) {
     act.is_untouched().await;
 }
 
-fn image(copy: &Value) -> String {
+pub(super) fn image(copy: &Value) -> String {
     let image = copy.pointer("/spec/template/spec/containers/0/image");
     image.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
