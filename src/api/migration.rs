@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::common::{any_object, anything};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, Progress, StepRecord,
-    WaitingFor, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, PolicyName, Progress,
+    StepRecord, WaitingFor, Window, WorkloadRef,
 };
 use crate::name::ClusterName;
 
@@ -257,6 +257,10 @@ pub struct MigrationStatus {
     /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBack>,
+    /// The policy of the workload, where Git wants another one than is applied: it waits until the move is committed, and
+    /// stays unapplied when that never comes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_policy: Option<HeldPolicy>,
     /// The Git revision that last applied the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -273,6 +277,13 @@ pub struct HeldBack {
     pub hash: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+}
+
+/// A change of a policy in Git, by the digest of its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldPolicy {
+    pub policy: PolicyName,
+    pub hash: String,
 }
 
 /// The memory of the machine: all that a later pass needs and cannot observe.

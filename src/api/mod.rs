@@ -28,9 +28,9 @@ pub use failover_plan::{
     UnreachableAction,
 };
 pub use migration::{
-    AdmissionTest, Barrier, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, Journal, LeaseSeen,
-    Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage, Strategy,
-    TemplateChange, UnknownGuard, Verify,
+    AdmissionTest, Barrier, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy, Journal,
+    LeaseSeen, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage,
+    Strategy, TemplateChange, UnknownGuard, Verify,
 };
 pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,

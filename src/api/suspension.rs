@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::any_object;
 use super::{Barrier, Common, Progress, WaitingFor, WorkloadRef};
-use crate::name::ClusterName;
+use crate::name::{ClusterName, ObjectKey};
 
 /// Asks for changes to stop at the control plane.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -298,6 +298,15 @@ impl PolicyName {
         match self.namespace {
             Some(_) => PolicyKind::PropagationPolicy,
             None => PolicyKind::ClusterPropagationPolicy,
+        }
+    }
+
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
+            group: "policy.karmada.io".to_owned(),
+            kind: self.kind().name().to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
         }
     }
 }

@@ -56,6 +56,9 @@ pub enum Why {
     Moving,
     /// It ended without this change, which stays unapplied until a commit changes it.
     RolledBack,
+    /// It ended without having moved anything: applied now, the change could have Karmada move the workload. It stays
+    /// unapplied until a commit changes it.
+    NotMoved,
     /// It takes every change of the template cluster by cluster; what isn't a change is none of its business.
     Rolling,
 }
@@ -66,6 +69,7 @@ impl fmt::Display for HeldBy {
         match self.why {
             Why::Moving | Why::Rolling => Ok(()),
             Why::RolledBack => f.write_str(", which rolled this change back"),
+            Why::NotMoved => f.write_str(", which has not moved the workload that this policy places"),
         }
     }
 }
@@ -100,18 +104,20 @@ pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
         if !hold.is_about(&workload, template.is_some(), exists) {
             continue;
         }
-        let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
-        for key in policies_over(desired, live, &workload, &forms) {
-            held.entry(key).or_insert_with(|| hold.by.clone());
+        if hold.policies {
+            let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
+            for key in policies_over(desired, live, &workload, &forms) {
+                held.entry(key).or_insert_with(|| hold.by.clone());
+            }
         }
         held.insert(workload, hold.by);
     }
-    for (workload, left) in intents.rolled_back {
+    for left in intents.left {
         if desired
-            .get(&workload)
+            .get(&left.object)
             .is_some_and(|entry| record::digest(&entry.value()) == left.hash)
         {
-            held.entry(workload).or_insert(left.by);
+            held.entry(left.object).or_insert(left.by);
         }
     }
     Holding {
@@ -124,6 +130,9 @@ struct Hold {
     by: HeldBy,
     /// It has begun: a template that is gone is not to be brought back behind its back.
     engaged: bool,
+    /// The policies over the workload as well. Not any more once a move is committed: what it waits for then is that they keep
+    /// the workload where it is now.
+    policies: bool,
 }
 
 impl Hold {
@@ -139,7 +148,9 @@ impl Hold {
     }
 }
 
+/// What an intent left unapplied when it ended.
 struct Left {
+    object: ObjectKey,
     by: HeldBy,
     hash: String,
 }
@@ -147,36 +158,38 @@ struct Left {
 #[derive(Default)]
 struct Intents {
     holds: BTreeMap<ObjectKey, Hold>,
-    rolled_back: BTreeMap<ObjectKey, Left>,
+    left: Vec<Left>,
 }
 
 impl Intents {
     fn read(desired: &Shelf<Entry>, live: Live<'_>) -> Self {
         let mut intents = Self::default();
-        let mut last: BTreeMap<ObjectKey, (Option<Timestamp>, Option<Left>)> = BTreeMap::new();
+        let mut last: BTreeMap<ObjectKey, (Option<Timestamp>, Vec<Left>)> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for object in live.migrations {
             let migration = Migration::of(object);
             seen.insert(migration.key());
             let asked = desired.get(&migration.key()).map(|entry| entry.value());
-            if !migration.has_ended() || asked.as_ref().is_some_and(|asked| migration.is_asked_anew(asked)) {
-                intents.hold(&migration);
+            let asked_anew = asked.as_ref().is_some_and(|asked| migration.is_asked_anew(asked));
+            if !migration.has_ended() || asked_anew {
+                let policies = asked_anew || !migration.is_committed();
+                intents.hold(&migration, policies);
                 if let Some(asked) = &asked {
-                    intents.hold(&Migration::of(asked));
+                    intents.hold(&Migration::of(asked), policies);
                 }
             } else {
                 let finished_at = migration.finished_at();
                 for workload in migration.workloads() {
-                    let latest = last.entry(workload).or_default();
+                    let latest = last.entry(workload.clone()).or_default();
                     if latest.0 <= finished_at {
-                        *latest = (finished_at, migration.left());
+                        *latest = (finished_at, migration.left(&workload));
                     }
                 }
             }
         }
         for entry in desired.of_kind(api::GROUP, MIGRATION) {
             if !seen.contains(&entry.key) {
-                intents.hold(&Migration::of(&entry.value()));
+                intents.hold(&Migration::of(&entry.value()), true);
             }
         }
         intents.hold_asked(desired, live);
@@ -195,19 +208,21 @@ impl Intents {
         for entry in desired.of_kind(api::GROUP, ROLLOUT_POLICY) {
             intents.hold_selected(&entry.value(), desired, live);
         }
-        intents.rolled_back = last
-            .into_iter()
-            .filter_map(|(workload, (_, left))| Some((workload, left?)))
-            .collect();
+        intents.left = last.into_values().flat_map(|(_, left)| left).collect();
         intents
     }
 
-    fn hold(&mut self, migration: &Migration<'_>) {
+    fn hold(&mut self, migration: &Migration<'_>, policies: bool) {
         let engaged = migration.has_begun();
         for workload in migration.workloads() {
             let by = migration.holder(Why::Moving);
-            let hold = self.holds.entry(workload).or_insert(Hold { by, engaged });
+            let hold = self.holds.entry(workload).or_insert(Hold {
+                by,
+                engaged,
+                policies,
+            });
             hold.engaged |= engaged;
+            hold.policies |= policies;
         }
     }
 
@@ -227,7 +242,11 @@ impl Intents {
                 name: text(rollout, "/metadata/name").to_owned(),
                 why: Why::Rolling,
             };
-            self.holds.entry(workload).or_insert(Hold { by, engaged: false });
+            self.holds.entry(workload).or_insert(Hold {
+                by,
+                engaged: false,
+                policies: false,
+            });
         }
     }
 
@@ -247,7 +266,11 @@ impl Intents {
                     name: text(policy, "/metadata/name").to_owned(),
                     why: Why::Rolling,
                 };
-                let hold = Hold { by, engaged: false };
+                let hold = Hold {
+                    by,
+                    engaged: false,
+                    policies: false,
+                };
                 self.holds.entry(entry.key.clone()).or_insert(hold);
             }
         }
@@ -281,6 +304,7 @@ impl Intents {
             self.holds.entry(workload.key(Some(&namespace))).or_insert(Hold {
                 by,
                 engaged: phase >= Some(ShiftPhase::Hold),
+                policies: true,
             });
         }
     }
@@ -320,7 +344,11 @@ impl Intents {
             name: owner("/spec/owner/name"),
             why: Why::Moving,
         };
-        let hold = self.holds.entry(workload).or_insert(Hold { by, engaged: true });
+        let hold = self.holds.entry(workload).or_insert(Hold {
+            by,
+            engaged: true,
+            policies: true,
+        });
         hold.engaged = true;
     }
 }
@@ -408,12 +436,26 @@ impl<'a> Migration<'a> {
         }
     }
 
-    fn left(&self) -> Option<Left> {
-        let left = self.status.as_ref()?.held_back.as_ref()?;
-        Some(Left {
+    fn is_committed(&self) -> bool {
+        self.phase() == Some(Phase::Cleanup)
+    }
+
+    /// Returns what it left unapplied when it ended.
+    fn left(&self, workload: &ObjectKey) -> Vec<Left> {
+        let Some(status) = &self.status else {
+            return Vec::new();
+        };
+        let template = status.held_back.as_ref().map(|template| Left {
+            object: workload.clone(),
             by: self.holder(Why::RolledBack),
-            hash: left.hash.clone(),
-        })
+            hash: template.hash.clone(),
+        });
+        let policy = status.held_policy.as_ref().map(|held| Left {
+            object: held.policy.key(),
+            by: self.holder(Why::NotMoved),
+            hash: held.hash.clone(),
+        });
+        template.into_iter().chain(policy).collect()
     }
 
     fn holder(&self, why: Why) -> HeldBy {
@@ -689,6 +731,53 @@ spec: {select: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, la
                 !held(&[TEMPLATE, MIGRATION], &[live], &[], true).is_empty(),
                 holds,
                 "{phase}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_committed_migration_lets_the_policies_come_unless_another_move_is_asked_for() {
+        let template = [format!("FlinkDeployment shop/orders by {BY}")];
+        let spec = value(MIGRATION)["spec"].clone();
+        let live = |phase: &str| {
+            let status = json!({"phase": phase, "journal": {"spec": spec}});
+            with_status(MIGRATION, status)
+        };
+        let files = [TEMPLATE, POLICIES, MIGRATION];
+        assert_eq!(held(&files, &[live("Verify")], &[], true), all());
+        assert_eq!(held(&files, &[live("Cleanup")], &[], true), template);
+        let back = MIGRATION.replace("to: west", "to: east");
+        let files = [TEMPLATE, POLICIES, &back];
+        assert_eq!(held(&files, &[live("Cleanup")], &[], true), all());
+    }
+
+    #[test]
+    fn a_policy_that_a_migration_did_not_bring_about_stays_unapplied_until_a_commit_changes_it() {
+        let policy = POLICIES.split("---").next().unwrap();
+        let hash = record::digest(&value(policy));
+        let held_policy = json!({"policy": {"namespace": "shop", "name": "orders"}, "hash": hash});
+        for (phase, stays) in [
+            ("Failed", true),
+            ("RolledBack", true),
+            ("Aborted", true),
+            ("Completed", false),
+        ] {
+            let mut status = json!({"phase": phase});
+            if stays {
+                status["heldPolicy"] = held_policy.clone();
+            }
+            let ended = with_status(MIGRATION, status);
+            let said = format!(
+                "PropagationPolicy shop/orders by {BY}, which has not moved the workload that this policy places"
+            );
+            let files = [TEMPLATE, policy, MIGRATION];
+            let found = held(&files, &[Arc::clone(&ended)], &[], true);
+            assert_eq!(found, if stays { vec![said] } else { Vec::new() }, "{phase}");
+            let changed = policy.replace("name: orders}]", "name: orders}], priority: 1");
+            assert_ne!(changed, policy);
+            assert_eq!(
+                held(&[TEMPLATE, &changed, MIGRATION], &[ended], &[], true),
+                [""; 0]
             );
         }
     }

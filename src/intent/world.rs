@@ -10,8 +10,10 @@ use super::beside::Beside;
 use super::check::Others;
 use super::record::Record;
 use super::seen::Seen;
-use crate::api::{Claim, Guard, LeaseSeen, WorkloadProfile};
-use crate::karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work};
+use crate::api::{Claim, Guard, LeaseSeen, PolicyName, WorkloadProfile};
+use crate::karmada::{
+    Cluster, ClusterOverridePolicy, OverridePolicy, PropagationPolicy, PropagationSpec, ResourceBinding, Work,
+};
 use crate::name::{ClusterName, ObjectKey};
 
 /// One pass's view of the control plane, the members and Git.
@@ -44,6 +46,8 @@ pub struct World {
     pub beside: Vec<Beside>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,
+    /// Read before anything begins, and once more before a roll back leaves it unapplied.
+    pub policy: Seen<Option<OwnPolicy>>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, Outcome)>>,
     /// What the status branch says of this intent.
@@ -75,6 +79,24 @@ pub struct Member {
 pub struct Pod {
     pub name: String,
     pub node: Option<String>,
+}
+
+/// The policy that has taken the workload up.
+#[derive(Clone, Debug)]
+pub struct OwnPolicy {
+    pub name: PolicyName,
+    pub live: PropagationPolicy,
+    /// When Git wants another one; sync holds it back for now.
+    pub change: Option<PolicyChange>,
+}
+
+/// A policy in Git that is not applied yet.
+#[derive(Clone, Debug)]
+pub struct PolicyChange {
+    /// Digest of what stands in Git.
+    pub hash: String,
+    /// What the live one would become.
+    pub applied: PropagationSpec,
 }
 
 /// What Git has of a template.

@@ -11,12 +11,13 @@ use serde_json::Value;
 
 use super::forecasts::{self, is_written};
 use super::intents::beside;
+use super::intents::policies::{claimed_by, typed};
 use super::plan::Plan;
 use crate::api::{self, Migration, WorkloadProfile};
 use crate::cluster::{Answer, Cluster, Lookup, Reader};
 use crate::intent::check::Others;
-use crate::intent::world::{Desired, Member, Overrides, World};
-use crate::intent::{Read, Seen, moves, pin};
+use crate::intent::world::{Desired, Member, Overrides, OwnPolicy, World};
+use crate::intent::{self, Read, Seen, moves, pin};
 use crate::karmada::{
     self, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding, OverridePolicy,
     PropagationPolicy, PropagationSpec, ResourceBinding, meta,
@@ -123,7 +124,7 @@ pub(super) async fn verdicts(
             .spec
             .workload
             .key(migration.metadata.namespace.as_deref());
-        let world = look.world(migration, &workload).await;
+        let world = look.world(migration, &workload, &[]).await;
         match Outlook::judge(migration, &world, now).verdict {
             Verdict::Clear | Verdict::There | Verdict::UnderWay(_) => moves::Verdict::Clear,
             Verdict::Blocked(findings) => moves::Verdict::Blocked(findings),
@@ -277,7 +278,7 @@ impl Look {
                 Verdict::Waits("the workload comes with the same push, and has to run first".to_owned());
             return one;
         }
-        let world = self.world(&migration, &one.workload).await;
+        let world = self.world(&migration, &one.workload, &plan.changes).await;
         one.outlook = Outlook::judge(&migration, &world, now);
         if let Ok(Some(binding)) = world.binding.get() {
             one.neighbours = self.neighbours(binding);
@@ -309,8 +310,9 @@ impl Look {
         }
     }
 
-    /// Reads what Preflight looks at. What it asks of Git and of Prometheus is left out: no query is sent.
-    async fn world(&self, migration: &Migration, workload: &ObjectKey) -> World {
+    /// Reads what Preflight looks at. What it asks of Git and of Prometheus is left out: no query is sent. The policy is as the
+    /// changes leave it.
+    async fn world(&self, migration: &Migration, workload: &ObjectKey, changes: &[Change]) -> World {
         let spec = &migration.spec;
         let namespace = workload.namespace.as_deref();
         let claim = Gvk::new(api::API_VERSION, "Claim");
@@ -322,6 +324,7 @@ impl Look {
             self.overrides(namespace),
         );
         let binding = self.binding(workload);
+        let policy = self.policy(&template, changes).await;
         let mut involved = vec![spec.to.clone()];
         if let Ok(Some(binding)) = binding.get() {
             let listed = binding.spec.clusters.iter().map(|cluster| cluster.name.clone());
@@ -368,8 +371,44 @@ impl Look {
                 is_in_git,
                 change: None,
             }),
+            policy,
             admission: None,
             record: self.known(None),
+        }
+    }
+
+    /// Reads the policy that has taken a template up.
+    async fn policy(&self, template: &Seen<Option<Value>>, changes: &[Change]) -> Seen<Option<OwnPolicy>> {
+        let named = map(template, |template| template.as_ref().and_then(claimed_by));
+        let name = match named {
+            Seen::Known {
+                value: Some(name), ..
+            } => name,
+            Seen::Known { value: None, read } => return Seen::known(None, read),
+            Seen::Unknown { why } => return Seen::unknown(why),
+        };
+        let gvk = Gvk::new(POLICIES, name.kind().name());
+        let read: Seen<Option<Value>> = self.get(&gvk, name.namespace.as_deref(), &name.name).await;
+        let (live, at) = match read {
+            Seen::Known {
+                value: Some(live),
+                read,
+            } => (live, read),
+            Seen::Known { value: None, read } => return Seen::known(None, read),
+            Seen::Unknown { why } => return Seen::unknown(why),
+        };
+        let key = name.key();
+        let change = changes.iter().find(|change| change.key == key);
+        let after = change.and_then(|change| policy_change(change)?.after);
+        match typed(&name, live) {
+            Ok(live) => {
+                let change = after.map(|applied| intent::world::PolicyChange {
+                    hash: String::new(),
+                    applied,
+                });
+                Seen::known(Some(OwnPolicy { name, live, change }), at)
+            }
+            Err(why) => Seen::unknown(why),
         }
     }
 

@@ -43,6 +43,7 @@ mod network;
 mod notify;
 mod orphans;
 mod outage;
+mod placement;
 mod plan;
 mod process;
 mod prune;

@@ -4,10 +4,11 @@
 use serde_json::Value;
 
 use super::{Machine, Stop};
-use crate::api::Finding;
+use crate::api::{Finding, HeldPolicy};
 use crate::intent::beside::{Account, account, last_writer};
 use crate::intent::record::digest;
 use crate::intent::rollout::versions::content;
+use crate::intent::seen::NotKnown;
 
 /// Whether all who apply the template are kept from changing it until the move is over.
 pub(super) const HELD_CONDITION: &str = "OthersHeldBack";
@@ -59,6 +60,20 @@ impl Machine<'_> {
         let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
         self.set_condition(HELD_CONDITION, held, reason, &format!("{message}{hint}"));
         Some(message)
+    }
+
+    /// Applied while nothing holds the workload, a policy of another placement would have Karmada move it: without its state.
+    /// So it is noted before anything else, and stays unapplied unless the move is committed.
+    pub(super) fn note_policy_change(&mut self) -> Result<(), NotKnown> {
+        let policy = self.world().policy.get()?.as_ref();
+        self.status.held_policy = policy.and_then(|policy| {
+            let change = policy.change.as_ref()?;
+            Some(HeldPolicy {
+                policy: policy.name.clone(),
+                hash: change.hash.clone(),
+            })
+        });
+        Ok(())
     }
 
     /// A template that somebody changes in mid-flight is not put back: what runs has it by then. It is told.

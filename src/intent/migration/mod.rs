@@ -175,6 +175,12 @@ impl Machine<'_> {
             );
             return Vec::new();
         }
+        let policy = self.note_policy_change();
+        if self.status.journal_in_force().is_none()
+            && let Err(unknown) = policy
+        {
+            return self.settle(Err(unknown.into()));
+        }
         self.note_spec_change();
         self.note_nodes();
         self.note_admission();
@@ -362,6 +368,9 @@ impl Machine<'_> {
     fn end(&mut self, phase: Phase, evidence: Vec<String>) {
         self.close_step(evidence);
         self.status.phase = phase;
+        if phase == Phase::Completed {
+            self.status.held_policy = None;
+        }
         self.status.finished_at = Some(self.input.now);
         self.status.waiting_for = None;
         self.recheck = Some(Duration::ZERO);

@@ -23,7 +23,7 @@ use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::record::digest;
 use crate::intent::token;
-use crate::karmada::{ResourceBinding, meta};
+use crate::karmada::{Placement, ResourceBinding, meta};
 use crate::name::ClusterName;
 use crate::profile::{self, Profile};
 
@@ -116,7 +116,7 @@ impl Machine<'_> {
         let clusters = world.clusters.get()?;
         let mut findings = binding_findings(&binding.spec);
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
-        let placement = binding.spec.placement.as_ref();
+        let placement = self.placement_to_be(binding)?;
         let observed = affinity_in_use(binding);
         let placed = placement.map_or(Ok(None), |placement| {
             keeps_target(placement, &spec.to, clusters, observed)
@@ -165,6 +165,33 @@ impl Machine<'_> {
         });
         self.note_nodes();
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Returns the placement that the scheduler will go by when it may act again: that of the policy in Git, where sync holds
+    /// it back until the move is committed.
+    fn placement_to_be<'b>(&'b self, binding: &'b ResourceBinding) -> Result<Option<&'b Placement>, Stop> {
+        let Some(policy) = self.world().policy.get()? else {
+            return Ok(binding.spec.placement.as_ref());
+        };
+        if let Some(change) = &policy.change {
+            return Ok(Some(&change.applied.placement));
+        }
+        // A lazy policy reaches the binding with the next change of the template.
+        let spec = &policy.live.spec;
+        let is_lazy = spec.activation_preference.is_some();
+        if !is_lazy
+            && binding
+                .spec
+                .placement
+                .as_ref()
+                .is_some_and(|there| *there != spec.placement)
+        {
+            return Err(Stop::Wait(format!(
+                "Karmada to bring {} as it is now to the workload's binding",
+                policy.name
+            )));
+        }
+        Ok(binding.spec.placement.as_ref())
     }
 
     /// Returns who lent the claim, if it was lent.

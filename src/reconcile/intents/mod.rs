@@ -17,6 +17,7 @@ mod metrics;
 mod moving;
 mod observe;
 mod others;
+pub(super) mod policies;
 mod policing;
 mod rolling;
 mod scope;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join, join_all};
+use futures::future::join_all;
 use serde::de::DeserializeOwned;
 
 use super::around::Around;
@@ -126,6 +126,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         profiles: unread(why),
         members: BTreeMap::new(),
         desired: unread(why),
+        policy: unread(why),
         admission: None,
         record: unread(why),
         metrics: BTreeMap::new(),
@@ -155,9 +156,12 @@ impl Look<'_> {
 
     /// An intent that waits for its turn costs next to nothing.
     async fn before_the_start(&self) -> World {
-        let (claim, record) = join(self.around().claim(), self.record()).await;
+        let around = self.around();
+        let policy = async { self.own_policy(&around.template().await).await };
+        let (claim, record, policy) = tokio::join!(around.claim(), self.record(), policy);
         World {
             claim,
+            policy,
             record,
             ..nothing(self.workload.clone(), "the intent has not begun")
         }
@@ -168,7 +172,7 @@ impl Look<'_> {
         let (workload, around) = (&self.workload, self.around());
         let (
             (binding, works),
-            (template, profiles, desired),
+            (template, profiles, desired, policy),
             claim,
             overrides,
             clusters,
@@ -204,6 +208,7 @@ impl Look<'_> {
             leases,
             profiles,
             desired,
+            policy,
             admission: None,
             record,
             metrics,

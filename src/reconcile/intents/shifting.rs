@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::ask::{all, by_cluster, get, list, map, optional};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::suspending::claimed_by;
+use super::policies::{claimed_by, policy};
 use super::{Parts, beside, observe, served};
 use crate::api::{
     self, Claim, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase, Suspension,
@@ -25,9 +25,7 @@ use crate::intent::migration::canary_name;
 use crate::intent::shift::{self, World, replicas_of, suspension_name};
 use crate::intent::world::Overrides;
 use crate::intent::{self, Effect, Seen, Step, pin};
-use crate::karmada::{
-    self, ClusterPropagationPolicy, OverridePolicy, PropagationPolicy, ResourceBinding, Work, meta,
-};
+use crate::karmada::{self, OverridePolicy, PropagationPolicy, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::report::{self, Told};
 
@@ -360,14 +358,7 @@ impl Look<'_> {
             Ok(None) => return Seen::known(None, self.instant()),
             Err(why) => return Seen::unknown(why.0),
         };
-        let gvk = Gvk::new(POLICIES, name.kind().name());
-        match &name.namespace {
-            Some(namespace) => self.get(gvk, Some(namespace), &name.name).await,
-            None => {
-                let policy = self.get::<ClusterPropagationPolicy>(gvk, None, &name.name).await;
-                map(&policy, |policy| policy.clone().map(PropagationPolicy::from))
-            }
-        }
+        policy(&self.parts.cluster, &name).await
     }
 
     fn wanted_in_git(&self) -> Seen<Option<u32>> {

@@ -13,6 +13,7 @@ use super::around::Around;
 use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
+use super::policies::{claimed_by, policy};
 use super::{Parts, observe, served};
 use crate::api::{
     self, Claim, LeaseSeen, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec,
@@ -23,13 +24,10 @@ use crate::intent::migration::canary_name;
 use crate::intent::pin::OWNER_LABEL;
 use crate::intent::suspension::{self, Beside, Contest, World, binding_id, carries, covered, workload};
 use crate::intent::{self, Effect, Seen, Step, pin};
-use crate::karmada::{
-    Cluster, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding, Work, meta,
-};
+use crate::karmada::{Cluster, ClusterResourceBinding, PropagationPolicy, ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::report::{self, Told};
 
-const POLICIES: &str = "policy.karmada.io/v1alpha1";
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
 
 /// How often members and templates are looked at while nothing goes out.
@@ -231,7 +229,7 @@ impl Look<'_> {
         let Some(name) = name else {
             return world;
         };
-        world.policy = self.policy(&name).await;
+        world.policy = policy(&self.parts.cluster, &name).await;
         // A pin is seen before the Works that carry its marker.
         world.beside = self.beside(&world.policy).await;
         let (bindings, claims, clusters, suspensions, fence) = tokio::join!(
@@ -276,19 +274,6 @@ impl Look<'_> {
         let template: Seen<Option<Value>> =
             get(&self.parts.cluster, workload.gvk(), namespace, &workload.name).await;
         map(&template, |template| template.as_ref().and_then(claimed_by))
-    }
-
-    async fn policy(&self, name: &PolicyName) -> Seen<Option<PropagationPolicy>> {
-        let gvk = Gvk::new(POLICIES, name.kind().name());
-        let cluster = &self.parts.cluster;
-        match &name.namespace {
-            Some(namespace) => get(cluster, gvk, Some(namespace), &name.name).await,
-            None => {
-                let policy: Seen<Option<ClusterPropagationPolicy>> =
-                    get(cluster, gvk, None, &name.name).await;
-                map(&policy, |policy| policy.clone().map(PropagationPolicy::from))
-            }
-        }
     }
 
     /// Bindings carry the id of the policy that made them.
@@ -537,22 +522,5 @@ fn canary(intent: &Suspension, status: &SuspensionStatus) -> Option<ObjectKey> {
         kind: "ResourceBinding".to_owned(),
         namespace: Some(api::OWN_NAMESPACE.to_owned()),
         name: meta::binding_name(&name, "ConfigMap"),
-    })
-}
-
-/// Returns the policy that has taken a template up.
-pub(super) fn claimed_by(template: &Value) -> Option<PolicyName> {
-    let annotations = template.pointer("/metadata/annotations")?;
-    let noted = |key: &str| annotations.get(key)?.as_str().map(str::to_owned);
-    if let (Some(namespace), Some(name)) = (noted(meta::POLICY_NAMESPACE), noted(meta::POLICY_NAME)) {
-        return Some(PolicyName {
-            namespace: Some(namespace),
-            name,
-        });
-    }
-    let name = noted(meta::CLUSTER_POLICY_NAME)?;
-    Some(PolicyName {
-        namespace: None,
-        name,
     })
 }

@@ -1,6 +1,5 @@
 //! What Git has: the template as it is wanted, and the record of an intent.
 
-use futures::future::join;
 use serde_json::Value;
 
 use super::ask::reason;
@@ -10,7 +9,7 @@ use crate::api::{self, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
 use crate::cluster::{Applied, Mode};
 use crate::intent::Seen;
 use crate::intent::record::Record;
-use crate::intent::world::{Desired, DesiredTemplate};
+use crate::intent::world::{Desired, DesiredTemplate, OwnPolicy};
 use crate::name::ObjectKey;
 
 /// A record is read only where a phase asks for it: it costs a conversation with the remote.
@@ -36,24 +35,40 @@ pub(super) fn wants_canary(status: &MigrationStatus) -> bool {
     !is_behind || status.phase == Phase::Hold || status.phase.is_terminal()
 }
 
+/// A roll back leaves unapplied what Git wants of the policy when it ends.
+fn wants_policy(status: &MigrationStatus) -> bool {
+    let journal = status.journal_in_force();
+    status.phase == Phase::RollingBack && journal.is_some_and(|journal| journal.unpinning)
+}
+
 impl Look<'_> {
     /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
     pub(super) async fn template_and_desired(
         &self,
-    ) -> (Seen<Option<Value>>, Seen<Vec<WorkloadProfile>>, Seen<Desired>) {
+    ) -> (
+        Seen<Option<Value>>,
+        Seen<Vec<WorkloadProfile>>,
+        Seen<Desired>,
+        Seen<Option<OwnPolicy>>,
+    ) {
         let workload = &self.workload;
         let gvk = self.spec.workload.gvk();
         let template = self.get(gvk, workload.namespace.as_deref(), &workload.name).await;
         if self.status.phase != Phase::Preflight {
             let unread = "not read in this phase";
-            return (template, Seen::unknown(unread), Seen::unknown(unread));
+            let policy = if wants_policy(self.status) {
+                self.own_policy(&template).await
+            } else {
+                Seen::unknown(unread)
+            };
+            return (template, Seen::unknown(unread), Seen::unknown(unread), policy);
         }
-        let (profiles, desired) = join(
+        let (profiles, desired, policy) = tokio::join!(
             self.list(api::API_VERSION, "WorkloadProfile", None, None),
             self.desired(&template),
-        )
-        .await;
-        (template, profiles, desired)
+            self.own_policy(&template),
+        );
+        (template, profiles, desired, policy)
     }
 
     /// What the live template would become if sync applied what Git wants.

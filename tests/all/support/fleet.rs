@@ -519,8 +519,9 @@ impl Records for MemoryRecords {
 struct GivenTemplates(watch::Sender<Option<Value>>);
 
 impl Templates for GivenTemplates {
-    fn template(&self, _: &ObjectKey) -> Result<Option<Wanted>, Error> {
+    fn template(&self, key: &ObjectKey) -> Result<Option<Wanted>, Error> {
         let manifest = self.0.borrow().clone();
+        let manifest = manifest.filter(|manifest| manifest["kind"] == key.kind.as_str());
         Ok(manifest.map(|manifest| Wanted {
             hash: digest(&manifest),
             manifest,

@@ -161,6 +161,7 @@ impl Scene {
                 members: BTreeMap::new(),
                 beside: Vec::new(),
                 desired: Seen::unknown(unread()),
+                policy: Seen::unknown(unread()),
                 admission: None,
                 record: Seen::unknown(unread()),
             },

@@ -36,7 +36,7 @@ pub(in crate::intent) fn keeps_target(
         return Err(Finding::new(
             "PlacementExcludesTarget",
             format!("none of the policy's clusterAffinities holds {to}"),
-            format!("add {to} to one of them, in a push before this one"),
+            format!("add {to} to one of them: in the same push, if you like"),
         ));
     };
     affinity_keeps(placement, Some(&term.affinity), to, clusters)?;
@@ -74,7 +74,7 @@ fn affinity_keeps(
         return Err(Finding::new(
             "PlacementExcludesTarget",
             format!("the policy's placement does not hold {to}: the scheduler would move the workload back"),
-            format!("add {to} to the policy's clusterAffinity, in a push before this one"),
+            format!("add {to} to the policy's clusterAffinity: in the same push, if you like"),
         ));
     }
     if placement.divides_by_static_weights() {

@@ -1,0 +1,110 @@
+//! The policy that has taken a workload up, read afresh: as it is applied, and as Git wants it.
+
+use serde_json::Value;
+
+use super::ask::{get, map, reason};
+use super::observe::Look;
+use super::served;
+use crate::api::{self, PolicyName};
+use crate::cluster::{Applied, Cluster, Mode};
+use crate::intent::Seen;
+use crate::intent::world::{OwnPolicy, PolicyChange};
+use crate::karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
+use crate::name::Gvk;
+use crate::plan::{Decision, owned_matches};
+
+const POLICIES: &str = "policy.karmada.io/v1alpha1";
+
+/// Reads a policy of either kind.
+pub(super) async fn policy(cluster: &Cluster, name: &PolicyName) -> Seen<Option<PropagationPolicy>> {
+    let gvk = gvk(name);
+    match &name.namespace {
+        Some(namespace) => get(cluster, gvk, Some(namespace), &name.name).await,
+        None => {
+            let policy: Seen<Option<ClusterPropagationPolicy>> = get(cluster, gvk, None, &name.name).await;
+            map(&policy, |policy| policy.clone().map(PropagationPolicy::from))
+        }
+    }
+}
+
+/// Returns the policy that has taken a template up, by what Karmada notes on it.
+pub(in crate::reconcile) fn claimed_by(template: &Value) -> Option<PolicyName> {
+    let annotations = template.pointer("/metadata/annotations")?;
+    let noted = |key: &str| annotations.get(key)?.as_str().map(str::to_owned);
+    if let (Some(namespace), Some(name)) = (noted(meta::POLICY_NAMESPACE), noted(meta::POLICY_NAME)) {
+        return Some(PolicyName {
+            namespace: Some(namespace),
+            name,
+        });
+    }
+    let name = noted(meta::CLUSTER_POLICY_NAME)?;
+    Some(PolicyName {
+        namespace: None,
+        name,
+    })
+}
+
+/// Reads a policy without a thought of its kind's fields.
+pub(in crate::reconcile) fn typed(name: &PolicyName, policy: Value) -> Result<PropagationPolicy, String> {
+    let typed = match name.namespace {
+        Some(_) => serde_json::from_value(policy),
+        None => serde_json::from_value::<ClusterPropagationPolicy>(policy).map(PropagationPolicy::from),
+    };
+    typed.map_err(|error| format!("{name} cannot be read: {error}"))
+}
+
+impl Look<'_> {
+    /// What sync would make of the policy is asked for by a dry-run, and only where Git has another one.
+    pub(super) async fn own_policy(&self, template: &Seen<Option<Value>>) -> Seen<Option<OwnPolicy>> {
+        let named = map(template, |template| template.as_ref().and_then(claimed_by));
+        let name = match named.get() {
+            Ok(Some(name)) => name.clone(),
+            Ok(None) => return Seen::known(None, self.instant()),
+            Err(why) => return Seen::unknown(why.0),
+        };
+        let read: Seen<Option<Value>> = self.get(gvk(&name), name.namespace.as_deref(), &name.name).await;
+        let (live, at) = match read.read() {
+            Ok((Some(live), at)) => (live.clone(), at),
+            Ok((None, at)) => return Seen::known(None, at),
+            Err(why) => return Seen::unknown(why.0),
+        };
+        let found = async {
+            let change = self.policy_change(&name, &live).await?;
+            let live = typed(&name, live)?;
+            Ok::<_, String>(OwnPolicy { name, live, change })
+        };
+        match found.await {
+            Ok(policy) => Seen::known(Some(policy), at),
+            Err(why) => Seen::unknown(why),
+        }
+    }
+
+    async fn policy_change(&self, name: &PolicyName, live: &Value) -> Result<Option<PolicyChange>, String> {
+        let wanted = self.parts.templates.template(&name.key());
+        let Some(wanted) = wanted.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        if owned_matches(&wanted.manifest, live, api::SYNC_MANAGER) == Decision::InSync {
+            return Ok(None);
+        }
+        let cannot = |why: String| format!("{name} cannot be applied as it is in Git: {why}");
+        let rehearsed = async {
+            let served = served(&self.parts.cluster, &gvk(name)).await?;
+            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
+            Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
+        };
+        match rehearsed.await {
+            Ok(Applied::Done(applied)) if applied.get("spec") == live.get("spec") => Ok(None),
+            Ok(Applied::Done(applied)) => Ok(Some(PolicyChange {
+                hash: wanted.hash,
+                applied: typed(name, applied)?.spec,
+            })),
+            Ok(refused) => Err(cannot(reason(&refused))),
+            Err(error) => Err(cannot(error.to_string())),
+        }
+    }
+}
+
+fn gvk(name: &PolicyName) -> Gvk {
+    Gvk::new(POLICIES, name.kind().name())
+}
