@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::context::WORKERS;
 use super::kinds::WORKS;
 use super::placement::is_workload;
 use super::{BindingKey, Manager, Scope, binding_id, manifest, objects, read_binding, replicas};
@@ -62,13 +63,10 @@ pub(super) fn start(manager: &Manager) {
             }
         });
     }
-    manager.context.run(
-        NAME,
-        &queue,
-        Binding {
-            manager: manager.clone(),
-        },
-    );
+    let binding = Binding {
+        manager: manager.clone(),
+    };
+    manager.context.run_at_once(WORKERS, NAME, &queue, binding);
 }
 
 fn read_override(object: &Value) -> Option<OverridePolicy> {

@@ -67,15 +67,36 @@ pub struct Context {
     pub tasks: Tasks,
 }
 
+/// How many of a kind the controller manager has in hand at once, where nobody has said otherwise: `--concurrent-work-syncs`,
+/// `--concurrent-resourcebinding-syncs`, `--concurrent-resource-template-syncs`.
+pub(super) const WORKERS: u64 = 5;
+
 impl Context {
     pub fn pace(&self, name: &str) -> Pace {
         Pace::new(self.faults.clone(), self.seed, self.process, name)
     }
 
-    /// Spawns a controller's one worker.
+    /// Spawns the one worker of a controller that has one.
     pub fn run<C: Controller>(&self, name: &str, queue: &Arc<Queue<C::Key>>, controller: C) {
-        self.tasks
-            .spawn(work(Arc::new(controller), Arc::clone(queue), self.pace(name)));
+        self.run_at_once(1, name, queue, controller);
+    }
+
+    /// Spawns the workers of a controller: so many keys are in hand at once, and no key twice.
+    pub fn run_at_once<C: Controller>(
+        &self,
+        workers: u64,
+        name: &str,
+        queue: &Arc<Queue<C::Key>>,
+        controller: C,
+    ) {
+        let controller = Arc::new(controller);
+        for worker in 0..workers {
+            // Each has delays of its own.
+            let seed = self.seed.wrapping_add(worker);
+            let pace = Pace::new(self.faults.clone(), seed, self.process, name);
+            self.tasks
+                .spawn(work(Arc::clone(&controller), Arc::clone(queue), pace));
+        }
     }
 
     /// Creates a cache of the control plane; [`Context::feed`] starts it, once everybody has subscribed.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::context::WORKERS;
 use super::kinds::{CLUSTER_POLICIES, POLICIES, TemplateKind, of_crd, served};
 use super::objects::{self, annotation, label};
 use super::{BindingKey, Manager, Scope, replicas};
@@ -69,15 +70,12 @@ pub(super) fn start(manager: &Manager) {
     for TemplateKind { resource, .. } in served(&manager.context.control) {
         manager.templates.of(&resource);
     }
-    manager.context.run(
-        NAME,
-        &queue,
-        Detector {
-            manager: manager.clone(),
-            queue: Arc::clone(&queue),
-            waiting,
-        },
-    );
+    let detector = Detector {
+        manager: manager.clone(),
+        queue: Arc::clone(&queue),
+        waiting,
+    };
+    manager.context.run_at_once(WORKERS, NAME, &queue, detector);
 }
 
 fn is_reserved(namespace: &str) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::context::WORKERS;
 use super::kinds::{self, WORKS};
 use super::manifest::{is_managed, may_overwrite, prune};
 use super::retain::{is_same, retain};
@@ -20,8 +21,6 @@ use crate::sandbox::queue::{Controller, Queue};
 use crate::sandbox::store::Key;
 
 const NAME: &str = "execution-controller";
-/// How many Works are in hand at once.
-const WORKERS: u64 = 5;
 /// How often a write that meets a newer object is tried again at once.
 const TRIES: usize = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
@@ -34,20 +33,10 @@ pub(super) fn start(manager: &Manager) {
             works.add(change.key.clone());
         }
     });
-    for worker in 0..WORKERS {
-        // Each worker has delays of its own.
-        let context = Context {
-            seed: manager.context.seed.wrapping_add(worker),
-            ..manager.context.clone()
-        };
-        context.run(
-            NAME,
-            &queue,
-            Execution {
-                manager: manager.clone(),
-            },
-        );
-    }
+    let execution = Execution {
+        manager: manager.clone(),
+    };
+    manager.context.run_at_once(WORKERS, NAME, &queue, execution);
 }
 
 struct Execution {

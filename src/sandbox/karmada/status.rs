@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::context::WORKERS;
 use super::execution::{Place, create_in, is_suspended, manifests, set_condition, update_in};
 use super::kinds::{self, WORKS};
 use super::{BindingKey, Context, Manager, health, objects, read_binding};
@@ -23,8 +24,6 @@ use crate::sandbox::queue::{Controller, Queue};
 
 const WORK_STATUS: &str = "work-status-controller";
 const BINDING_STATUS: &str = "binding-status-controller";
-/// How many member objects are in hand at once.
-const WORKERS: u64 = 5;
 /// How often a status is written again after somebody else was faster.
 const TRIES: usize = 5;
 
@@ -108,21 +107,11 @@ fn start_work_status(manager: &Manager) {
             }
         }
     });
-    let versions = Arc::new(Mutex::new(BTreeMap::new()));
-    for worker in 0..WORKERS {
-        let context = Context {
-            seed: manager.context.seed.wrapping_add(worker),
-            ..manager.context.clone()
-        };
-        context.run(
-            WORK_STATUS,
-            &queue,
-            WorkStatus {
-                manager: manager.clone(),
-                versions: Arc::clone(&versions),
-            },
-        );
-    }
+    let status = WorkStatus {
+        manager: manager.clone(),
+        versions: Arc::default(),
+    };
+    manager.context.run_at_once(WORKERS, WORK_STATUS, &queue, status);
 }
 
 fn is_applied(work: &Value) -> bool {
@@ -292,13 +281,12 @@ fn start_binding_status(manager: &Manager) {
             }
         });
     }
-    manager.context.run(
-        BINDING_STATUS,
-        &queue,
-        BindingStatus {
-            manager: manager.clone(),
-        },
-    );
+    let status = BindingStatus {
+        manager: manager.clone(),
+    };
+    manager
+        .context
+        .run_at_once(WORKERS, BINDING_STATUS, &queue, status);
 }
 
 /// Returns the binding that a Work belongs to.
