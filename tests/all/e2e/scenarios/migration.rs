@@ -16,6 +16,24 @@ pub async fn moves_with_its_state(act: Act) {
     assert_eq!(act.running().restored_from, Origin::Handle(handle));
 }
 
+/// Applied at once, the policy would have Karmada move the job by itself, without its state.
+pub async fn the_policy_of_the_same_push_names_the_target_alone(act: Act) {
+    let [here, there] = act.place().pair();
+    act.runs_in(&[here], &act.workload(IMAGE)).await;
+    act.commit(&[
+        ("policy", &act.policy_of(&[there])),
+        ("intent", &act.intent(&moves(&act, there, json!({})))),
+    ]);
+    let status = ends(&act, Phase::Completed).await;
+    act.is_settled_in(there).await;
+    assert_eq!(
+        act.running().restored_from,
+        Origin::Handle(captured(&status, here))
+    );
+    let placement = act.binding().await["spec"]["placement"].clone();
+    assert_eq!(placement["clusterAffinity"]["clusterNames"], json!([there]));
+}
+
 pub async fn an_image_that_cannot_start_goes_back(act: Act) {
     let [here, there] = act.runs(IMAGE).await;
     let brief = json!({"verify": {"healthyFor": "1s", "timeout": "3s"}});
