@@ -22,6 +22,7 @@ pub struct Forecast {
     pub remarks: Vec<String>,
     /// Which workloads would leave which clusters, of an intent that moves many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub moves: Vec<ForecastMove>,
 }
 
