@@ -81,7 +81,7 @@ pub const INTENT_POINTED_ELSEWHERE: Event = Event {
         let other = json!({"spec": {"workload": {"name": "invoices"}, "to": "north"}});
         fleet.patch(&MIGRATIONS, INTENT, other);
     },
-    then: Some((Duration::from_secs(1), |fleet| {
+    then: Some((Duration::from_millis(200), |fleet| {
         let as_it_was = json!({"spec": {"workload": {"name": "orders"}, "to": "west"}});
         fleet.patch(&MIGRATIONS, INTENT, as_it_was);
     })),
@@ -576,7 +576,7 @@ pub const SAVEPOINT_FALLS_BACK: Event = Event {
         fleet.apply(&JOBS, job);
     },
     strike: |fleet| job_answers(fleet, false),
-    endings: [BackAsItWas, Back, Back, Moved, Moved, Moved, Back],
+    endings: [BackAsItWas, BackAsItWas, Back, Moved, Moved, Moved, Back],
     ..Event::NONE
 };
 
