@@ -147,7 +147,12 @@ impl<K: Kind> Worker<K> {
             let pass = match within(turn, Box::pin(self.pass(interest))).await {
                 Ok(pass) => pass,
                 Err(error) => {
-                    tracing::warn!(intent = %self.key, %error, "a pass failed");
+                    // Somebody else wrote meanwhile, sync for one: that is what the precondition is for.
+                    if error.kind() == ErrorKind::Conflict {
+                        tracing::debug!(intent = %self.key, %error, "a pass was overtaken");
+                    } else {
+                        tracing::warn!(intent = %self.key, %error, "a pass failed");
+                    }
                     self.known = None;
                     self.trouble = Some(Trouble {
                         text: error.to_string(),
