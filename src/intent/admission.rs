@@ -153,6 +153,14 @@ pub fn refused(guard: Guard, message: &str) -> Outcome {
     }
 }
 
+/// Notes what the probes have shown, if it is anything new.
+pub fn note(known: &mut Option<AdmissionTest>, outcomes: &[(Guard, Outcome)], now: jiff::Timestamp) {
+    let test = tested(outcomes, now);
+    if !known.as_ref().is_some_and(|known| known.shows_the_same(&test)) {
+        *known = Some(test);
+    }
+}
+
 /// Sums up what came of the probes.
 pub fn tested(outcomes: &[(Guard, Outcome)], now: jiff::Timestamp) -> AdmissionTest {
     let mut test = AdmissionTest {

@@ -108,16 +108,10 @@ impl Machine<'_> {
 
     /// Notes what trying the admission fence has shown.
     pub(super) fn note_admission(&mut self) {
-        let Some(outcomes) = &self.input.world.around.admission else {
-            return;
-        };
-        let test = admission::tested(outcomes, self.input.now);
-        let Some(journal) = &mut self.status.journal else {
-            return;
-        };
-        let known = &mut journal.fence.admission;
-        if !known.as_ref().is_some_and(|known| known.shows_the_same(&test)) {
-            *known = Some(test);
+        if let (Some(outcomes), Some(journal)) =
+            (&self.input.world.around.admission, &mut self.status.journal)
+        {
+            admission::note(&mut journal.fence.admission, outcomes, self.input.now);
         }
     }
 

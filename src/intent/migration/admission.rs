@@ -9,16 +9,8 @@ pub(super) const FENCE_CONDITION: &str = "AdmissionFence";
 
 impl Machine<'_> {
     pub(super) fn note_admission(&mut self) {
-        let Some(outcomes) = &self.input.world.admission else {
-            return;
-        };
-        let test = admission::tested(outcomes, self.input.now);
-        let Some(journal) = &mut self.status.journal else {
-            return;
-        };
-        let known = &mut journal.fence.admission;
-        if !known.as_ref().is_some_and(|known| known.shows_the_same(&test)) {
-            *known = Some(test);
+        if let (Some(outcomes), Some(journal)) = (&self.input.world.admission, &mut self.status.journal) {
+            admission::note(&mut journal.fence.admission, outcomes, self.input.now);
         }
     }
 

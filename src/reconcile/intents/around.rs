@@ -8,11 +8,9 @@ use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::ask::{all, by_cluster, get, list, map, optional, reason};
+use super::ask::{all, by_cluster, get, list, map, optional, rehearse};
 use super::{Parts, served};
 use crate::api::{self, Claim};
-use crate::cluster::{Applied, Mode};
-use crate::error::Error;
 use crate::intent::world::{Member, Overrides};
 use crate::intent::{self, Seen, pin};
 use crate::karmada::{self, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};
@@ -34,18 +32,9 @@ impl Around<'_> {
 
     /// What the live template would become if that were applied in the name of sync.
     pub(super) async fn rehearsed(&self, manifest: &Value) -> Seen<Value> {
-        let rehearse = async {
-            let served = served(&self.parts.cluster, self.gvk).await?;
-            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
-            Ok::<_, Error>(writer.apply(&served, manifest, Mode::Rehearse).await?)
-        };
-        match rehearse.await {
-            Ok(Applied::Done(applied)) => Seen::known(applied, self.instant()),
-            Ok(refused) => {
-                let why = reason(&refused);
-                Seen::unknown(format!("the template that is wanted cannot be applied: {why}"))
-            }
-            Err(error) => Seen::unknown(format!("the template that is wanted cannot be applied: {error}")),
+        match rehearse(&self.parts.cluster, self.gvk, manifest).await {
+            Ok(applied) => Seen::known(applied, self.instant()),
+            Err(why) => Seen::unknown(format!("the template that is wanted cannot be applied: {why}")),
         }
     }
 

@@ -3,12 +3,29 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::served;
-use crate::cluster::{Answer, Applied, Cluster, Read};
+use crate::api;
+use crate::cluster::{Answer, Applied, Cluster, Mode, Read};
+use crate::error::Error;
 use crate::intent::{self, Seen};
 use crate::karmada::{Work, meta};
 use crate::name::{ClusterName, Gvk};
+
+/// Returns what an object would become if sync applied this, or why it can't be applied.
+pub(super) async fn rehearse(cluster: &Cluster, gvk: &Gvk, manifest: &Value) -> Result<Value, String> {
+    let rehearsed = async {
+        let served = served(cluster, gvk).await?;
+        let writer = cluster.writer(api::SYNC_MANAGER);
+        Ok::<_, Error>(writer.apply(&served, manifest, Mode::Rehearse).await?)
+    };
+    match rehearsed.await {
+        Ok(Applied::Done(applied)) => Ok(applied),
+        Ok(refused) => Err(reason(&refused)),
+        Err(error) => Err(error.to_string()),
+    }
+}
 
 /// Says why an apply was refused.
 pub(super) fn reason(refused: &Applied) -> String {

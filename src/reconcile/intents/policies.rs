@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::ask::{get, map, reason};
+use super::ask::{get, map, rehearse};
 use super::observe::Look;
-use super::served;
 use crate::api::{self, PolicyName};
-use crate::cluster::{Applied, Cluster, Mode};
+use crate::cluster::Cluster;
 use crate::intent::Seen;
 use crate::intent::world::{OwnPolicy, PolicyChange};
 use crate::karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
@@ -44,7 +43,7 @@ pub(in crate::reconcile) fn claimed_by(template: &Value) -> Option<PolicyName> {
     })
 }
 
-/// Reads a policy without a thought of its kind's fields.
+/// Reads a policy of either kind as the one of a namespace: both have the same fields.
 pub(in crate::reconcile) fn typed(name: &PolicyName, policy: Value) -> Result<PropagationPolicy, String> {
     let typed = match name.namespace {
         Some(_) => serde_json::from_value(policy),
@@ -87,21 +86,15 @@ impl Look<'_> {
         if owned_matches(&wanted.manifest, live, api::SYNC_MANAGER) == Decision::InSync {
             return Ok(None);
         }
-        let cannot = |why: String| format!("{name} cannot be applied as it is in Git: {why}");
-        let rehearsed = async {
-            let served = served(&self.parts.cluster, &gvk(name)).await?;
-            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
-            Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
-        };
-        match rehearsed.await {
-            Ok(Applied::Done(applied)) if applied.get("spec") == live.get("spec") => Ok(None),
-            Ok(Applied::Done(applied)) => Ok(Some(PolicyChange {
-                hash: wanted.hash,
-                applied: typed(name, applied)?.spec,
-            })),
-            Ok(refused) => Err(cannot(reason(&refused))),
-            Err(error) => Err(cannot(error.to_string())),
+        let rehearsed = rehearse(&self.parts.cluster, &gvk(name), &wanted.manifest).await;
+        let applied = rehearsed.map_err(|why| format!("{name} cannot be applied as it is in Git: {why}"))?;
+        if applied.get("spec") == live.get("spec") {
+            return Ok(None);
         }
+        Ok(Some(PolicyChange {
+            hash: wanted.hash,
+            applied: typed(name, applied)?.spec,
+        }))
     }
 }
 

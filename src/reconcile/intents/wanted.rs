@@ -2,11 +2,9 @@
 
 use serde_json::Value;
 
-use super::ask::reason;
+use super::ask::rehearse;
 use super::observe::Look;
-use super::served;
 use crate::api::{self, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
-use crate::cluster::{Applied, Mode};
 use crate::intent::Seen;
 use crate::intent::record::Record;
 use crate::intent::world::{Desired, DesiredTemplate, OwnPolicy};
@@ -81,13 +79,8 @@ impl Look<'_> {
             Ok(None) => return Seen::known(Desired::default(), self.instant()),
             Err(error) => return Seen::unknown(error.to_string()),
         };
-        let rehearsed = async {
-            let served = served(&self.parts.cluster, &self.spec.workload.gvk()).await?;
-            let writer = self.parts.cluster.writer(api::SYNC_MANAGER);
-            Ok::<_, crate::error::Error>(writer.apply(&served, &wanted.manifest, Mode::Rehearse).await?)
-        };
-        match rehearsed.await {
-            Ok(Applied::Done(applied)) => {
+        match rehearse(&self.parts.cluster, &self.spec.workload.gvk(), &wanted.manifest).await {
+            Ok(applied) => {
                 let same = applied.get("spec") == live.get("spec");
                 let change = (!same).then(|| DesiredTemplate {
                     hash: wanted.hash.clone(),
@@ -101,11 +94,7 @@ impl Look<'_> {
                 };
                 Seen::known(desired, self.instant())
             }
-            Ok(refused) => Seen::unknown(format!(
-                "the template in Git cannot be applied: {}",
-                reason(&refused)
-            )),
-            Err(error) => Seen::unknown(format!("the template in Git cannot be applied: {error}")),
+            Err(why) => Seen::unknown(format!("the template in Git cannot be applied: {why}")),
         }
     }
 

@@ -9,13 +9,7 @@ use crate::e2e::place::say;
 
 pub async fn karmada_evicts_a_guarded_job_which_goes_on_with_its_state(act: Act) {
     let [here, _] = act.runs(IMAGE).await;
-    guard(&act, &json!({}), &here).await;
-    let handle = take_savepoint(&act, &here).await;
-    act.until("the plan knows the savepoint, and Git has it", async |act| {
-        let known = &act.status().await["lastKnown"];
-        known["values"]["savepoint"] == *handle && known["recorded"] == true
-    })
-    .await;
+    let handle = guarded_with_a_savepoint(&act, &here).await;
     tolerate_briefly(&act, "Directly");
     answers(&act, &here, false);
     let there = goes_on_elsewhere(&act, &here).await;
@@ -41,13 +35,7 @@ pub async fn a_failover_whose_target_is_lost_is_sent_on(act: Act) {
         act.is_settled_in(&here).await;
         return;
     };
-    guard(&act, &json!({}), &here).await;
-    let handle = take_savepoint(&act, &here).await;
-    act.until("the plan knows the savepoint, and Git has it", async |act| {
-        let known = &act.status().await["lastKnown"];
-        known["values"]["savepoint"] == *handle && known["recorded"] == true
-    })
-    .await;
+    let handle = guarded_with_a_savepoint(&act, &here).await;
     act.place().cut_off(&here).await;
     fail_over(&act, lost, "its disks are dying");
     act.until("the chosen cluster has its copy, held", async |act| {
@@ -125,6 +113,18 @@ pub async fn an_old_copy_that_is_kept_goes_when_a_person_says_so(act: Act) {
     .await;
     act.withdraw().await;
     act.is_settled_in(&there).await;
+}
+
+/// Puts the plan up, and returns the savepoint of which the plan knows by then.
+async fn guarded_with_a_savepoint(act: &Act, here: &str) -> String {
+    guard(act, &json!({}), here).await;
+    let handle = take_savepoint(act, here).await;
+    act.until("the plan knows the savepoint, and Git has it", async |act| {
+        let known = &act.status().await["lastKnown"];
+        known["values"]["savepoint"] == *handle && known["recorded"] == true
+    })
+    .await;
+    handle
 }
 
 /// Puts the plan up.

@@ -32,33 +32,14 @@ pub async fn no_change_reaches_a_suspended_cluster(act: Act) {
         })
         .await;
     }
-    act.until("it says what is kept back", async |act| {
-        let held = act.status().await["held"].as_array().cloned().unwrap_or_default();
-        held.iter()
-            .any(|held| held["cluster"] == **suspended && held["pending"].is_array())
-    })
-    .await;
+    tells_what_is_kept_back(&act, suspended).await;
     assert_eq!(
         generation(&act, suspended).await,
         before,
         "not even its metadata was written"
     );
 
-    let mut over = spec.clone();
-    over["until"] = json!(Timestamp::now());
-    act.ask(&over);
-    let status = act.comes_to("Completed", &["Failed"]).await;
-    assert!(status["steps"].is_array(), "{status:#}");
-    act.until("what was kept back has come", async |act| {
-        version(&act.copy(suspended).await.unwrap()) == last
-    })
-    .await;
-    assert_eq!(
-        seen.in_cluster(suspended),
-        ["0", last.as_str()],
-        "only the last, and at the end"
-    );
-    act.is_untouched().await;
+    ends_and_lets_the_last_go(&act, &spec, suspended, &seen).await;
 }
 
 /// The policy has a `ConfigMap`, too, which goes on getting its changes.
@@ -101,18 +82,29 @@ pub async fn one_workload_of_a_shared_policy_is_kept_by_a_pin(act: Act) {
         versions.iter().all(|version| *version == last)
     })
     .await;
+    tells_what_is_kept_back(&act, suspended).await;
+    assert_eq!(seen.in_cluster(suspended), ["0"], "nothing of it came");
+
+    ends_and_lets_the_last_go(&act, &spec, suspended, &seen).await;
+}
+
+async fn tells_what_is_kept_back(act: &Act, suspended: &str) {
     act.until("it says what is kept back", async |act| {
         let held = act.status().await["held"].as_array().cloned().unwrap_or_default();
         held.iter()
-            .any(|held| held["cluster"] == **suspended && held["pending"].is_array())
+            .any(|held| held["cluster"] == *suspended && held["pending"].is_array())
     })
     .await;
-    assert_eq!(seen.in_cluster(suspended), ["0"], "nothing of it came");
+}
 
+/// A suspension that is over now: the cluster gets the last change, and none of those before.
+async fn ends_and_lets_the_last_go(act: &Act, spec: &Value, suspended: &str, seen: &Sightings) {
     let mut over = spec.clone();
     over["until"] = json!(Timestamp::now());
     act.ask(&over);
-    act.comes_to("Completed", &["Failed"]).await;
+    let status = act.comes_to("Completed", &["Failed"]).await;
+    assert!(status["steps"].is_array(), "{status:#}");
+    let last = CHANGES.to_string();
     act.until("what was kept back has come", async |act| {
         version(&act.copy(suspended).await.unwrap()) == last
     })
