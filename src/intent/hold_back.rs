@@ -104,11 +104,13 @@ pub fn held_back(desired: &Shelf<Entry>, live: Live<'_>) -> Holding {
         if !hold.is_about(&workload, template.is_some(), exists) {
             continue;
         }
-        if hold.policies {
-            let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
-            for key in policies_over(desired, live, &workload, &forms) {
-                held.entry(key).or_insert_with(|| hold.by.clone());
-            }
+        let forms: Vec<&Value> = template.as_deref().into_iter().chain(&wanted).collect();
+        let over = policies_over(desired, live, &workload, &forms);
+        for key in over
+            .into_iter()
+            .filter(|key| hold.placement || overrides(&key.kind))
+        {
+            held.entry(key).or_insert_with(|| hold.by.clone());
         }
         held.insert(workload, hold.by);
     }
@@ -130,9 +132,9 @@ struct Hold {
     by: HeldBy,
     /// It has begun: a template that is gone is not to be brought back behind its back.
     engaged: bool,
-    /// The policies over the workload as well. Not any more once a move is committed: what it waits for then is that they keep
-    /// the workload where it is now.
-    policies: bool,
+    /// The policies that place the workload as well. Not any more once a move is committed: what it waits for then is that they
+    /// keep the workload where it is now. Those that change what runs wait for the end all the same.
+    placement: bool,
 }
 
 impl Hold {
@@ -172,10 +174,10 @@ impl Intents {
             let asked = desired.get(&migration.key()).map(|entry| entry.value());
             let asked_anew = asked.as_ref().is_some_and(|asked| migration.is_asked_anew(asked));
             if !migration.has_ended() || asked_anew {
-                let policies = asked_anew || !migration.is_committed();
-                intents.hold(&migration, policies);
+                let placement = asked_anew || !migration.is_committed();
+                intents.hold(&migration, placement);
                 if let Some(asked) = &asked {
-                    intents.hold(&Migration::of(asked), policies);
+                    intents.hold(&Migration::of(asked), placement);
                 }
             } else {
                 let finished_at = migration.finished_at();
@@ -212,17 +214,17 @@ impl Intents {
         intents
     }
 
-    fn hold(&mut self, migration: &Migration<'_>, policies: bool) {
+    fn hold(&mut self, migration: &Migration<'_>, placement: bool) {
         let engaged = migration.has_begun();
         for workload in migration.workloads() {
             let by = migration.holder(Why::Moving);
             let hold = self.holds.entry(workload).or_insert(Hold {
                 by,
                 engaged,
-                policies,
+                placement,
             });
             hold.engaged |= engaged;
-            hold.policies |= policies;
+            hold.placement |= placement;
         }
     }
 
@@ -245,7 +247,7 @@ impl Intents {
             self.holds.entry(workload).or_insert(Hold {
                 by,
                 engaged: false,
-                policies: false,
+                placement: false,
             });
         }
     }
@@ -269,7 +271,7 @@ impl Intents {
                 let hold = Hold {
                     by,
                     engaged: false,
-                    policies: false,
+                    placement: false,
                 };
                 self.holds.entry(entry.key.clone()).or_insert(hold);
             }
@@ -304,7 +306,7 @@ impl Intents {
             self.holds.entry(workload.key(Some(&namespace))).or_insert(Hold {
                 by,
                 engaged: phase >= Some(ShiftPhase::Hold),
-                policies: true,
+                placement: true,
             });
         }
     }
@@ -347,7 +349,7 @@ impl Intents {
         let hold = self.holds.entry(workload).or_insert(Hold {
             by,
             engaged: true,
-            policies: true,
+            placement: true,
         });
         hold.engaged = true;
     }
@@ -505,6 +507,10 @@ fn policies_over(
     over
 }
 
+fn overrides(kind: &str) -> bool {
+    kind.ends_with("OverridePolicy")
+}
+
 fn selects(policy: &Value, template: &Value) -> bool {
     let namespace = text(policy, "/metadata/namespace");
     if !namespace.is_empty() && namespace != text(template, "/metadata/namespace") {
@@ -512,7 +518,7 @@ fn selects(policy: &Value, template: &Value) -> bool {
     }
     let Some(selectors) = policy.pointer("/spec/resourceSelectors") else {
         // An override policy without selectors is about every object; a propagation policy must have some.
-        return text(policy, "/kind").ends_with("OverridePolicy");
+        return overrides(text(policy, "/kind"));
     };
     serde_json::from_value::<Vec<ResourceSelector>>(selectors.clone())
         .is_ok_and(|selectors| ResourceSelector::closest(&selectors, template).is_some())
@@ -736,8 +742,11 @@ spec: {select: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, la
     }
 
     #[test]
-    fn a_committed_migration_lets_the_policies_come_unless_another_move_is_asked_for() {
-        let template = [format!("FlinkDeployment shop/orders by {BY}")];
+    fn a_committed_migration_lets_what_places_the_workload_come_unless_another_move_is_asked_for() {
+        let what_runs = [
+            format!("FlinkDeployment shop/orders by {BY}"),
+            format!("ClusterOverridePolicy everything by {BY}"),
+        ];
         let spec = value(MIGRATION)["spec"].clone();
         let live = |phase: &str| {
             let status = json!({"phase": phase, "journal": {"spec": spec}});
@@ -745,7 +754,7 @@ spec: {select: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, la
         };
         let files = [TEMPLATE, POLICIES, MIGRATION];
         assert_eq!(held(&files, &[live("Verify")], &[], true), all());
-        assert_eq!(held(&files, &[live("Cleanup")], &[], true), template);
+        assert_eq!(held(&files, &[live("Cleanup")], &[], true), what_runs);
         let back = MIGRATION.replace("to: west", "to: east");
         let files = [TEMPLATE, POLICIES, &back];
         assert_eq!(held(&files, &[live("Cleanup")], &[], true), all());
