@@ -90,6 +90,7 @@ impl Controller {
             templates: Arc::new(NotInGit),
             clock: Arc::new(jiff::Timestamp::now),
             witness: Arc::new(trace.clone()),
+            canaries: intents::Canaries::default(),
             metrics: Arc::new(intents::NoMetrics),
             notifier: None,
         };

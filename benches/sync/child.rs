@@ -134,6 +134,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         notifier: None,
         clock: Arc::new(jiff::Timestamp::now),
         witness: Arc::new(Nobody),
+        canaries: intents::Canaries::default(),
     };
     tokio::spawn(intents::run(parts, CancellationToken::new()));
     let reported = Reports {

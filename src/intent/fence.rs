@@ -197,9 +197,14 @@ pub(super) fn applied_placement(binding: &ResourceBinding) -> Option<&str> {
 }
 
 /// Returns whether the scheduler has handled a binding at all.
-pub(super) fn observed(binding: &ResourceBinding) -> bool {
+pub(crate) fn observed(binding: &ResourceBinding) -> bool {
     binding
         .status
         .as_ref()
         .is_some_and(|status| status.scheduler_observed_generation > 0)
+}
+
+/// Returns the name of the canary that a binding is of, which another intent may have made.
+pub(super) fn canary_of(binding: &ResourceBinding) -> String {
+    binding.spec.resource.name.clone()
 }

@@ -10,7 +10,7 @@ pub mod control;
 pub mod effect;
 pub mod evacuation;
 pub mod failover;
-mod fence;
+pub(crate) mod fence;
 pub mod fight;
 pub mod hold_back;
 pub mod migration;

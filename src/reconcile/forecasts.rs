@@ -7,7 +7,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::intents::{self, NoMetrics, Nobody, Parts};
+use super::intents::{self, Canaries, NoMetrics, Nobody, Parts};
 use super::plan::Plan;
 use super::records::Unread;
 use crate::api::{self, WorkloadRef};
@@ -30,6 +30,7 @@ pub(super) async fn forecasts(
         notifier: None,
         clock: Arc::new(move || now),
         witness: Arc::new(Nobody),
+        canaries: Canaries::default(),
     };
     let mut asked = Vec::new();
     for change in plan.changes.changes.iter().filter(|change| is_written(change)) {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::intents::{self, Metrics, NoMetrics, Nobody, Parts, Templates, Witness};
+use super::intents::{self, Canaries, Metrics, NoMetrics, Nobody, Parts, Templates, Witness};
 use super::lease::{self, LeaseOptions};
 use super::notices;
 use super::overview::{Reports, Seen};
@@ -342,6 +342,7 @@ impl Layout {
             templates: Arc::new(self.templates()),
             clock: Arc::clone(&options.clock),
             witness: Arc::clone(&options.witness),
+            canaries: Canaries::default(),
             metrics: Arc::clone(&options.metrics),
             notifier: options.notifier.clone(),
         }

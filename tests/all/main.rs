@@ -10,6 +10,7 @@ mod architecture;
 mod ask;
 mod asks;
 mod beside;
+mod canaries;
 mod cli;
 mod cluster;
 mod cluster_scope;

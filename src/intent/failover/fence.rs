@@ -75,9 +75,10 @@ impl Machine<'_> {
             None if self.no_canary() && self.status.phase == Phase::Evicted => Ok(()),
             None if self.no_canary() && self.is_refused() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary(around)?])),
-            Some(canary) if fence::observed(canary) => self.pass_barrier(name),
-            Some(_) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {name} yet"
+            Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
+            Some(canary) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {} yet",
+                fence::canary_of(canary)
             ))),
         }
     }

@@ -6,8 +6,8 @@ use super::{Machine, Stop, canary_name};
 use crate::api::{Barrier, Finding, Guard};
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence::{
-    affinity_in_use, exactly, failover_off, observed, patch_binding, raise, record, restored, resume,
-    target_cluster,
+    affinity_in_use, canary_of, exactly, failover_off, observed, patch_binding, raise, record, restored,
+    resume, target_cluster,
 };
 use crate::karmada::{EvictionTask, PurgeMode};
 use crate::name::ClusterName;
@@ -159,9 +159,10 @@ impl Machine<'_> {
         match canary.get()? {
             None if self.does_without_canary() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary()?])),
-            Some(canary) if observed(canary) => self.pass_barrier(name),
-            Some(_) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {name} yet"
+            Some(canary) if observed(canary) => self.pass_barrier(canary_of(canary)),
+            Some(canary) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {} yet",
+                canary_of(canary)
             ))),
         }
     }

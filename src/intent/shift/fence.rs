@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Machine, Next, Phase, Stop};
 use crate::api::Barrier;
 use crate::intent::effect::{Effect, Exactly, add, remove, test};
+use crate::intent::fence::canary_of;
 use crate::intent::migration::canary_name;
 use crate::karmada::ResourceBinding;
 use crate::name::ClusterName;
@@ -75,21 +76,21 @@ impl Machine<'_> {
         if self.journal()?.fence.barrier.is_some() {
             return self.remove_canary();
         }
-        let name = self.canary()?;
         match canary {
             None => Err(Stop::Act(vec![self.create_canary()?])),
             Some(canary) if observed(canary) > 0 => {
                 let leases = self.world().leases.get()?.clone();
                 let passed_at = self.input.now;
                 self.journal_mut()?.fence.barrier = Some(Barrier {
-                    canary: name,
+                    canary: canary_of(canary),
                     passed_at,
                     leases,
                 });
                 Err(Stop::Again)
             }
-            Some(_) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {name} yet"
+            Some(canary) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {} yet",
+                canary_of(canary)
             ))),
         }
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Machine, Stop};
 use crate::api::{Barrier, Finding};
 use crate::intent::effect::Effect;
-use crate::intent::fence::observed;
+use crate::intent::fence::{canary_of, observed};
 use crate::intent::migration::canary_name;
 use crate::intent::record::digest;
 
@@ -46,9 +46,10 @@ impl Machine<'_> {
         }
         let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
         match canary {
-            Some(canary) if observed(canary) => self.pass_barrier(name),
-            Some(_) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {name} yet: until then it may place once more what it had queued"
+            Some(canary) if observed(canary) => self.pass_barrier(canary_of(canary)),
+            Some(canary) => Err(Stop::Wait(format!(
+                "the scheduler has not reached canary {} yet: until then it may place once more what it had queued",
+                canary_of(canary)
             ))),
             None if forbidden => {
                 self.status

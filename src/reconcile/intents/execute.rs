@@ -1,8 +1,11 @@
 //! Sends effects, each under its precondition. One that fails is an answer: observe again.
 
+use std::time::Duration;
+
 use kube::Resource;
 use serde_json::{Value, json};
 
+use super::canaries::Asked;
 use super::{Parts, ask, served};
 use crate::api::{self, INTENT_FINALIZER, INTENT_MANAGER, Migration, SYNC_MANAGER};
 use crate::cluster::{Answer, Applied, Exactly, Mode, Served, Writer, Written};
@@ -17,6 +20,8 @@ const POLICIES: &str = "policy.karmada.io/v1alpha1";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     Done,
+    /// Nothing was written: it is asked for again when there is news, or after this time.
+    Later(Duration),
     /// Nothing was written: what was observed isn't so any more.
     Stale(String),
 }
@@ -117,7 +122,19 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
             name,
             scheduler,
             cluster,
-        } => send.canary(name, scheduler, cluster).await,
+        } => match parts.canaries.ask(name, scheduler) {
+            Asked::Make => {
+                let made = send.canary(name, scheduler, cluster).await;
+                if made.is_err() {
+                    parts.canaries.failed(name);
+                }
+                made
+            }
+            Asked::Rides => Ok(Sent::Done),
+            Asked::Later(after) => Ok(Sent::Later(after)),
+        },
+        // Of one that another intent has made nothing is this one's to remove.
+        Effect::DeleteCanary { name } if !parts.canaries.forget(name) => Ok(Sent::Done),
         Effect::DeleteCanary { name } => send.delete_canary(name).await,
         Effect::DeleteIntent { kind, intent } => send.delete(api::API_VERSION, kind, intent).await,
         Effect::AddFinalizer

@@ -5,6 +5,7 @@ mod admission;
 mod around;
 mod ask;
 pub(super) mod beside;
+mod canaries;
 pub(super) mod events;
 mod execute;
 mod failing;
@@ -30,6 +31,7 @@ mod witness;
 mod worker;
 
 pub use admission::{Fence, install_fence};
+pub use canaries::Canaries;
 pub(super) use foretell::{foretell, rollout_of_policy, unasked};
 pub use metrics::{Metrics, NoMetrics};
 pub(super) use rolling::templates_of as templates_of_rollout;
@@ -135,6 +137,8 @@ pub struct Parts {
     pub notifier: Option<Notifier>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub witness: Arc<dyn Witness>,
+    /// What the intents of this process wait for together.
+    pub canaries: Canaries,
 }
 
 impl std::fmt::Debug for Parts {
@@ -267,10 +271,15 @@ struct Crew {
 
 impl Crew {
     fn new(parts: Parts, events: Events, stop: CancellationToken) -> Self {
+        let workers = Workers::default();
+        let parts = Parts {
+            canaries: Canaries::waking(workers.clone()),
+            ..parts
+        };
         Self {
             parts,
             events,
-            workers: Workers::default(),
+            workers,
             turns: Turns::default(),
             tasks: JoinSet::new(),
             stop,

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::around::Around;
 use super::ask::{get, list, optional};
 use super::{Parts, beside, metrics, others, served, wanted};
-use crate::api::{self, Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
+use crate::api::{Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
 use crate::cluster::Lookup;
 use crate::intent::admission::{self, Outcome};
 use crate::intent::check::Others;
@@ -95,17 +95,15 @@ async fn is_cluster_scoped(
     })
 }
 
-/// Returns the binding of the canary that an intent waits for.
-pub(super) fn canary_binding(intent: &Migration) -> Option<ObjectKey> {
+/// Returns the name of the canary that an intent waits for.
+pub(super) fn canary(intent: &Migration) -> Option<String> {
     let status = intent.status.as_ref()?;
     let number = status.journal.as_ref()?.fence.canary;
-    let name = canary_name(intent.metadata.uid.as_deref()?, status.attempt, number);
-    Some(ObjectKey {
-        group: "work.karmada.io".to_owned(),
-        kind: "ResourceBinding".to_owned(),
-        namespace: Some(api::OWN_NAMESPACE.to_owned()),
-        name: meta::binding_name(&name, "ConfigMap"),
-    })
+    Some(canary_name(
+        intent.metadata.uid.as_deref()?,
+        status.attempt,
+        number,
+    ))
 }
 
 fn nothing(workload: ObjectKey, why: &str) -> World {
@@ -308,15 +306,8 @@ impl Look<'_> {
         if !wanted::wants_canary(self.status) {
             return Seen::unknown("not read behind the barrier");
         }
-        match canary_binding(self.intent) {
-            Some(key) => {
-                self.get(
-                    Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"),
-                    Some(api::OWN_NAMESPACE),
-                    &key.name,
-                )
-                .await
-            }
+        match canary(self.intent) {
+            Some(name) => self.parts.canaries.look(self.parts, &name).await,
             None => Seen::known(None, self.instant()),
         }
     }

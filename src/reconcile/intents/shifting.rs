@@ -14,7 +14,7 @@ use super::ask::{all, by_cluster, get, list, map, optional};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, beside, observe, served};
+use super::{Parts, beside, canaries, observe, served};
 use crate::api::{
     self, Claim, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase, Suspension,
     claim_name,
@@ -155,15 +155,7 @@ fn interest(intent: &ReplicaShift, world: &World) -> BTreeSet<ObjectKey> {
             &suspension_name(&own),
         ),
     ]);
-    keys.extend(canary(intent).map(|name| {
-        let binding = meta::binding_name(&name, "ConfigMap");
-        of(
-            "work.karmada.io",
-            "ResourceBinding",
-            Some(api::OWN_NAMESPACE),
-            &binding,
-        )
-    }));
+    keys.extend(canary(intent).map(|name| canaries::binding(&name)));
     for cluster in world.members.keys() {
         keys.insert(of("cluster.karmada.io", "Cluster", None, cluster.as_str()));
     }
@@ -335,9 +327,7 @@ impl Look<'_> {
         let Some(name) = canary(self.intent) else {
             return Seen::known(None, self.instant());
         };
-        let gvk = Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding");
-        let binding = meta::binding_name(&name, "ConfigMap");
-        self.get(gvk, Some(api::OWN_NAMESPACE), &binding).await
+        self.parts.canaries.look(self.parts, &name).await
     }
 
     async fn suspension(&self) -> Seen<Option<Suspension>> {

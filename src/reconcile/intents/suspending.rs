@@ -14,7 +14,7 @@ use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, observe, served};
+use super::{Parts, canaries, observe, served};
 use crate::api::{
     self, Claim, LeaseSeen, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec,
     SuspensionStatus, claim_name,
@@ -25,7 +25,7 @@ use crate::intent::pin::OWNER_LABEL;
 use crate::intent::suspension::{self, Beside, Contest, World, binding_id, carries, covered, workload};
 use crate::intent::{self, Effect, Seen, Step, pin};
 use crate::karmada::{Cluster, ClusterResourceBinding, PropagationPolicy, ResourceBinding, Work, meta};
-use crate::name::{ClusterName, Gvk, ObjectKey};
+use crate::name::{ClusterName, ObjectKey};
 use crate::report::{self, Told};
 
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
@@ -133,7 +133,8 @@ impl Kind for Suspending {
         if let Some(pin) = world.beside.as_ref().and_then(|_| pin_key(intent, world)) {
             keys.insert(pin);
         }
-        keys.extend(status.and_then(|status| canary(intent, status)));
+        let canary = status.and_then(|status| canary(intent, status));
+        keys.extend(canary.map(|name| canaries::binding(&name)));
         if phase == Phase::Suspended {
             keys.extend(world.watched.iter().cloned());
         } else {
@@ -414,9 +415,8 @@ impl Look<'_> {
     async fn fence(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<String, LeaseSeen>>) {
         let unread = "not read in this phase";
         match canary(self.intent, self.status) {
-            Some(key) => {
-                let gvk = Gvk::new(BINDINGS, "ResourceBinding");
-                let canary = get(&self.parts.cluster, gvk, key.namespace.as_deref(), &key.name);
+            Some(name) => {
+                let canary = self.parts.canaries.look(self.parts, &name);
                 tokio::join!(canary, observe::leases(self.parts))
             }
             None => (Seen::unknown(unread), Seen::unknown(unread)),
@@ -509,18 +509,12 @@ fn pin_key(intent: &Suspension, world: &World) -> Option<ObjectKey> {
     })
 }
 
-/// Returns the binding of the canary that a suspension of scheduling waits for, or has to take down.
-fn canary(intent: &Suspension, status: &SuspensionStatus) -> Option<ObjectKey> {
+/// Returns the name of the canary that a suspension of scheduling waits for, or has to take down.
+fn canary(intent: &Suspension, status: &SuspensionStatus) -> Option<String> {
     let journal = status.journal.as_ref()?;
     if !journal.spec.scope.scheduling() || status.phase.is_terminal() {
         return None;
     }
     let uid = intent.metadata.uid.as_deref()?;
-    let name = canary_name(uid, status.common.attempt, journal.fence.canary);
-    Some(ObjectKey {
-        group: "work.karmada.io".to_owned(),
-        kind: "ResourceBinding".to_owned(),
-        namespace: Some(api::OWN_NAMESPACE.to_owned()),
-        name: meta::binding_name(&name, "ConfigMap"),
-    })
+    Some(canary_name(uid, status.common.attempt, journal.fence.canary))
 }

@@ -122,7 +122,7 @@ pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<Object
         ),
         of("work.karmada.io", &scoped("ResourceBinding"), namespace, &binding),
     ]);
-    keys.extend(super::observe::canary_binding(intent));
+    keys.extend(super::observe::canary(intent).map(|name| super::canaries::binding(&name)));
     // One that could not be reached may be back.
     let clusters = world.members.keys();
     keys.extend(clusters.map(|cluster| of("cluster.karmada.io", "Cluster", None, cluster.as_str())));

@@ -338,6 +338,7 @@ impl<K: Kind> Worker<K> {
                         self.wait_for(name);
                     }
                 }
+                Ok(Sent::Later(after)) => return Ok(Pass::Recheck(after)),
                 Ok(Sent::Stale(why)) => {
                     tracing::debug!(intent = %self.key, what, why, "a precondition failed");
                     return Ok(Pass::Recheck(Duration::from_millis(20)));

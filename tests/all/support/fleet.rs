@@ -11,7 +11,7 @@ use cutover::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
 use cutover::manifest::{self, Entry, Packer, Source};
 use cutover::name::{GroupKind, ObjectKey};
 use cutover::reconcile::intents::{
-    self, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
+    self, Canaries, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
 };
 use cutover::sandbox::api::{ApiServer, ListOptions, Patch, Resource, Snapshot, WriteOptions};
 use cutover::sandbox::{World, WorldOptions};
@@ -179,6 +179,7 @@ impl Fleet {
             notifier: None,
             clock: Arc::new(move || clock.now()),
             witness,
+            canaries: Canaries::default(),
         };
         Controller(tokio::spawn(intents::run(parts, CancellationToken::new())))
     }
