@@ -146,13 +146,14 @@ impl<K: Kind> Worker<K> {
             interest.take();
             let pass = match within(turn, Box::pin(self.pass(interest))).await {
                 Ok(pass) => pass,
+                // Somebody else wrote meanwhile, sync for one: that is what the precondition is for.
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    tracing::debug!(intent = %self.key, %error, "a pass was overtaken");
+                    self.known = None;
+                    Pass::Recheck(SETTLE)
+                }
                 Err(error) => {
-                    // Somebody else wrote meanwhile, sync for one: that is what the precondition is for.
-                    if error.kind() == ErrorKind::Conflict {
-                        tracing::debug!(intent = %self.key, %error, "a pass was overtaken");
-                    } else {
-                        tracing::warn!(intent = %self.key, %error, "a pass failed");
-                    }
+                    tracing::warn!(intent = %self.key, %error, "a pass failed");
                     self.known = None;
                     self.trouble = Some(Trouble {
                         text: error.to_string(),
