@@ -257,10 +257,10 @@ pub struct MigrationStatus {
     /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBack>,
-    /// The policy of the workload, where Git wants another one than is applied: it waits until the move is committed, and
-    /// stays unapplied when that never comes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_policy: Option<HeldPolicy>,
+    /// What Git changes of the policies that place the workload: it waits until the move is committed, and stays unapplied
+    /// when that never comes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_policies: Vec<HeldPolicy>,
     /// The Git revision that last applied the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -279,7 +279,7 @@ pub struct HeldBack {
     pub revision: Option<String>,
 }
 
-/// A change of a policy in Git, by the digest of its content.
+/// A policy in Git that is not applied as it stands there, by the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldPolicy {
     pub policy: PolicyName,

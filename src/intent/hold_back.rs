@@ -452,12 +452,12 @@ impl<'a> Migration<'a> {
             by: self.holder(Why::RolledBack),
             hash: template.hash.clone(),
         });
-        let policy = status.held_policy.as_ref().map(|held| Left {
+        let policies = status.held_policies.iter().map(|held| Left {
             object: held.policy.key(),
             by: self.holder(Why::NotMoved),
             hash: held.hash.clone(),
         });
-        template.into_iter().chain(policy).collect()
+        template.into_iter().chain(policies).collect()
     }
 
     fn holder(&self, why: Why) -> HeldBy {
@@ -511,7 +511,8 @@ fn overrides(kind: &str) -> bool {
     kind.ends_with("OverridePolicy")
 }
 
-fn selects(policy: &Value, template: &Value) -> bool {
+/// Returns whether a policy is about an object.
+pub fn selects(policy: &Value, template: &Value) -> bool {
     let namespace = text(policy, "/metadata/namespace");
     if !namespace.is_empty() && namespace != text(template, "/metadata/namespace") {
         return false;

@@ -10,7 +10,7 @@ use super::beside::Beside;
 use super::check::Others;
 use super::record::Record;
 use super::seen::Seen;
-use crate::api::{Claim, Guard, LeaseSeen, PolicyName, WorkloadProfile};
+use crate::api::{Claim, Guard, HeldPolicy, LeaseSeen, PolicyName, WorkloadProfile};
 use crate::karmada::{
     Cluster, ClusterOverridePolicy, OverridePolicy, PropagationPolicy, PropagationSpec, ResourceBinding, Work,
 };
@@ -48,6 +48,8 @@ pub struct World {
     pub desired: Seen<Desired>,
     /// Read before anything begins, and once more before a roll back leaves it unapplied.
     pub policy: Seen<Option<OwnPolicy>>,
+    /// The policies in Git that would take the workload up were they applied. Read when that is.
+    pub arriving: Seen<Vec<HeldPolicy>>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, Outcome)>>,
     /// What the status branch says of this intent.

@@ -372,6 +372,7 @@ impl Look {
                 change: None,
             }),
             policy,
+            arriving: self.known(Vec::new()),
             admission: None,
             record: self.known(None),
         }

@@ -7,10 +7,10 @@ use cutover::report::review::Verdict;
 use cutover::sandbox::api::Resource;
 use cutover::sandbox::{World, WorldOptions};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::plane::{NAMESPACE, Plane, until};
+use crate::support::plane::{NAMESPACE, Plane, settings, until};
 
 const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
 const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
@@ -113,7 +113,7 @@ async fn a_policy_that_names_the_target_alone_comes_with_the_migration() {
     .await;
     let status = migration_of(&plane, "orders");
     assert_eq!(status["phase"], "Completed", "{status:#}");
-    assert!(status["heldPolicy"].is_null(), "{status:#}");
+    assert!(status["heldPolicies"].is_null(), "{status:#}");
     assert_eq!(named(&plane, "orders"), Value::from(vec!["west"]));
     assert_eq!(listed(&plane, "orders"), Value::from(vec!["west"]));
     let verdict = world.ledger().verdict();
@@ -167,6 +167,48 @@ async fn a_policy_that_would_move_the_workload_stays_unapplied_when_the_migratio
             "{more}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_policy_that_would_take_the_workload_up_stays_unapplied_as_well() {
+    let settings = settings("- {name: main, prune: true}");
+    let own = policy("orders", "orders", "east");
+    let taker = policy("orders-west", "orders", "west");
+    let preempts = taker.replace("spec:", "spec:\n  preemption: Always");
+    // Under a new name, with the old one gone; and beside the old one.
+    for (own_file, taken_by) in [("", &taker), (&*own, &preempts)] {
+        let (world, plane) = started(&own, &[("cutover.yaml", &settings)]).await;
+        plane.push(&[
+            ("policy.yaml", own_file),
+            ("west.yaml", taken_by),
+            ("move.yaml", &migration("orders", "  profile: nobody-knows-it\n")),
+        ]);
+        for _ in 0..2 {
+            plane.run().await;
+            let status = migration_of(&plane, "orders");
+            assert_eq!(status["phase"], "Failed", "{status:#}");
+            let held = &status["heldPolicies"][0]["policy"];
+            assert_eq!(
+                held,
+                &json!({"namespace": "shop", "name": "orders-west"}),
+                "{status:#}"
+            );
+            assert!(plane.get(&POLICIES, Some("shop"), "orders-west").is_none());
+        }
+        assert!(runs(&world, "east", "orders"), "{}", world.ledger());
+        plane.push(&[("west.yaml", &taken_by.replace("[west]", "[west, east]"))]);
+        plane.run().await;
+        assert!(plane.get(&POLICIES, Some("shop"), "orders-west").is_some());
+    }
+    // Beside one that keeps the workload, one that takes nothing from others is nobody's business.
+    let (_world, plane) = started(&own, &[("cutover.yaml", &settings)]).await;
+    plane.push(&[
+        ("west.yaml", &taker),
+        ("move.yaml", &migration("orders", "  profile: nobody-knows-it\n")),
+    ]);
+    plane.run().await;
+    assert!(migration_of(&plane, "orders")["heldPolicies"].is_null());
+    assert!(plane.get(&POLICIES, Some("shop"), "orders-west").is_some());
 }
 
 #[tokio::test]

@@ -229,7 +229,7 @@ fn a_committed_migration_lets_what_places_the_workload_come_unless_another_move_
 fn a_policy_that_a_migration_did_not_bring_about_stays_unapplied_until_a_commit_changes_it() {
     let policy = POLICIES.split("---").next().unwrap();
     let hash = record::digest(&value(policy));
-    let held_policy = json!({"policy": {"namespace": "shop", "name": "orders"}, "hash": hash});
+    let held_policies = json!([{"policy": {"namespace": "shop", "name": "orders"}, "hash": hash}]);
     for (phase, stays) in [
         ("Failed", true),
         ("RolledBack", true),
@@ -238,7 +238,7 @@ fn a_policy_that_a_migration_did_not_bring_about_stays_unapplied_until_a_commit_
     ] {
         let mut status = json!({"phase": phase});
         if stays {
-            status["heldPolicy"] = held_policy.clone();
+            status["heldPolicies"] = held_policies.clone();
         }
         let ended = with_status(MIGRATION, status);
         let said = format!(

@@ -63,16 +63,17 @@ impl Machine<'_> {
     }
 
     /// Applied while nothing holds the workload, a policy of another placement would have Karmada move it: without its state.
-    /// So it is noted before anything else, and stays unapplied unless the move is committed.
+    /// So would another one that takes the workload up. It is noted before anything else, and stays unapplied unless the move is committed.
     pub(super) fn note_policy_change(&mut self) -> Result<(), NotKnown> {
-        let policy = self.world().policy.get()?.as_ref();
-        self.status.held_policy = policy.and_then(|policy| {
+        let own = self.world().policy.get()?.as_ref().and_then(|policy| {
             let change = policy.change.as_ref()?;
             Some(HeldPolicy {
                 policy: policy.name.clone(),
                 hash: change.hash.clone(),
             })
         });
+        let arriving = self.world().arriving.get()?;
+        self.status.held_policies = own.into_iter().chain(arriving.iter().cloned()).collect();
         Ok(())
     }
 

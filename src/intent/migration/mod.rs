@@ -369,7 +369,7 @@ impl Machine<'_> {
         self.close_step(evidence);
         self.status.phase = phase;
         if phase == Phase::Completed {
-            self.status.held_policy = None;
+            self.status.held_policies.clear();
         }
         self.status.finished_at = Some(self.input.now);
         self.status.waiting_for = None;

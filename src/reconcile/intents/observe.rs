@@ -125,6 +125,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         members: BTreeMap::new(),
         desired: unread(why),
         policy: unread(why),
+        arriving: unread(why),
         admission: None,
         record: unread(why),
         metrics: BTreeMap::new(),
@@ -155,11 +156,12 @@ impl Look<'_> {
     /// An intent that waits for its turn costs next to nothing.
     async fn before_the_start(&self) -> World {
         let around = self.around();
-        let policy = async { self.own_policy(&around.template().await).await };
-        let (claim, record, policy) = tokio::join!(around.claim(), self.record(), policy);
+        let policies = async { self.policies(&around.template().await).await };
+        let (claim, record, (policy, arriving)) = tokio::join!(around.claim(), self.record(), policies);
         World {
             claim,
             policy,
+            arriving,
             record,
             ..nothing(self.workload.clone(), "the intent has not begun")
         }
@@ -170,7 +172,7 @@ impl Look<'_> {
         let (workload, around) = (&self.workload, self.around());
         let (
             (binding, works),
-            (template, profiles, desired, policy),
+            (template, profiles, desired, (policy, arriving)),
             claim,
             overrides,
             clusters,
@@ -207,6 +209,7 @@ impl Look<'_> {
             profiles,
             desired,
             policy,
+            arriving,
             admission: None,
             record,
             metrics,

@@ -1,15 +1,18 @@
 //! The policy that has taken a workload up, read afresh: as it is applied, and as Git wants it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::ask::{get, map, rehearse};
 use super::observe::Look;
-use crate::api::{self, PolicyName};
+use crate::api::{self, HeldPolicy, PolicyName};
 use crate::cluster::Cluster;
 use crate::intent::Seen;
+use crate::intent::hold_back::selects;
 use crate::intent::world::{OwnPolicy, PolicyChange};
 use crate::karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
-use crate::name::Gvk;
+use crate::name::{GroupKind, Gvk, ObjectKey};
 use crate::plan::{Decision, owned_matches};
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
@@ -53,8 +56,74 @@ pub(in crate::reconcile) fn typed(name: &PolicyName, policy: Value) -> Result<Pr
 }
 
 impl Look<'_> {
+    /// Returns the workload's own policy, and what else would take the workload up.
+    pub(super) async fn policies(
+        &self,
+        template: &Seen<Option<Value>>,
+    ) -> (Seen<Option<OwnPolicy>>, Seen<Vec<HeldPolicy>>) {
+        let own = self.own_policy(template).await;
+        let arriving = match (template.get(), own.get()) {
+            (Ok(Some(template)), Ok(own)) => {
+                let name = own.as_ref().map(|own| &own.name);
+                let arriving = self.arriving(template, name).await;
+                arriving.map_or_else(Seen::unknown, |arriving| Seen::known(arriving, self.instant()))
+            }
+            (Ok(None), _) => Seen::known(Vec::new(), self.instant()),
+            (Err(why), _) | (_, Err(why)) => Seen::unknown(why.0),
+        };
+        (own, arriving)
+    }
+
+    /// Returns the policies in Git, not applied as they stand there, that Karmada would give the workload to: any, when its own
+    /// is not in Git and may be on its way out; else one that takes it from another. O(policies of the namespace in Git).
+    async fn arriving(&self, template: &Value, own: Option<&PolicyName>) -> Result<Vec<HeldPolicy>, String> {
+        let templates = &self.parts.templates;
+        let wanted = |key: &ObjectKey| templates.template(key).map_err(|error| error.to_string());
+        let own_stays = match own {
+            Some(own) => wanted(&own.key())?.is_some(),
+            None => false,
+        };
+        let in_git = wanted(&self.workload)?.map(|wanted| wanted.manifest);
+        let forms: Vec<&Value> = [Some(template), in_git.as_ref()].into_iter().flatten().collect();
+        let namespace = self.workload.namespace.clone();
+        let mut arriving = Vec::new();
+        for namespace in BTreeSet::from([None, namespace]) {
+            let kind = meta::scoped_kind("PropagationPolicy", namespace.is_none());
+            let kind = GroupKind::new("policy.karmada.io", &kind);
+            let all = templates.of_kind(&kind, namespace.as_deref().unwrap_or_default());
+            for entry in all.map_err(|error| error.to_string())? {
+                let policy = entry.value();
+                let takes = !own_stays || policy.pointer("/spec/preemption") == Some(&Value::from("Always"));
+                if !takes || !forms.iter().any(|form| selects(&policy, form)) {
+                    continue;
+                }
+                let name = PolicyName {
+                    namespace: namespace.clone(),
+                    name: entry.key.name.clone(),
+                };
+                if own == Some(&name) {
+                    continue;
+                }
+                let Some(wanted) = wanted(&entry.key)? else {
+                    continue;
+                };
+                let live: Seen<Option<Value>> = self.get(gvk(&name), namespace.as_deref(), &name.name).await;
+                let is_applied = live.get().map_err(|why| why.0)?.as_ref().is_some_and(|live| {
+                    owned_matches(&wanted.manifest, live, api::SYNC_MANAGER) == Decision::InSync
+                });
+                if !is_applied {
+                    arriving.push(HeldPolicy {
+                        policy: name,
+                        hash: wanted.hash,
+                    });
+                }
+            }
+        }
+        Ok(arriving)
+    }
+
     /// What sync would make of the policy is asked for by a dry-run, and only where Git has another one.
-    pub(super) async fn own_policy(&self, template: &Seen<Option<Value>>) -> Seen<Option<OwnPolicy>> {
+    async fn own_policy(&self, template: &Seen<Option<Value>>) -> Seen<Option<OwnPolicy>> {
         let named = map(template, |template| template.as_ref().and_then(claimed_by));
         let name = match named.get() {
             Ok(Some(name)) => name.clone(),

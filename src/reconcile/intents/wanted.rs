@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ask::rehearse;
 use super::observe::Look;
-use crate::api::{self, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
+use crate::api::{self, HeldPolicy, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
 use crate::intent::Seen;
 use crate::intent::record::Record;
 use crate::intent::world::{Desired, DesiredTemplate, OwnPolicy};
@@ -47,26 +47,26 @@ impl Look<'_> {
         Seen<Option<Value>>,
         Seen<Vec<WorkloadProfile>>,
         Seen<Desired>,
-        Seen<Option<OwnPolicy>>,
+        (Seen<Option<OwnPolicy>>, Seen<Vec<HeldPolicy>>),
     ) {
         let workload = &self.workload;
         let gvk = self.spec.workload.gvk();
         let template = self.get(gvk, workload.namespace.as_deref(), &workload.name).await;
         if self.status.phase != Phase::Preflight {
             let unread = "not read in this phase";
-            let policy = if wants_policy(self.status) {
-                self.own_policy(&template).await
+            let policies = if wants_policy(self.status) {
+                self.policies(&template).await
             } else {
-                Seen::unknown(unread)
+                (Seen::unknown(unread), Seen::unknown(unread))
             };
-            return (template, Seen::unknown(unread), Seen::unknown(unread), policy);
+            return (template, Seen::unknown(unread), Seen::unknown(unread), policies);
         }
-        let (profiles, desired, policy) = tokio::join!(
+        let (profiles, desired, policies) = tokio::join!(
             self.list(api::API_VERSION, "WorkloadProfile", None, None),
             self.desired(&template),
-            self.own_policy(&template),
+            self.policies(&template),
         );
-        (template, profiles, desired, policy)
+        (template, profiles, desired, policies)
     }
 
     /// What the live template would become if sync applied what Git wants.

@@ -162,6 +162,7 @@ impl Scene {
                 beside: Vec::new(),
                 desired: Seen::unknown(unread()),
                 policy: Seen::unknown(unread()),
+                arriving: Seen::unknown(unread()),
                 admission: None,
                 record: Seen::unknown(unread()),
             },
