@@ -28,6 +28,9 @@ pub const OWNER_ANNOTATION: &str = "cutover.dev/owner";
 /// How the names of pins begin.
 pub const PREFIX: &str = "zzzz-cutover-";
 
+/// The one cluster that a pin is about which says nothing yet: no cluster can have this name, so Karmada writes no Work for it.
+const NOWHERE: &str = "nowhere.cutover.dev";
+
 /// The name of a pin that there never is: the admission fence refuses it to everybody.
 pub const SELF_TEST: &str = "zzzz-cutover-self-test";
 
@@ -333,11 +336,18 @@ pub fn marker_of(policy: &OverridePolicy) -> Option<&str> {
         .map(String::as_str)
 }
 
-/// Returns whether a pin of an intent says nothing yet: see [`PinWrite::blank`].
-pub fn is_blank(policy: &OverridePolicy, owner_uid: &str) -> bool {
-    let mut rules = policy.spec.override_rules.iter();
+/// Returns whether a pin, whosever it is, says nothing yet: see [`PinWrite::new`].
+pub fn is_blank(policy: &OverridePolicy) -> bool {
+    let spec = &policy.spec;
+    let mut rules = spec.override_rules.iter();
     let says_nothing = rules.all(|rule| rule.overriders == Overriders::default());
-    says_nothing && owner_of(policy).is_some_and(|uid| uid == owner_uid)
+    // Without rules Karmada reads what stood there before there were any.
+    says_nothing && !spec.override_rules.is_empty() && owner_of(policy).is_some()
+}
+
+/// Leaves a pin out that says nothing yet.
+pub fn not_blank(live: Option<&OverridePolicy>) -> Option<&OverridePolicy> {
+    live.filter(|live| !is_blank(live))
 }
 
 /// Returns the uid of the intent that a pin is labelled with.
@@ -407,6 +417,10 @@ impl Unauthorized {
 
 impl PinWrite {
     /// `live`: the policy as it was read; its resource version is the precondition. `None`: it must not exist.
+    ///
+    /// A creation has no other precondition than that. So what is created says nothing: sent late, when its intent is gone, it
+    /// changes nothing anywhere, and is taken away. What it has to say is written over it, and that is refused where it isn't
+    /// there any more, or was changed.
     pub fn new(
         pin: &Pin,
         live: Option<&OverridePolicy>,
@@ -430,31 +444,35 @@ impl PinWrite {
                     (Authority::Loose(loose), Tenure::Only(writer)) => loose.cluster() == writer,
                     (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
                 },
-                Says::Differences(_) => live.is_none_or(|live| owner_of(live) == Some(&pin.owner_uid)),
+                Says::Differences(_) => {
+                    live.is_none_or(|live| is_blank(live) || owner_of(live) == Some(&pin.owner_uid))
+                }
             };
         if !allowed {
             return Err(Unauthorized::of(&pin.says));
         }
+        let Some(live) = live else {
+            return Ok(Self::blank(pin));
+        };
         let mut policy = pin.policy();
-        if let Some(live) = live {
-            policy
-                .metadata
-                .resource_version
-                .clone_from(&live.metadata.resource_version);
-            policy.metadata.uid.clone_from(&live.metadata.uid);
-        }
+        policy
+            .metadata
+            .resource_version
+            .clone_from(&live.metadata.resource_version);
+        policy.metadata.uid.clone_from(&live.metadata.uid);
         Ok(Self {
             policy,
             says: pin.says.to_string(),
-            creates: live.is_none(),
+            creates: false,
         })
     }
 
-    /// Puts up a pin that says nothing yet: sent late, when its intent is gone, it holds nobody, and is taken away. What it is to
-    /// say is written over it, and that is refused where it isn't there any more.
-    pub fn blank(pin: &Pin) -> Self {
+    fn blank(pin: &Pin) -> Self {
         let mut policy = pin.policy();
-        policy.spec.override_rules = vec![OverrideRule::default()];
+        policy.spec.override_rules = vec![OverrideRule {
+            target_cluster: Some(ClusterAffinity::only([ClusterName::new(NOWHERE)])),
+            ..OverrideRule::default()
+        }];
         Self {
             policy,
             says: "says nothing yet".to_owned(),

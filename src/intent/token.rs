@@ -65,7 +65,8 @@ pub struct Known<'a> {
 pub enum Standing {
     /// It says what it shall.
     InForce,
-    /// It is still to be written: there is none, or that of an earlier sequence, or it is being repaired.
+    /// It is still to be written: there is none, or one that says nothing yet, or that of an earlier sequence, or it is being
+    /// repaired.
     Due,
     /// Somebody else changed it or took it away: its markers prove nothing any more, and only a new sequence mends that.
     Tampered,
@@ -77,6 +78,8 @@ pub fn standing(pin: &Pin, live: Option<&OverridePolicy>, known: Known<'_>) -> S
         return Standing::InForce;
     }
     let changed_by_others = match live {
+        // Also one that somebody put up late whose intent has ended.
+        Some(live) if pin::is_blank(live) => known.pinned,
         Some(live) => !is_from_before(live, known),
         None => known.pinned,
     };
@@ -220,6 +223,10 @@ mod tests {
             stands(Some(&pin(1, Vec::new())), known(2, true, false)),
             Standing::Due
         );
+        let blank = PinWrite::new(&wanted, None, pin::Authority::Nobody).unwrap();
+        let begun = |known| standing(&wanted, Some(blank.policy()), known);
+        assert_eq!(begun(known(2, false, false)), Standing::Due);
+        assert_eq!(begun(known(2, true, false)), Standing::Tampered);
         let later = pin(3, Vec::new());
         assert_eq!(stands(Some(&later), known(2, true, false)), Standing::Tampered);
     }

@@ -82,6 +82,7 @@ async fn what_is_left_where_one_cluster_runs_the_workload_is_taken_down() {
         ("Hold: claim FlinkDeployment.flink.apache.org shop/orders", "east"),
         ("Hold: binding: suspend scheduling", "east"),
         ("Hold: create canary canary-", "east"),
+        ("Hold: pin: says nothing yet", "east"),
         ("Hold: pin: sequence 1, writer east", "east"),
         ("Cleanup: binding: resume scheduling", "west"),
         ("Cleanup: pin: take the protection off", "west"),

@@ -2,6 +2,7 @@
 
 mod crash;
 mod stage;
+mod stops;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,21 +8,26 @@ use std::time::Duration;
 
 use cutover::api::{OWN_NAMESPACE, Phase};
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Point, Side, Witness};
+use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::ListOptions;
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use cutover::tenure::Tenure;
 use futures::future::BoxFuture;
 use http::{Method, Request};
 use kube::client::Body;
+use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::support::fleet::{Controller, Fleet, MIGRATIONS, POLICIES, job};
+use crate::support::fleet::{CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job};
 
 const MOVE: &str = "orders-to-west";
 
 /// What comes too late and is taken nevertheless, because nothing has that name any more: the sweep takes it away.
-const CREATED: [&str; 3] = ["Hold: claim ", "Hold: pin: ", "Hold: create canary "];
+const CREATED: [&str; 3] = [
+    "Hold: claim ",
+    "Hold: pin: says nothing yet",
+    "Hold: create canary ",
+];
 
 #[tokio::test(start_paused = true)]
 async fn what_is_sent_late_in_a_migration_that_completed_is_refused_or_taken_away() {
@@ -51,6 +56,66 @@ async fn nothing_is_sent_by_one_whose_time_is_over_when_it_goes_on() {
     fleet.assert_clean_in("west");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_is_put_up_when_its_migration_is_gone_changes_nothing_in_any_member() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.migrate(MOVE, "west");
+    let late = before_its_pin(&fleet).await;
+    fleet.lead(Arc::new(Nobody));
+    fleet.phase(MOVE, Phase::Completed).await;
+    goes_on_when_it_is_gone(&fleet, late, (&MIGRATIONS, MOVE), (&JOBS, "orders")).await;
+    fleet.assert_clean_in("west");
+}
+
+/// Leaves a replica behind before it creates the pin of an intent.
+pub async fn before_its_pin(fleet: &Fleet) -> Replica {
+    let replica = Replica::start(fleet, StandsStill::before(": pin: "), Led::ForEver);
+    fleet
+        .until("it stands before the pin", |_| replica.stands())
+        .await;
+    replica
+}
+
+/// Deletes an intent that has ended, and lets the one that was left behind go on: in no member anything changes, not even for
+/// a moment, and nothing is left.
+pub async fn goes_on_when_it_is_gone(
+    fleet: &Fleet,
+    late: Replica,
+    (intents, intent): (&Resource, &str),
+    (kind, workload): (&Resource, &str),
+) {
+    let server = fleet.world.control_plane();
+    let gone = DeleteOptions::default();
+    server.delete(intents, Some("shop"), intent, &gone).unwrap();
+    let swept = |fleet: &Fleet| {
+        let is_gone = fleet
+            .world
+            .control_plane()
+            .get(intents, Some("shop"), intent)
+            .is_err();
+        is_gone && (fleet.count(&CLAIMS), canaries(fleet)) == (0, 0) && pins(fleet) == 0
+    };
+    fleet.until("the intent is gone, and all of it", swept).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let copies = |fleet: &Fleet| -> Vec<Value> {
+        let members = fleet.world.members();
+        let copies = members.map(|member| member.api.get(kind, Some("shop"), workload).ok());
+        copies
+            .map(|copy| copy.map_or(Value::Null, |copy| (*copy).clone()))
+            .collect()
+    };
+    let before = copies(fleet);
+    let line = late.go_on(fleet).await;
+    let sent = late.sent.lock().unwrap().clone();
+    assert!(
+        sent[0].taken && sent[0].method == Method::POST,
+        "{line}: {sent:?}"
+    );
+    fleet.until("nothing is left", swept).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(copies(fleet), before, "after {line}");
+}
+
 /// Lets a migration run to its end, with a replica left behind before every write of it.
 async fn relay(image: &str, ends: Phase, led: Led) -> (Fleet, Vec<Replica>) {
     let fleet = Fleet::start(WorldOptions::default()).await;
@@ -67,14 +132,13 @@ pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bo
     let mut stopped: Vec<Replica> = Vec::new();
     loop {
         let writes = usize::from(!stopped.is_empty());
-        let replica = Replica::start(fleet, writes, led);
-        let stands = |_: &Fleet| replica.witness.at.lock().unwrap().is_some();
+        let replica = Replica::start(fleet, StandsStill::after(writes), led);
         fleet
             .until("it stands still, or all is done", |fleet| {
-                stands(fleet) || is_over(fleet)
+                replica.stands() || is_over(fleet)
             })
             .await;
-        if !stands(fleet) {
+        if !replica.stands() {
             return stopped;
         }
         if let Led::UntilItStops = led {
@@ -124,6 +188,16 @@ fn canaries(fleet: &Fleet) -> usize {
     all.map_or(0, |all| all.items.len())
 }
 
+fn pins(fleet: &Fleet) -> usize {
+    let all = fleet
+        .world
+        .control_plane()
+        .list(&PINS, None, &ListOptions::default());
+    let all = all.unwrap().items;
+    let names = all.iter().filter_map(|pin| pin["metadata"]["name"].as_str());
+    names.filter(|name| name.starts_with("zzzz-cutover-")).count()
+}
+
 /// For how long a replica leads.
 #[derive(Clone, Copy)]
 pub enum Led {
@@ -150,8 +224,7 @@ pub struct Write {
 }
 
 impl Replica {
-    /// Starts one that stands still when it has sent so many writes.
-    fn start(fleet: &Fleet, writes: usize, led: Led) -> Self {
+    fn start(fleet: &Fleet, witness: StandsStill, led: Led) -> Self {
         let sent = Arc::default();
         let tenure = Tenure::unbounded();
         let client = noting(fleet.world.client(), Arc::clone(&sent));
@@ -159,13 +232,17 @@ impl Replica {
         if let Led::UntilItStops = led {
             cluster = cluster.within(tenure.clone());
         }
-        let witness = Arc::new(StandsStill::after(writes));
+        let witness = Arc::new(witness);
         Self {
             _controller: fleet.controller_on(cluster, Arc::clone(&witness) as Arc<dyn Witness>),
             tenure,
             witness,
             sent,
         }
+    }
+
+    fn stands(&self) -> bool {
+        self.witness.at.lock().unwrap().is_some()
     }
 
     /// Goes on, and returns before what it had stood still.
@@ -211,6 +288,8 @@ fn noting(client: kube::Client, sent: Arc<Mutex<Vec<Write>>>) -> kube::Client {
 /// Stands still before a write, until it is told to go on.
 struct StandsStill {
     writes: usize,
+    /// Only these count.
+    which: &'static str,
     seen: AtomicUsize,
     at: Mutex<Option<String>>,
     go_on: Notify,
@@ -218,20 +297,31 @@ struct StandsStill {
 }
 
 impl StandsStill {
+    /// Before the write that comes after so many.
     fn after(writes: usize) -> Self {
         Self {
             writes,
+            which: "",
             seen: AtomicUsize::new(0),
             at: Mutex::default(),
             go_on: Notify::new(),
             is_through: AtomicUsize::new(0),
         }
     }
+
+    /// Before the first write of which this is said.
+    fn before(which: &'static str) -> Self {
+        Self {
+            which,
+            ..Self::after(0)
+        }
+    }
 }
 
 impl Witness for StandsStill {
     fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        let stands = point.side == Side::Before && self.seen.fetch_add(1, Ordering::SeqCst) == self.writes;
+        let counts = point.side == Side::Before && point.what.contains(self.which);
+        let stands = counts && self.seen.fetch_add(1, Ordering::SeqCst) == self.writes;
         if !stands {
             return Box::pin(std::future::ready(()));
         }

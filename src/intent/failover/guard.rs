@@ -221,7 +221,7 @@ impl Machine<'_> {
         let writer = self.writer()?;
         // What moved before it was held is Karmada's; once the pin is on, it is a failover like any other.
         let live = self.world().pin.get()?.as_ref();
-        let is_on = live.is_some_and(|live| !pin::is_blank(live, self.input.uid));
+        let is_on = pin::not_blank(live).is_some();
         if !is_on && !self.journal()?.pinned && self.listed()? != [writer.clone()] {
             token::unpin(live)?;
             token::give_up(self.world().claim.get()?.as_ref(), self.input.uid)?;

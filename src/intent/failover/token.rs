@@ -65,8 +65,6 @@ impl Machine<'_> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
         let live = self.world().pin.get()?.as_ref();
-        let is_begun =
-            !self.journal()?.pinned && live.is_some_and(|live| pin::is_blank(live, self.input.uid));
         match token::standing(&pin, live, self.known()?) {
             Standing::InForce => {
                 let journal = self.journal()?;
@@ -77,11 +75,8 @@ impl Machine<'_> {
                 }
                 return Ok(());
             }
-            Standing::Tampered if !is_begun => return self.repair(),
-            Standing::Tampered | Standing::Due => {}
-        }
-        if live.is_none() {
-            return Err(Stop::Act(vec![Effect::WritePin(Box::new(PinWrite::blank(&pin)))]));
+            Standing::Tampered => return self.repair(),
+            Standing::Due => {}
         }
         let granted = self.authority(&pin)?;
         let authority = match &granted {

@@ -9,6 +9,7 @@ use crate::intent::fence::{
     affinity_in_use, canary_of, exactly, failover_off, observed, patch_binding, raise, record, restored,
     resume, target_cluster,
 };
+use crate::intent::pin;
 use crate::karmada::{EvictionTask, PurgeMode};
 use crate::name::ClusterName;
 
@@ -42,7 +43,7 @@ impl Machine<'_> {
 
     /// What Karmada evicts before it is held is Karmada's to move.
     pub(super) fn not_evicted(&self) -> Result<(), Stop> {
-        if self.world().pin.get()?.is_some() {
+        if pin::not_blank(self.world().pin.get()?.as_ref()).is_some() {
             return Ok(());
         }
         match self.binding()?.spec.graceful_eviction_tasks.first() {
@@ -59,7 +60,7 @@ impl Machine<'_> {
     fn undo_evictions(&mut self) -> Result<(), Stop> {
         let binding = self.binding()?;
         let tasks = &binding.spec.graceful_eviction_tasks;
-        if tasks.is_empty() || self.world().pin.get()?.is_none() {
+        if tasks.is_empty() || pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
             return Ok(());
         }
         // The state that Karmada preserved stands nowhere else.

@@ -11,7 +11,7 @@ use crate::api::{Claim, ClaimSpec};
 use crate::intent::effect::Effect;
 use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::removal_changes;
-use crate::intent::pin::{OWNER_ANNOTATION, PinWrite};
+use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::token::exactly;
 use crate::intent::world::Overrides;
@@ -58,6 +58,10 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
         return Ok(Verdict::Done);
     }
     let binding = left.binding.get()?;
+    // Put up by somebody who was late, or stopped before it had a say: it goes whatever else there is.
+    if let Some(pin) = pin.as_ref().filter(|pin| pin::is_blank(pin)) {
+        return Ok(take_down(None, Some(pin)));
+    }
     // It has only kept changes back, and who ended it has let them go.
     if is_of("Suspension", claim.as_ref(), pin.as_ref()) {
         return Ok(take_down(claim.as_ref(), pin.as_ref()));

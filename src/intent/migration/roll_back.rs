@@ -4,6 +4,7 @@ use jiff::SignedDuration;
 
 use super::{Machine, Next, Stop};
 use crate::api::{Fact, RollBack, RollBackStage};
+use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use crate::name::ClusterName;
 
@@ -20,7 +21,7 @@ impl Machine<'_> {
             let end = self.back()?.ends_as;
             return self.finish(&source, end);
         }
-        if !self.journal()?.pinned && self.world().pin.get()?.is_none() {
+        if !self.journal()?.pinned && pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
             return self.unfence();
         }
         self.claim()?;
@@ -32,7 +33,7 @@ impl Machine<'_> {
         }
     }
 
-    /// No pin was ever written: only the fence has to come down, if it was begun.
+    /// No pin was ever written, or one that says nothing: only the fence has to come down, if it was begun.
     fn unfence(&mut self) -> Result<Next, Stop> {
         if self.journal()?.fence.recorded {
             self.lower()?;

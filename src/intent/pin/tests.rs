@@ -193,3 +193,29 @@ fn differences_hold_nobody_and_are_never_written_over_what_somebody_else_says() 
         Some(Unauthorized::Foreign)
     );
 }
+
+#[test]
+fn a_pin_is_put_up_without_a_word_and_whosever_it_is_written_over() {
+    let foreign = Pin {
+        owner_uid: "other".into(),
+        ..pin(None)
+    };
+    let blank = PinWrite::new(&foreign, None, Authority::Nobody).unwrap();
+    assert!(blank.creates() && is_blank(blank.policy()));
+    assert_eq!(blank.to_string(), "pin: says nothing yet");
+    let differs = Pin {
+        says: Says::Differences(Vec::new()),
+        ..pin(None)
+    };
+    for wanted in [pin(None), differs] {
+        let mut live = blank.policy().clone();
+        live.metadata.resource_version = Some("7".into());
+        let write = PinWrite::new(&wanted, Some(&live), Authority::Nobody).unwrap();
+        assert!(!write.creates() && wanted.is_written_as(write.policy()));
+        assert_eq!(write.policy().metadata.resource_version.as_deref(), Some("7"));
+    }
+    // One that somebody emptied of a policy of his own is not a pin.
+    let mut theirs = blank.policy().clone();
+    theirs.metadata.labels = None;
+    assert!(!is_blank(&theirs) && !is_blank(&pin(None).policy()));
+}

@@ -134,7 +134,7 @@ impl Machine<'_> {
         let Side::Member(cluster) = side else {
             return false;
         };
-        let by_pin = live.map(|live| pinned(live, cluster));
+        let by_pin = pin::not_blank(live).map(|live| pinned(live, cluster));
         let copy = self.world().members.get(cluster);
         let by_copy = copy
             .and_then(|copy| copy.get().ok())
@@ -330,9 +330,9 @@ impl Machine<'_> {
         )?)
     }
 
-    /// Returns whether a pin is this intent's.
+    /// Returns whether a pin is this intent's, and says something.
     pub(super) fn has_pin(&self) -> Result<bool, Stop> {
-        let live = self.world().pin.get()?.as_ref();
+        let live = pin::not_blank(self.world().pin.get()?.as_ref());
         let owner = live.and_then(pin::owner_of);
         Ok(owner.is_some_and(|owner| owner == self.input.uid))
     }

@@ -164,8 +164,9 @@ impl Sweep {
             let Some((left, owner)) = self.look(candidate).await else {
                 return Ok(());
             };
+            let says_nothing = matches!(left.pin.get(), Ok(Some(pin)) if pin::is_blank(pin));
             // A suspension that comes back, as from a backup, finds everything held all the while.
-            if owner.starts_with("Suspension ") {
+            if owner.starts_with("Suspension ") && !says_nothing {
                 let since = gone.entry(candidate.claim.clone()).or_insert_with(Instant::now);
                 if since.elapsed() < GONE_FOR {
                     return Ok(());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cutover::reconcile::intents::Nobody;
 
-use super::{ALL, Stage};
-use crate::stops::{Led, stand_still};
+use super::{ALL, DEPLOYMENTS, ROLLOUTS, Stage};
+use crate::stops::{Led, before_its_pin, goes_on_when_it_is_gone, stand_still};
 use crate::support::fleet::Fleet;
 
 const IN_ORDER: [&str; 3] = ["east", "north", "west"];
@@ -65,4 +65,15 @@ async fn nothing_is_sent_by_one_whose_time_is_over_when_it_goes_on() {
         assert_eq!(stage.status(), status, "after {line}");
     }
     stage.rests("Completed", &ALL, "web:2").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_is_put_up_when_its_rollout_is_gone_changes_nothing_in_any_member() {
+    let mut stage = Stage::start(&ALL).await;
+    stage.controller.take().unwrap().kill().await;
+    stage.push("web:2");
+    let late = before_its_pin(&stage.fleet).await;
+    stage.fleet.lead(Arc::new(Nobody));
+    stage.rests("Completed", &ALL, "web:2").await;
+    goes_on_when_it_is_gone(&stage.fleet, late, (&ROLLOUTS, "web"), (&DEPLOYMENTS, "web")).await;
 }

@@ -1,13 +1,15 @@
 //! Replicas that stand still before a write of a suspension, which another one then sends: when it has ended they go on, and
 //! send what they were about to send.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use cutover::reconcile::intents::Nobody;
 use serde_json::json;
 
 use super::pins::shared;
 use super::{DEPLOYMENTS, SUSPENSIONS, Stage, web};
-use crate::stops::{Led, stand_still};
+use crate::stops::{Led, before_its_pin, goes_on_when_it_is_gone, stand_still};
 use crate::support::fleet::{CLAIMS, Fleet, PINS};
 
 #[tokio::test(start_paused = true)]
@@ -49,4 +51,27 @@ async fn all_the_way(mut stage: Stage, mut spec: serde_json::Value) {
         stage.assert_policy_is_clean();
         assert_eq!(stage.status("freeze"), status, "after {line}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pin_that_is_put_up_when_its_suspension_is_gone_changes_nothing_in_any_member() {
+    let mut stage = shared().await;
+    if let Some(controller) = stage.controller.take() {
+        controller.kill().await;
+    }
+    let until = stage.fleet.world.clock().now() + Duration::from_mins(5);
+    stage.suspend("freeze", json!({"until": until.to_string()}));
+    let late = before_its_pin(&stage.fleet).await;
+    stage.fleet.lead(Arc::new(Nobody));
+    stage.is("freeze", "Suspended").await;
+    stage.fleet.apply(&DEPLOYMENTS, web("web", 1));
+    stage.is("freeze", "Completed").await;
+    stage.catches_up("web:1").await;
+    goes_on_when_it_is_gone(
+        &stage.fleet,
+        late,
+        (&SUSPENSIONS, "freeze"),
+        (&DEPLOYMENTS, "web"),
+    )
+    .await;
 }
