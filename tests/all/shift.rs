@@ -1,5 +1,6 @@
 //! Shifts of replicas in the sandbox: the ready ones never become fewer than the floor, whatever goes wrong.
 
+mod anew;
 mod crash;
 mod stage;
 mod stops;

@@ -3,6 +3,7 @@
 //! A pin says for every cluster how many replicas it has, whatever the template and the scheduler say. It takes replicas
 //! away only with a [`Room`]: what was counted afresh, everywhere, shows that enough are ready without them.
 
+mod anew;
 mod asked;
 mod back;
 mod end;
@@ -188,6 +189,9 @@ impl<'a> Machine<'a> {
         self.note_counts();
         if self.turns_back() {
             return Vec::new();
+        }
+        if let Err(stop) = self.meet_anew() {
+            return self.settle(Err(stop));
         }
         if self.is_paused() {
             let stop = self.pause();
@@ -447,7 +451,9 @@ impl<'a> Machine<'a> {
             Some(_) => Err(Stop::Wait(
                 "the binding was deleted and made anew: a person must look".to_owned(),
             )),
-            None => Err(Stop::Wait("the binding is gone: a person must look".to_owned())),
+            None => Err(Stop::Wait(
+                "the binding is gone: Karmada makes another one when the template is changed".to_owned(),
+            )),
         }
     }
 

@@ -1,0 +1,64 @@
+//! A binding that was deleted and made anew. Karmada deleted the copies with it, and makes them anew under the pin, which
+//! stands all the while: what it says of the replicas holds whatever the binding lists.
+
+use super::{Machine, Stop};
+use crate::api::{Finding, ShiftFence};
+use crate::intent::fence::identify;
+
+impl Machine<'_> {
+    /// The shift goes on with the binding that there is now, where that is about the same workload, and nothing of the one before
+    /// runs on. Other clusters that it lists are taken out, as ever: by the pin they have no replicas.
+    pub(super) fn meet_anew(&mut self) -> Result<(), Stop> {
+        let Some(journal) = self.status.journal.as_ref().filter(|journal| !journal.unpinning) else {
+            return Ok(());
+        };
+        let (Ok(Some(binding)), Ok(Some(template))) =
+            (self.world().binding.get(), self.world().template.get())
+        else {
+            return Ok(());
+        };
+        if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) {
+            return Ok(());
+        }
+        if template["metadata"]["uid"] != journal.template_uid.as_str() {
+            return Err(Stop::Wait(
+                "the workload was deleted and made anew: a person must look".to_owned(),
+            ));
+        }
+        let Some(id) = identify(binding) else {
+            return Err(Stop::Wait(
+                "Karmada has not marked the binding that was made anew yet".to_owned(),
+            ));
+        };
+        self.nothing_stays()?;
+        let journal = self.journal_mut()?;
+        journal.binding = id;
+        journal.seq += 1;
+        journal.fence = ShiftFence {
+            canary: journal.fence.canary,
+            ..ShiftFence::default()
+        };
+        let finding = Finding::new(
+            "MadeAnew",
+            "the binding was deleted and made anew, and the copies with it: until they were ready again, fewer were than the floor",
+            "find out who deleted it; the shift goes on with the replicas that its pin says",
+        );
+        let findings = &mut self.status.common.findings;
+        findings.retain(|found| found.code != finding.code);
+        findings.push(finding);
+        Err(Stop::Again)
+    }
+
+    /// A Work of the binding that was deleted keeps its copy as it is, and no pin reaches it any more.
+    fn nothing_stays(&self) -> Result<(), Stop> {
+        let mut works = self.world().works.get()?.iter();
+        match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
+            Some((cluster, work)) => Err(Stop::Wait(format!(
+                "the binding was deleted and made anew, and the Work {} of the one before, of {cluster}, to go: where Karmada \
+                 leaves it, a person must delete it",
+                work.metadata.name.as_deref().unwrap_or_default()
+            ))),
+            None => Ok(()),
+        }
+    }
+}
