@@ -9,7 +9,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Barrier, BindingId, Common, OnFailure, Progress, WaitingFor, Window, WorkloadRef};
+use super::{
+    AdmissionTest, Barrier, BindingId, Common, OnFailure, Progress, WaitingFor, Window, WorkloadRef,
+};
 use crate::name::ClusterName;
 
 /// Asks for the replicas of a workload without state to go from one cluster to another, step by step.
@@ -306,6 +308,9 @@ pub struct ShiftFence {
     pub canary: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
+    /// What the API server was seen to refuse; absent: it was not tried yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionTest>,
     /// The scheduler may act again.
     pub lowered: bool,
 }

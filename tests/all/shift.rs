@@ -2,6 +2,7 @@
 
 mod anew;
 mod crash;
+mod fence;
 mod stage;
 mod stops;
 

@@ -99,7 +99,10 @@ impl Machine<'_> {
     /// While it rests, what Git changes of the workload goes through, for that is what it waits for. Where the template runs
     /// itself, only once Git has no other replicas than it has: they would come back.
     pub(super) fn is_standing(&self) -> Result<bool, Stop> {
-        if self.status.phase != Phase::Shifted {
+        // Only a claim that lists the clusters lets the API server refuse what the scheduler has queued.
+        let fence = &self.journal()?.fence;
+        let needs_barrier = fence.barrier.is_none() && !fence.lowered;
+        if self.status.phase != Phase::Shifted || needs_barrier {
             return Ok(false);
         }
         match self.journal()?.template_wanted {

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::Barrier;
+use crate::api::{Barrier, Guard};
+use crate::intent::admission;
 use crate::intent::effect::{Effect, Exactly, add, remove, test};
 use crate::intent::fence::canary_of;
 use crate::intent::migration::canary_name;
@@ -17,8 +18,14 @@ impl Machine<'_> {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
         }
         self.stand()?;
+        let barrier = self.journal()?.fence.barrier.as_ref();
+        let scheduler = if barrier.is_some_and(stands_in) {
+            "what the scheduler has queued is refused"
+        } else {
+            "the scheduler past it"
+        };
         let mut evidence = vec![format!(
-            "scheduling is suspended and the scheduler past it; every Work carries {}",
+            "scheduling is suspended and {scheduler}; every Work carries {}",
             self.marker()?
         )];
         let wanted = self.journal()?.wanted.clone();
@@ -63,8 +70,9 @@ impl Machine<'_> {
                 return Err(Stop::Again);
             }
             // The scheduler hears of both in this order: they are of one kind.
-            let canary = self.create_canary()?;
-            return Err(Stop::Act(vec![raise, canary]));
+            let canary = (!self.does_without_canary()).then(|| self.create_canary());
+            let canary = canary.transpose()?;
+            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
         }
         self.barrier()
     }
@@ -77,21 +85,44 @@ impl Machine<'_> {
             return self.remove_canary();
         }
         match canary {
+            None if self.does_without_canary() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary()?])),
-            Some(canary) if observed(canary) > 0 => {
-                let leases = self.world().leases.get()?.clone();
-                let passed_at = self.input.now;
-                self.journal_mut()?.fence.barrier = Some(Barrier {
-                    canary: canary_of(canary),
-                    passed_at,
-                    leases,
-                });
-                Err(Stop::Again)
-            }
+            Some(canary) if observed(canary) > 0 => self.pass_barrier(canary_of(canary)),
             Some(canary) => Err(Stop::Wait(format!(
                 "the scheduler has not reached canary {} yet",
                 canary_of(canary)
             ))),
+        }
+    }
+
+    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?.clone();
+        let passed_at = self.input.now;
+        self.journal_mut()?.fence.barrier = Some(Barrier {
+            canary,
+            passed_at,
+            leases,
+        });
+        Err(Stop::Again)
+    }
+
+    /// None may be created, and what the scheduler still has queued is refused by the API server itself.
+    fn does_without_canary(&self) -> bool {
+        let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
+        forbidden && self.is_refused()
+    }
+
+    /// Returns whether the API server was seen to refuse that the binding lists other clusters than the claim.
+    fn is_refused(&self) -> bool {
+        let journal = self.status.journal.as_ref();
+        let test = journal.and_then(|journal| journal.fence.admission.as_ref());
+        test.is_some_and(|test| test.refuses(Guard::Bindings))
+    }
+
+    /// Notes what trying the admission fence has shown.
+    pub(super) fn note_admission(&mut self) {
+        if let (Some(outcomes), Some(journal)) = (&self.world().admission, &mut self.status.journal) {
+            admission::note(&mut journal.fence.admission, outcomes, self.input.now);
         }
     }
 
@@ -108,12 +139,14 @@ impl Machine<'_> {
         Ok(canary_name(self.input.uid, self.status.common.attempt, number))
     }
 
-    /// A barrier is good for one process of each controller: after another one took over, it and the sequence are made anew.
+    /// A barrier is good for one process of each controller: after another one took over, it and the sequence are made anew; so
+    /// they are when nothing stands in for a canary any more.
     fn renew_barrier(&mut self) -> Result<(), Stop> {
         let leases = self.world().leases.get()?;
+        let is_refused = self.is_refused();
         let journal = self.journal_mut()?;
         match &journal.fence.barrier {
-            Some(barrier) if barrier.leases != *leases => {
+            Some(barrier) if barrier.leases != *leases || (stands_in(barrier) && !is_refused) => {
                 journal.fence.barrier = None;
                 journal.fence.canary += 1;
                 if journal.pinned {
@@ -207,6 +240,11 @@ impl Machine<'_> {
     pub(super) fn delete_canary(&self) -> Result<Effect, Stop> {
         Ok(Effect::DeleteCanary { name: self.canary()? })
     }
+}
+
+/// Returns whether it is the admission fence that keeps the scheduler away, and not that it was seen past a canary.
+fn stands_in(barrier: &Barrier) -> bool {
+    barrier.canary.is_empty()
 }
 
 /// Returns the generation of a binding that the scheduler has handled last.

@@ -26,6 +26,7 @@ pub use asked::refused;
 pub use moves::goals;
 pub use room::{Count, Room, Side};
 
+use super::admission::Outcome;
 use super::beside::Beside;
 use super::effect::Effect;
 use super::seen::{NotKnown, Seen};
@@ -33,8 +34,8 @@ use super::token::Due;
 use super::world::Overrides;
 use super::{Step, Trouble};
 use crate::api::{
-    Claim, Finding, LeaseSeen, OnFailure, ReplicaShiftSpec, ReplicaShiftStatus, ShiftBack, ShiftJournal,
-    ShiftPhase as Phase, Suspension, WaitCode, WorkloadProfile,
+    Claim, Finding, Guard, LeaseSeen, OnFailure, ReplicaShiftSpec, ReplicaShiftStatus, ShiftBack,
+    ShiftJournal, ShiftPhase as Phase, Suspension, WaitCode, WorkloadProfile,
 };
 use crate::karmada::{Cluster, OverridePolicy, PropagationPolicy, ResourceBinding, Work};
 use crate::name::{ClusterName, ObjectKey};
@@ -81,6 +82,8 @@ pub struct World {
     pub own_pods: Seen<Vec<bool>>,
     /// The Suspension that was asked for afterwards.
     pub suspension: Seen<Option<Suspension>>,
+    /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
+    pub admission: Option<Vec<(Guard, Outcome)>>,
 }
 
 /// Decides what one pass does.
@@ -190,6 +193,7 @@ impl<'a> Machine<'a> {
         if self.turns_back() {
             return Vec::new();
         }
+        self.note_admission();
         if let Err(stop) = self.meet_anew() {
             return self.settle(Err(stop));
         }
@@ -535,7 +539,8 @@ fn duration(text: &str) -> SignedDuration {
 
 fn again(trouble: &Trouble) -> String {
     let hint = if trouble.no_canary {
-        "; only a canary shows when the scheduler is done with the workload: allow it (docs/rbac.md)"
+        "; only a canary shows when the scheduler is done with the workload: allow it (docs/rbac.md), or install the \
+         admission fence (docs/fence.md), which makes it needless"
     } else {
         ""
     };

@@ -16,11 +16,12 @@ use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
 use super::{Parts, beside, canaries, observe, served};
 use crate::api::{
-    self, Claim, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase, Suspension,
-    claim_name,
+    self, Barrier, Claim, Guard, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase,
+    Suspension, claim_name,
 };
 use crate::cluster::{Lookup, Read, Reader};
 use crate::error::Error;
+use crate::intent::admission::{self, Outcome};
 use crate::intent::migration::canary_name;
 use crate::intent::shift::{self, World, replicas_of, suspension_name};
 use crate::intent::world::Overrides;
@@ -37,6 +38,9 @@ const AUTOSCALERS: [(&str, &str); 3] = [
     ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA"),
 ];
 
+/// How often the admission fence is tried anew that stands in for a canary.
+const TRIED_AGAIN: Duration = Duration::from_mins(1);
+
 /// How often it is looked anew for what scales the workload, while replicas go over.
 const SCALERS_AGAIN: Duration = Duration::from_secs(5);
 
@@ -44,6 +48,8 @@ const SCALERS_AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct Shifting {
     /// What scales the workload, and when that was seen.
     scalers: Option<(Instant, Seen<Vec<String>>)>,
+    /// When the admission fence was tried last.
+    tested: Option<Instant>,
 }
 
 impl Kind for Shifting {
@@ -91,6 +97,10 @@ impl Kind for Shifting {
                 None => (Instant::now(), look.autoscalers(&world).await),
             };
             world.autoscalers = known.1.clone();
+            if self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN) {
+                world.admission = look.admission(&world).await;
+                self.tested = world.admission.as_ref().map(|_| Instant::now());
+            }
             self.scalers = Some(known).filter(|(_, scalers)| scalers.get().is_ok());
         }
         world
@@ -202,6 +212,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         members: BTreeMap::new(),
         own_pods: unread(why),
         suspension: unread(why),
+        admission: None,
     }
 }
 
@@ -328,6 +339,28 @@ impl Look<'_> {
             return Seen::known(None, self.instant());
         };
         self.parts.canaries.look(self.parts, &name).await
+    }
+
+    /// Tried where no canary shows the scheduler past the suspension, and under a claim of this intent that lists clusters: that is
+    /// what the fence goes by.
+    async fn admission(&self, world: &World) -> Option<Vec<(Guard, Outcome)>> {
+        let journal = self.status.journal_in_force()?;
+        let fence = &journal.fence;
+        let is_past = |barrier: &Barrier| !barrier.canary.is_empty();
+        if journal.unpinning || fence.lowered || fence.barrier.as_ref().is_some_and(is_past) {
+            return None;
+        }
+        let (claim, binding) = (
+            world.claim.get().ok()?.as_ref()?,
+            world.binding.get().ok()?.as_ref()?,
+        );
+        let uid = self.intent.metadata.uid.as_deref().unwrap_or_default();
+        if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() || claim.spec.standing {
+            return None;
+        }
+        let mut probes = admission::probes(claim, &world.workload, &self.spec.workload.api_version, binding);
+        probes.retain(|probe| probe.guard == Guard::Bindings);
+        Some(super::admission::try_out(&self.parts.cluster, probes).await)
     }
 
     async fn suspension(&self) -> Seen<Option<Suspension>> {
