@@ -21,6 +21,8 @@ pub enum Change {
     Unset(&'static str, Value),
     /// Adds an item to a sequence, which is begun if there is none.
     Append(&'static str, Value),
+    /// Changes the mapping that stands at this place of a sequence; what is changed in it is named from there.
+    Within(&'static str, usize, Box<Change>),
 }
 
 /// Why a file can't be edited without a person.
@@ -53,7 +55,22 @@ pub fn edit(text: &str, object: &Manifest, change: &Change) -> Result<String, No
 impl Change {
     const fn pointer(&self) -> &'static str {
         match self {
-            Self::Set(pointer, _) | Self::Unset(pointer, _) | Self::Append(pointer, _) => pointer,
+            Self::Set(pointer, _)
+            | Self::Unset(pointer, _)
+            | Self::Append(pointer, _)
+            | Self::Within(pointer, _, _) => pointer,
+        }
+    }
+
+    /// Names the field from a mapping in the object, which it must be in.
+    #[must_use]
+    pub fn from(self, mapping: &str) -> Self {
+        let below = |pointer: &'static str| pointer.strip_prefix(mapping).unwrap_or(pointer);
+        match self {
+            Self::Set(pointer, value) => Self::Set(below(pointer), value),
+            Self::Unset(pointer, value) => Self::Unset(below(pointer), value),
+            Self::Append(pointer, item) => Self::Append(below(pointer), item),
+            Self::Within(pointer, index, change) => Self::Within(below(pointer), index, change),
         }
     }
 
@@ -62,16 +79,25 @@ impl Change {
         let (pointer, value) = match self {
             Self::Set(pointer, value) | Self::Unset(pointer, value) => (pointer, value.clone()),
             Self::Append(pointer, item) => (pointer, Value::Array(vec![item.clone()])),
+            Self::Within(pointer, index, change) => {
+                return format!("{}[{index}].{}", path(pointer), change.by_hand());
+            }
         };
-        format!(
-            "{}: {}",
-            pointer.trim_start_matches('/').replace('/', "."),
-            flow(&value, false)
-        )
+        format!("{}: {}", path(pointer), flow(&value, false))
     }
 
     /// Returns what an object may be after the change.
-    fn outcomes(&self, object: &Value) -> Vec<Value> {
+    pub fn outcomes(&self, object: &Value) -> Vec<Value> {
+        if let Self::Within(pointer, index, change) = self {
+            let place = format!("{pointer}/{index}");
+            let changed = object.pointer(&place).map(|item| change.outcomes(item));
+            let with = |item: Value| {
+                let mut object = object.clone();
+                *object.pointer_mut(&place)? = item;
+                Some(object)
+            };
+            return changed.into_iter().flatten().filter_map(with).collect();
+        }
         let (parent, field) = self.place();
         let with = |value: Option<Value>| {
             let mut object = object.clone();
@@ -93,6 +119,7 @@ impl Change {
                 items.push(item.clone());
                 vec![with(Some(items.into()))]
             }
+            Self::Within(..) => Vec::new(),
         };
         outcomes.into_iter().flatten().collect()
     }
@@ -101,6 +128,11 @@ impl Change {
     fn place(&self) -> (&'static str, &'static str) {
         self.pointer().rsplit_once('/').unwrap_or(("", self.pointer()))
     }
+}
+
+/// Returns a JSON pointer as people write a field.
+fn path(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".")
 }
 
 fn says(before: &Parsed, after: &Parsed, object: &Manifest, change: &Change) -> bool {
@@ -174,10 +206,19 @@ impl<'a> Edited<'a> {
 
     fn edit(&self, object: Mark, change: &Change) -> Edit<String> {
         let root = self.documents.iter().find_map(|document| document.find(object));
+        self.edit_in(root.ok_or("its place isn't found in the text")?, change)
+    }
+
+    fn edit_in(&self, root: &Node, change: &Change) -> Edit<String> {
+        if let Change::Within(pointer, index, change) = change {
+            let item = root.descend(pointer).and_then(|node| match &node.inside {
+                Inside::Items(items) => items.get(*index),
+                _ => None,
+            });
+            return self.edit_in(item.ok_or("its place isn't found in the text")?, change);
+        }
         let (parent, field) = change.place();
-        let mapping = root
-            .and_then(|root| root.descend(parent))
-            .ok_or("its place isn't found in the text")?;
+        let mapping = root.descend(parent).ok_or("its place isn't found in the text")?;
         let Inside::Fields(fields) = &mapping.inside else {
             return Err("the field around it is no mapping");
         };
@@ -197,6 +238,7 @@ impl<'a> Edited<'a> {
                 Ok(self.replace(key, node, &Value::Array(vec![item.clone()])))
             }
             (Change::Append(_, item), Some((_, _, node))) => self.add_item(node, item),
+            (Change::Within(..), _) => Err("it is no field"),
         }
     }
 

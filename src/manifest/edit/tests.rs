@@ -256,3 +256,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_field_of_one_of_several_items_is_changed_in_place() {
+    let text = format!(
+        "{HEAD}spec:\n  controls:\n  - kind: Deployment\n    name: web # the front\n    retry: 1\n  - {{kind: Deployment, name: api}}\n  \
+         to: west\n"
+    );
+    let within =
+        |index, change: Change| Change::Within("/spec/controls", index, Box::new(change.from("/spec")));
+    let retry = within(0, Change::Set("/spec/retry", json!(2)));
+    let paused = within(1, pause());
+    let both = edited(&edited(&text, &retry).unwrap(), &paused).unwrap();
+    insta::assert_snapshot!(edited(&both, &within(0, approve())).unwrap(), @"
+    # Moves orders.
+    apiVersion: cutover.dev/v1alpha1
+    kind: Migration
+    metadata: {name: a, namespace: shop}
+    spec:
+      controls:
+      - kind: Deployment
+        name: web # the front
+        retry: 2
+        approvals:
+        - phase: Handoff
+          attempt: 1
+          by: 'Ada: first'
+      - {kind: Deployment, name: api, paused: true}
+      to: west
+    ");
+    assert_eq!(
+        edited(&both, &within(1, resume()))
+            .unwrap()
+            .matches("paused: false")
+            .count(),
+        1
+    );
+    assert!(edited(&text, &within(2, pause())).is_err());
+    assert_eq!(paused.by_hand(), "spec.controls[1].paused: true");
+}
