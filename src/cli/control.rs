@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
-use super::said::{self, At, Gate, Said};
+use super::said::{self, At, Gate, Said, To};
+use super::selected;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
 use super::{evacuate, failover, output, suspend};
 use crate::api::{self, Fact, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
@@ -79,6 +80,9 @@ pub struct IntentArgs {
     /// The namespace of the intent, where its name alone is not enough
     #[arg(short, long)]
     namespace: Option<String>,
+    /// Of a RolloutPolicy: which of the workloads that it rolls
+    #[arg(long, value_name = "KIND/NAME")]
+    workload: Option<String>,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -128,9 +132,8 @@ impl Approve {
         }
         let intent = &self.intent;
         let workspace = Workspace::open(&intent.change)?;
-        if let Some((manifest, namespace)) =
-            workspace.failover_plan(&intent.name, intent.namespace.as_deref())
-        {
+        let plan = workspace.failover_plan(&intent.name, intent.namespace.as_deref());
+        if let Some((manifest, namespace)) = plan.filter(|_| intent.workload.is_none()) {
             let (change, look) = (&intent.change, &intent.look);
             return failover::approve(&workspace, manifest, &namespace, self.gate, self.by, change, look)
                 .await;
@@ -164,7 +167,8 @@ impl IntentArgs {
     /// Lets a paused migration go on, or ends a suspension.
     pub async fn resume(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        if let Some((manifest, namespace)) = workspace.suspension(&self.name, self.namespace.as_deref()) {
+        let suspension = workspace.suspension(&self.name, self.namespace.as_deref());
+        if let Some((manifest, namespace)) = suspension.filter(|_| self.workload.is_none()) {
             return suspend::resume(&workspace, manifest, &namespace, &self.change, &self.look.git);
         }
         drop(workspace);
@@ -174,23 +178,34 @@ impl IntentArgs {
     /// Lets a shift go on past a percentage, or a rollout begin a wave.
     async fn open(self, at: At, attempt: Option<u32>, by: Option<String>) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let found = workspace.only(at.kind(), &self.name, self.namespace.as_deref());
-        let Some((manifest, namespace)) = found else {
-            return Err(Error::user(format!(
-                "there is no one {} {} in the repository",
-                at.kind(),
-                self.name
-            ))
-            .hint("a ReplicaShift is approved by --percent, a Rollout by --wave, a Migration by --phase"));
+        let to = match (&self.workload, at) {
+            (Some(workload), At::Wave(_)) => {
+                selected::find(&workspace, &self.name, self.namespace.as_deref(), workload)?
+            }
+            _ => {
+                let found = workspace.only(at.kind(), &self.name, self.namespace.as_deref());
+                let Some((manifest, namespace)) = found else {
+                    return Err(Error::user(format!(
+                        "there is no one {} {} in the repository",
+                        at.kind(),
+                        self.name
+                    ))
+                    .hint(
+                        "a ReplicaShift is approved by --percent, a Rollout by --wave, what a RolloutPolicy rolls by --workload and \
+                         --wave, a Migration by --phase",
+                    ));
+                };
+                To::intent(manifest, namespace)
+            }
         };
         let attempt = match attempt {
             Some(attempt) => attempt,
             None => {
-                let present = self.look.attempt(&workspace, manifest, Some(&namespace)).await;
-                present.ok_or_else(|| {
+                let present = selected::object(&self.look, &workspace, &to).await;
+                present.as_ref().and_then(attempt_of).ok_or_else(|| {
                     Error::user(format!(
-                        "which attempt of {namespace}/{} is meant can't be told: nobody could be asked how it stands",
-                        manifest.key.name
+                        "which attempt of {} is meant can't be told: nobody could be asked how it stands",
+                        to.name()
                     ))
                     .hint("say it with --attempt; the first is 1")
                 })?
@@ -198,14 +213,7 @@ impl IntentArgs {
         };
         let by = by.or_else(|| workspace.checkout().and_then(crate::repo::Checkout::author));
         let said = Said::Gate(Gate { at, attempt, by });
-        said::say(
-            &workspace,
-            manifest,
-            &namespace,
-            &said,
-            &self.change,
-            &self.look.git,
-        )
+        said::say(&workspace, &to, &said, &self.change, &self.look.git)
     }
 
     /// Changes the file of the intent so that it asks for this.
@@ -213,18 +221,16 @@ impl IntentArgs {
         let workspace = Workspace::open(&self.change)?;
         let namespace = self.namespace.as_deref();
         let mut kinds = said::KINDS.into_iter();
-        if let Some((manifest, namespace)) =
-            kinds.find_map(|kind| workspace.only(kind, &self.name, namespace))
-        {
+        let to = match &self.workload {
+            Some(workload) => Some(selected::find(&workspace, &self.name, namespace, workload)?),
+            None => {
+                let found = kinds.find_map(|kind| workspace.only(kind, &self.name, namespace));
+                found.map(|(manifest, namespace)| To::intent(manifest, namespace))
+            }
+        };
+        if let Some(to) = to {
             let said = Said::Control(&control);
-            return said::say(
-                &workspace,
-                manifest,
-                &namespace,
-                &said,
-                &self.change,
-                &self.look.git,
-            );
+            return said::say(&workspace, &to, &said, &self.change, &self.look.git);
         }
         if let Some(manifest) = evacuate::find(&workspace, &self.name, namespace) {
             let present = match &control {
@@ -270,6 +276,12 @@ impl IntentArgs {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns the attempt that an intent is in.
+fn attempt_of(object: &Value) -> Option<u32> {
+    let attempt = object.pointer("/status/attempt")?.as_u64()?;
+    u32::try_from(attempt).ok().filter(|attempt| *attempt > 0)
 }
 
 /// Who approves or vouches is who commits, if nobody else is named.
@@ -405,8 +417,7 @@ impl LookArgs {
         namespace: Option<&str>,
     ) -> Option<u32> {
         let object = self.object(workspace, manifest, namespace).await?;
-        let attempt = object.pointer("/status/attempt")?.as_u64()?;
-        u32::try_from(attempt).ok().filter(|attempt| *attempt > 0)
+        attempt_of(&object)
     }
 
     /// Returns an intent as the control plane or else the status branch has it.
@@ -416,10 +427,21 @@ impl LookArgs {
         manifest: &Manifest,
         namespace: Option<&str>,
     ) -> Option<Value> {
+        self.named(workspace, &manifest.gvk, namespace, &manifest.key.name)
+            .await
+    }
+
+    /// Returns an intent as the control plane or else the status branch has it.
+    pub async fn named(
+        &self,
+        workspace: &Workspace,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<Value> {
         if self.offline {
             return None;
         }
-        let (gvk, name) = (&manifest.gvk, &manifest.key.name);
         let live = async {
             let cluster = self.cluster.connect().await.ok()?;
             let Lookup::Served(served) = cluster.lookup(gvk).await.ok()? else {

@@ -32,6 +32,7 @@ mod said;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod schema;
+mod selected;
 mod shift;
 mod signal;
 mod status;

@@ -15,7 +15,8 @@ use super::connection::GitArgs;
 use super::control::LookArgs;
 use super::fresh::{self, Placed, Spec, Within};
 use super::output;
-use super::said::{self, Said};
+use super::said::{self, Said, To};
+use super::selected;
 use super::workspace::{ChangeArgs, Workspace};
 use crate::api::RolloutStatus;
 use crate::error::{Error, Result};
@@ -78,12 +79,15 @@ struct Undo {
 
 #[derive(Args, Debug)]
 struct Which {
-    /// The Rollout, as a file of the repository names it: NAME or NAMESPACE/NAME
+    /// The Rollout, or with --workload the RolloutPolicy, as a file of the repository names it: NAME or NAMESPACE/NAME
     #[arg(value_name = "NAME")]
     name: String,
     /// The namespace of the Rollout, where its name alone is not enough
     #[arg(short, long)]
     namespace: Option<String>,
+    /// Of a RolloutPolicy: which of the workloads that it rolls
+    #[arg(long, value_name = "KIND/NAME")]
+    workload: Option<String>,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -139,31 +143,29 @@ impl Begin {
 }
 
 impl Which {
-    fn find<'a>(&self, workspace: &'a Workspace) -> Result<(&'a Arc<Manifest>, String)> {
-        let found = workspace.only("Rollout", &self.name, self.namespace.as_deref());
-        found.ok_or_else(|| {
-            Error::user(format!("there is no one Rollout {} in the repository", self.name))
-                .hint("name it as NAMESPACE/NAME; cutover rollout KIND/NAME writes one")
-        })
-    }
-
-    fn say(&self, workspace: &Workspace, said: Said<'_>) -> Result<ExitCode> {
-        let (manifest, namespace) = self.find(workspace)?;
-        said::say(
-            workspace,
-            manifest,
-            &namespace,
-            &said,
-            &self.change,
-            &self.look.git,
-        )
+    fn find<'a>(&'a self, workspace: &'a Workspace) -> Result<To<'a>> {
+        let namespace = self.namespace.as_deref();
+        if let Some(workload) = &self.workload {
+            return selected::find(workspace, &self.name, namespace, workload);
+        }
+        let found = workspace.only("Rollout", &self.name, namespace);
+        let (manifest, namespace) = found.ok_or_else(|| {
+            let is_policy = workspace.only("RolloutPolicy", &self.name, namespace).is_some();
+            let hint = if is_policy {
+                "it is a RolloutPolicy: say which of its workloads with --workload KIND/NAME"
+            } else {
+                "name it as NAMESPACE/NAME; cutover rollout KIND/NAME writes one"
+            };
+            Error::user(format!("there is no one Rollout {} in the repository", self.name)).hint(hint)
+        })?;
+        Ok(To::intent(manifest, namespace))
     }
 
     fn follow(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let (manifest, namespace) = self.find(&workspace)?;
-        let name = format!("{namespace}/{}", manifest.key.name);
-        if manifest.value.pointer("/spec/undoTo").is_none() {
+        let to = self.find(&workspace)?;
+        let name = to.name();
+        if to.hears("/undoTo").is_none() {
             output::note(format!("nothing to do: {name} follows Git"));
             return Ok(ExitCode::SUCCESS);
         }
@@ -172,29 +174,29 @@ impl Which {
             subject: format!("Let {name} follow Git again"),
             body: "What Git has of the template is rolled out again, cluster by cluster.",
         };
-        self.say(&workspace, said)
+        said::say(&workspace, &to, &said, &self.change, &self.look.git)
     }
 
     fn retry(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let (manifest, namespace) = self.find(&workspace)?;
-        let retry = manifest.value.pointer("/spec/retry").and_then(Value::as_u64);
+        let to = self.find(&workspace)?;
+        let retry = to.hears("/retry").and_then(Value::as_u64);
         let said = Said::Plain {
             change: Change::Set("/spec/retry", (retry.unwrap_or_default() + 1).into()),
-            subject: format!("Try {namespace}/{} again", manifest.key.name),
+            subject: format!("Try {} again", to.name()),
             body: "A halted rollout goes on where it stopped.",
         };
-        self.say(&workspace, said)
+        said::say(&workspace, &to, &said, &self.change, &self.look.git)
     }
 }
 
 impl Undo {
     async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.which.change)?;
-        let (manifest, namespace) = self.which.find(&workspace)?;
-        let name = format!("{namespace}/{}", manifest.key.name);
+        let to = self.which.find(&workspace)?;
+        let name = to.name();
         let look = &self.which.look;
-        let object = look.object(&workspace, manifest, Some(&namespace)).await;
+        let object = selected::object(look, &workspace, &to).await;
         let status: Option<RolloutStatus> =
             object.and_then(|object| serde_json::from_value(object.get("status")?.clone()).ok());
         let revision = match (&self.to, &status) {
@@ -209,7 +211,7 @@ impl Undo {
                 .hint("name one with --to: the beginning of its commit will do"));
             }
         };
-        if manifest.value.pointer("/spec/undoTo") == Some(&json!(revision)) {
+        if to.hears("/undoTo") == Some(&json!(revision)) {
             output::note(format!(
                 "nothing to do: {name} is to go back to {revision} already"
             ));
@@ -220,7 +222,7 @@ impl Undo {
             subject: format!("Take {name} back to revision {revision}"),
             body: "Every cluster gets it, in the order of its waves, until `cutover rollout follow`.",
         };
-        self.which.say(&workspace, said)
+        said::say(&workspace, &to, &said, &self.which.change, &look.git)
     }
 }
 

@@ -13,7 +13,88 @@ use crate::intent::control::Control;
 use crate::manifest::{Change, Manifest, edit};
 
 /// The kinds that are told by [`say`].
-pub const KINDS: [&str; 4] = ["ReplicaShift", "Suspension", "Rollout", "FailoverPlan"];
+pub const KINDS: [&str; 5] = [
+    "ReplicaShift",
+    "Suspension",
+    "Rollout",
+    "RolloutPolicy",
+    "FailoverPlan",
+];
+
+/// Who is told: an intent, or one of the workloads of a RolloutPolicy.
+pub struct To<'a> {
+    pub manifest: &'a Arc<Manifest>,
+    pub namespace: String,
+    pub workload: Option<Selected>,
+}
+
+/// One of the workloads that a RolloutPolicy selects, which is told by the policy's `controls`.
+pub struct Selected {
+    pub template: Arc<Manifest>,
+    /// Where among the controls something is said to it already.
+    pub at: Option<usize>,
+}
+
+impl<'a> To<'a> {
+    pub const fn intent(manifest: &'a Arc<Manifest>, namespace: String) -> Self {
+        Self {
+            manifest,
+            namespace,
+            workload: None,
+        }
+    }
+
+    /// Returns namespace and name of the intent.
+    pub fn intent_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.manifest.key.name)
+    }
+
+    /// Returns what people call it.
+    pub fn name(&self) -> String {
+        let name = self.intent_name();
+        match &self.workload {
+            Some(Selected { template, .. }) => {
+                format!("{} {} of {name}", template.key.kind, template.key.name)
+            }
+            None => name,
+        }
+    }
+
+    /// Returns the kind whose words are meant.
+    fn kind(&self) -> &str {
+        match &self.workload {
+            Some(_) => "Rollout",
+            None => &self.manifest.key.kind,
+        }
+    }
+
+    /// Returns what is said to it already, in a field of a spec such as `/paused`.
+    pub fn hears(&self, field: &str) -> Option<&Value> {
+        let place = match &self.workload {
+            None => format!("/spec{field}"),
+            Some(selected) => format!("{CONTROLS}/{}{field}", selected.at?),
+        };
+        self.manifest.value.pointer(&place)
+    }
+
+    /// Returns a change of a spec as one of the file.
+    fn change(&self, change: Change) -> Change {
+        let Some(selected) = &self.workload else {
+            return change;
+        };
+        let change = change.from("/spec");
+        if let Some(index) = selected.at {
+            return Change::Within(CONTROLS, index, Box::new(change));
+        }
+        let key = &selected.template.key;
+        let item = json!({"kind": key.kind, "name": key.name});
+        let said = change.outcomes(&item).into_iter().next();
+        Change::Append(CONTROLS, said.unwrap_or(item))
+    }
+}
+
+/// Where a RolloutPolicy speaks to single workloads.
+const CONTROLS: &str = "/spec/controls";
 
 /// What a person says to such an intent.
 pub enum Said<'a> {
@@ -89,20 +170,19 @@ impl At {
 /// Changes the file of such an intent so that it asks for this.
 pub fn say(
     workspace: &Workspace,
-    manifest: &Arc<Manifest>,
-    namespace: &str,
+    to: &To<'_>,
     said: &Said<'_>,
     change: &ChangeArgs,
     git: &GitArgs,
 ) -> Result<ExitCode> {
+    let manifest = to.manifest;
     let path = &manifest.source.path;
-    let name = format!("{namespace}/{}", manifest.key.name);
-    let (edits, subject, body) = match asked(manifest, &name, said)? {
+    let (edits, subject, body) = match asked(to, said)? {
         Asked::Nothing(why) => {
             output::note(format!("nothing to do: {why}"));
             return Ok(ExitCode::SUCCESS);
         }
-        Asked::Change(edits, subject, body) => (edits, subject, body),
+        Asked::Change(edits, subject, body) => (to.change(edits), subject, body),
     };
     let text = workspace
         .text(path)
@@ -114,7 +194,7 @@ pub fn say(
     let edit = Edit {
         path: path.clone(),
         text,
-        intent: name,
+        intent: to.intent_name(),
         subject,
         body: body.to_owned(),
     };
@@ -128,35 +208,41 @@ enum Asked {
     Change(Change, String, &'static str),
 }
 
-fn asked(manifest: &Manifest, name: &str, said: &Said<'_>) -> Result<Asked> {
+fn asked(to: &To<'_>, said: &Said<'_>) -> Result<Asked> {
+    let (name, manifest) = (to.name(), to.manifest);
     let control = match said {
         Said::Plain {
             change,
             subject,
             body,
         } => return Ok(Asked::Change(change.clone(), subject.clone(), body)),
-        Said::Gate(gate) => return approved(manifest, name, gate),
+        Said::Gate(gate) => return approved(manifest, &name, gate),
         Said::Control(control) => control,
     };
-    let is = |field: &str| manifest.value.pointer(field) == Some(&Value::Bool(true));
-    let kind = manifest.key.kind.as_str();
+    let is = |field: &str| to.hears(field) == Some(&Value::Bool(true));
+    let kind = to.kind();
     Ok(match control {
-        Control::Pause if is("/spec/paused") => Asked::Nothing(format!("{name} is paused already")),
+        Control::Pause if is("/paused") => Asked::Nothing(format!("{name} is paused already")),
         Control::Pause => {
             let change = Change::Set("/spec/paused", true.into());
             Asked::Change(change, format!("Pause {name}"), pause(kind))
         }
-        Control::Resume if !is("/spec/paused") => Asked::Nothing(format!("{name} is not paused")),
+        Control::Resume if !is("/paused") => Asked::Nothing(format!("{name} is not paused")),
         Control::Resume => {
             let change = Change::Unset("/spec/paused", false.into());
             Asked::Change(change, format!("Resume {name}"), "It goes on where it stopped.")
         }
-        Control::Abort if is("/spec/abort") => Asked::Nothing(format!("{name} is asked to abort already")),
+        Control::Abort if kind == "RolloutPolicy" => {
+            return Err(Error::user(format!("{name} has nothing to abort"))
+                .at(manifest.source.clone())
+                .hint("abort what it rolls, one by one: --workload KIND/NAME; or pause all of it: cutover pause"));
+        }
+        Control::Abort if is("/abort") => Asked::Nothing(format!("{name} is asked to abort already")),
         Control::Abort => {
             let change = Change::Set("/spec/abort", true.into());
             Asked::Change(change, format!("Abort {name}"), abort(kind))
         }
-        Control::Assume { .. } => return Err(only_migrations(name, manifest)),
+        Control::Assume { .. } => return Err(only_migrations(&name, manifest)),
         Control::Approve { .. } => {
             return Err(Error::user(format!("{name} has no phases to approve"))
                 .at(manifest.source.clone())
@@ -204,6 +290,9 @@ fn pause(kind: &str) -> &'static str {
     match kind {
         "Suspension" => "It goes no further, neither into force nor to its end.",
         "Rollout" => "No further cluster is released; those that have the change keep it.",
+        "RolloutPolicy" => {
+            "No further cluster is released, of whichever workload; those that have a change keep it."
+        }
         "FailoverPlan" => "Nothing new is begun; what is held stays held.",
         _ => "No further step is begun; what stands stays.",
     }
@@ -222,6 +311,9 @@ fn approve(kind: &str) -> &'static str {
     match kind {
         "Suspension" => "a Suspension waits for nobody's approval",
         "Rollout" => "approve a wave of spec.approval.beforeWaves: --wave",
+        "RolloutPolicy" => {
+            "approve a wave of spec.approval.beforeWaves for one of its workloads: --workload KIND/NAME --wave"
+        }
         _ => "approve a percentage of spec.pause.approval: --percent",
     }
 }
