@@ -4,11 +4,17 @@ use serde_json::Value;
 
 use super::suspension::{policies, takes};
 use super::{Code, Finding};
-use crate::api::{FailoverPlanSpec, GROUP};
+use crate::api::{FailoverPlanSpec, GROUP, WorkloadProfile};
+use crate::intent::failover::unfit;
 use crate::manifest::{Manifest, Set};
 use crate::name::Gvk;
+use crate::profile;
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
+    let given = set.of_kind(GROUP, "WorkloadProfile");
+    let profiles: Vec<WorkloadProfile> = given
+        .filter_map(|profile| serde_json::from_value(profile.value.clone()).ok())
+        .collect();
     for plan in set.of_kind(GROUP, "FailoverPlan") {
         let spec = plan.value.get("spec").cloned().unwrap_or_default();
         // What can't be read is the schema's to tell.
@@ -24,12 +30,39 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             let at = plan.location("/spec/guard");
             findings.push(Finding::new(Code::PlanContradicts, at, message).hint("leave spec.guard out"));
         }
+        by_profile(plan, &spec, &profiles, findings);
         for policy in over(plan, &spec, set) {
             purge(plan, &spec, policy, findings);
             labels(plan, &spec, policy, findings);
             clusters(plan, policy, findings);
             leaves(plan, policy, findings);
         }
+    }
+}
+
+/// What the profile of the kind says against it, as far as one is built in or in the repository.
+fn by_profile(
+    plan: &Manifest,
+    spec: &FailoverPlanSpec,
+    profiles: &[WorkloadProfile],
+    findings: &mut Vec<Finding>,
+) {
+    let gvk = Gvk::new(&spec.workload.api_version, &spec.workload.kind);
+    let Ok(Some(profile)) = profile::find(profiles, spec.profile.as_deref(), &gvk) else {
+        return;
+    };
+    for wrong in unfit(spec, &profile.spec) {
+        let place = match (wrong.code.as_str(), &spec.profile) {
+            ("UnknownHandle", _) => "/spec/preserved",
+            (_, Some(_)) => "/spec/profile",
+            (_, None) => "/spec/workload/kind",
+        };
+        let message = format!("{} is refused: {}", plan.key, wrong.message);
+        let finding = Finding::new(Code::PlanContradicts, plan.location(place), message);
+        findings.push(match wrong.hint {
+            Some(hint) => finding.hint(hint),
+            None => finding,
+        });
     }
 }
 

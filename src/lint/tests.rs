@@ -608,3 +608,37 @@ fn a_plan_whose_workload_never_leaves_is_found() {
     let sound = policy(&format!("{}\n  placement: {{{one}}}", failover(60)));
     assert!(!sound.contains("CUT0206"), "{sound}");
 }
+
+#[test]
+fn a_plan_for_what_has_no_state_is_refused_by_the_profiles_that_are_known() {
+    let plan = |kind: &str, more: &str, profile: &str| {
+        check_text(&format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: FailoverPlan\nmetadata: {{name: web, namespace: shop}}\nspec:\n  \
+             workload: {{apiVersion: apps/v1, kind: {kind}, name: web}}\n{more}---\n\
+             apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: web, namespace: shop}}\n---\n{profile}"
+        ))
+    };
+    insta::assert_snapshot!(plan("Deployment", "", ""), @r"
+    error[CUT0205]: FailoverPlan shop/web is refused: by its profile the workload has no state: Karmada's own failover does it no harm
+      --> a.yaml:5:41
+    hint: remove the plan, or give the workload a profile that says stateful: true
+    ");
+    assert_eq!(plan("StatefulSet", "", ""), "");
+    // What the repository says of a kind comes before what is built in; what is named, before both.
+    let says = |stateful: bool| {
+        format!(
+            "apiVersion: cutover.dev/v1alpha1\nkind: WorkloadProfile\nmetadata: {{name: ours}}\nspec:\n  \
+             appliesTo: {{group: apps, kinds: [Deployment]}}\n  stateful: {stateful}\n  bornHeld: true\n  \
+             hold: [{{op: add, path: /spec/replicas, value: 0}}]\n  suspend: [{{op: add, path: /spec/replicas, value: 0}}]\n  \
+             start: []\n  restart: []\n  observedWhen: 'true'\n  suspendedWhen: 'true'\n  healthyWhen: 'true'\n"
+        )
+    };
+    assert_eq!(plan("Deployment", "", &says(true)), "");
+    let named = plan("StatefulSet", "  profile: ours\n", &says(false));
+    assert!(
+        named.contains("has no state") && named.contains("a.yaml:6:"),
+        "{named}"
+    );
+    let handle = plan("StatefulSet", "  preserved: [{label: a, handle: nothing}]\n", "");
+    assert!(handle.contains("the profile has no handle nothing"), "{handle}");
+}

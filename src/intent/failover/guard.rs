@@ -1,5 +1,6 @@
 //! The standing guard: what may be guarded, the pin put up, and what is looked after while nothing fails.
 
+use super::asked::unfit;
 use super::look::uid;
 use super::{Machine, Phase, Stop};
 use crate::api::{FailoverJournal, Fence, Finding, LastKnown};
@@ -168,21 +169,6 @@ impl Machine<'_> {
                 "leave spec.guard out",
             ));
         }
-        if !profile.stateful {
-            findings.push(Finding::new(
-                "Stateless",
-                "by its profile the workload has no state: Karmada's own failover does it no harm",
-                "remove the plan, or give the workload a profile that says stateful: true",
-            ));
-        }
-        if !profile.born_held {
-            findings.push(Finding::new(
-                "NotBornHeld",
-                "a new copy of this kind can't be held before it has run, by its profile: the guard would not keep it from \
-                 writing",
-                "leave the failover to Karmada with purge mode Directly, or move it by Migrations",
-            ));
-        }
         if let Some(contradiction) = spec.source_unreachable.contradiction() {
             findings.push(Finding::new(
                 "Contradiction",
@@ -190,18 +176,7 @@ impl Machine<'_> {
                 "mend spec.sourceUnreachable",
             ));
         }
-        let known = |handle: &str| profile.capture.iter().any(|rule| rule.name == handle);
-        for preserved in spec
-            .preserved
-            .iter()
-            .filter(|preserved| !known(&preserved.handle))
-        {
-            findings.push(Finding::new(
-                "UnknownHandle",
-                format!("the profile has no handle {}", preserved.handle),
-                "mend spec.preserved: handles are the names of the profile's capture rules",
-            ));
-        }
+        findings.extend(unfit(spec, profile));
         findings
     }
 

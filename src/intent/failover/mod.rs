@@ -6,6 +6,7 @@
 //! isn't met, so a pass after a crash does the same as a pass before it.
 
 mod anew;
+mod asked;
 mod disarm;
 mod fence;
 mod fencing;
@@ -25,6 +26,8 @@ mod token;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+
+pub use asked::unfit;
 
 use super::effect::Effect;
 use super::proof::NotProved;
