@@ -156,6 +156,13 @@ impl Placement {
         })
     }
 
+    /// Tells whether a taint keeps the scheduler from choosing a cluster that isn't in use yet.
+    pub fn untolerated_by_scheduler(&self, taint: &Taint) -> bool {
+        let counts = matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+        let mut tolerations = self.cluster_tolerations.iter();
+        counts && !tolerations.any(|toleration| toleration.tolerates(taint))
+    }
+
     /// Returns the taint for which Karmada's taint manager would evict what is placed like this, at once or some time.
     pub fn evicted_by<'a>(&self, cluster: &'a Cluster) -> Option<&'a Taint> {
         let stays = |taint: &Taint| {

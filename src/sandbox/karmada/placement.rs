@@ -1,6 +1,7 @@
 //! Which clusters a placement chooses, and how replicas are divided among them. Pure.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use crate::karmada::{Cluster, ClusterAffinity, Placement, ResourceBindingSpec, Rest, TargetCluster};
 use crate::name::ClusterName;
@@ -93,12 +94,32 @@ fn fits(
     let resource = &binding.resource;
     cluster.metadata.deletion_timestamp.is_none()
         && affinity.is_none_or(|affinity| affinity.matches(cluster))
-        && (in_use || placement.untolerated(cluster).next().is_none())
+        && (in_use || !is_tainted(placement, cluster))
         && (in_use || cluster.serves(&resource.api_version, &resource.kind))
         && !binding
             .graceful_eviction_tasks
             .iter()
             .any(|task| task.from_cluster == name(cluster))
+        && placement
+            .spread_constraints
+            .iter()
+            .all(|constraint| has_property(cluster, &constraint.spread_by_field))
+}
+
+/// What is only preferred not to be used is used.
+fn is_tainted(placement: &Placement, cluster: &Cluster) -> bool {
+    let mut taints = cluster.spec.taints.iter();
+    taints.any(|taint| placement.untolerated_by_scheduler(taint))
+}
+
+/// What is spread by something needs it to be said of a cluster.
+fn has_property(cluster: &Cluster, field: &str) -> bool {
+    match field {
+        "provider" => !cluster.spec.provider.is_empty(),
+        "region" => !cluster.spec.region.is_empty(),
+        "zone" => !cluster.spec.zones.is_empty(),
+        _ => true,
+    }
 }
 
 /// Locality: where it is, it stays.
@@ -107,10 +128,25 @@ fn score(binding: &ResourceBindingSpec, cluster: &Cluster) -> i32 {
     if here { 100 } else { 0 }
 }
 
+/// Of more regions than are wanted it takes those that come first; Karmada weighs them.
 fn spread<'a>(placement: &Placement, fitting: Vec<&'a Cluster>) -> Result<Vec<&'a Cluster>, Unchosen> {
-    let constraint = placement.cluster_constraint();
-    let Some(constraint) = constraint.filter(|_| !placement.divides_by_static_weights()) else {
+    if placement.spread_constraints.is_empty() || placement.divides_by_static_weights() {
         return Ok(fitting);
+    }
+    let mut constraints = placement.spread_constraints.iter();
+    if let Some(by_region) = constraints.find(|constraint| constraint.spread_by_field == "region") {
+        let regions: BTreeSet<&str> = fitting
+            .iter()
+            .map(|cluster| cluster.spec.region.as_str())
+            .collect();
+        if regions.len() < usize::try_from(by_region.min_groups).unwrap_or(0) {
+            let why = "the number of feasible region is less than spreadConstraint.MinGroups";
+            return Err(Unchosen::Refused(why.to_owned()));
+        }
+    }
+    let Some(constraint) = placement.cluster_constraint() else {
+        let why = "just support cluster and region spread constraint";
+        return Err(Unchosen::Refused(why.to_owned()));
     };
     let least = usize::try_from(constraint.min_groups).unwrap_or(0);
     if fitting.len() < least {
@@ -384,6 +420,63 @@ mod tests {
         let all = ["a", "b", "c"].map(|name| (name.to_owned(), 0));
         assert_eq!(chosen(json!({}), &map).unwrap(), all);
         assert_eq!(chosen(aggregated(), &map).unwrap(), all);
+    }
+
+    fn placed(
+        placement: Value,
+        binding: &ResourceBindingSpec,
+        change: Value,
+    ) -> Result<Vec<String>, Unchosen> {
+        let placement: Placement = serde_json::from_value(placement).unwrap();
+        let mut clusters = clusters(&["a", "b", "c"]);
+        for (cluster, change) in clusters.iter_mut().zip(change.as_array().unwrap()) {
+            let mut object = serde_json::to_value(&*cluster).unwrap();
+            json_patch::merge(&mut object["spec"], change);
+            *cluster = serde_json::from_value(object).unwrap();
+        }
+        let choice = choose(&placement, binding, "", &clusters)?;
+        Ok(choice
+            .clusters
+            .into_iter()
+            .map(|target| target.name.to_string())
+            .collect())
+    }
+
+    #[test]
+    fn a_taint_keeps_new_things_away_unless_it_is_only_a_preference() {
+        let taint = |effect: &str| json!({"taints": [{"key": "x", "effect": effect}]});
+        let tainted = json!([taint("NoSchedule"), taint("PreferNoSchedule"), taint("NoExecute")]);
+        let of = |listed: Value| placed(json!({}), &binding(1, &listed), tainted.clone()).unwrap();
+        assert_eq!(of(json!([])), ["b"]);
+        assert_eq!(of(json!([{"name": "c", "replicas": 1}])), ["c", "b"]);
+    }
+
+    #[test]
+    fn what_is_evicted_from_a_cluster_is_not_given_back_to_it() {
+        let mut leaving = binding(2, &json!([{"name": "b", "replicas": 1}]));
+        let task = json!([{"fromCluster": "a", "reason": "x", "producer": "y"}]);
+        leaving.graceful_eviction_tasks = serde_json::from_value(task).unwrap();
+        let left = [("b".to_owned(), 2)];
+        assert_eq!(chosen(aggregated(), &leaving).unwrap(), left);
+    }
+
+    #[test]
+    fn too_few_regions_are_refused_and_a_cluster_without_one_does_not_fit() {
+        let by_region = |least: i32| {
+            json!({"spreadConstraints": [
+                {"spreadByField": "region", "minGroups": least, "maxGroups": 3},
+                {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 3},
+            ]})
+        };
+        let regions = json!([{"region": "south"}, {"region": "north"}, {}]);
+        let of = |least: i32| placed(by_region(least), &binding(1, &json!([])), regions.clone());
+        assert_eq!(of(2).unwrap(), ["a", "b"]);
+        assert!(matches!(of(3), Err(Unchosen::Refused(_))));
+        let by_zone =
+            json!({"spreadConstraints": [{"spreadByField": "zone", "minGroups": 1, "maxGroups": 3}]});
+        let zones = json!([{"zones": ["z"]}, {}, {}]);
+        let refused = placed(by_zone, &binding(1, &json!([])), zones);
+        assert!(matches!(refused, Err(Unchosen::Refused(_))));
     }
 
     #[test]
