@@ -1,5 +1,7 @@
 //! `Claim`: an intent's exclusive hold on a workload; the truth that a pin projects.
 
+use std::fmt;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +62,15 @@ pub struct ClaimOwner {
     pub namespace: String,
     pub name: String,
     pub uid: String,
+}
+
+impl fmt::Display for ClaimOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
+        }
+    }
 }
 
 /// Returns the one name under which a workload can be claimed: creating it twice is refused by the API server.

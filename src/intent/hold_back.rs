@@ -65,7 +65,10 @@ pub enum Why {
 
 impl fmt::Display for HeldBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)?;
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind, self.name)?,
+            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name)?,
+        }
         match self.why {
             Why::Moving | Why::Rolling => Ok(()),
             Why::RolledBack => f.write_str(", which rolled this change back"),

@@ -37,10 +37,7 @@ pub fn claim(live: Option<&Claim>, workload: &ObjectKey, wanted: ClaimSpec) -> R
 
 /// Says for whom an intent waits that wants a claimed workload.
 pub fn held_by(owner: &ClaimOwner) -> String {
-    format!(
-        "{} {}/{} holds the workload",
-        owner.kind, owner.namespace, owner.name
-    )
+    format!("{owner} holds the workload")
 }
 
 /// Returns what a claim says of its workload.

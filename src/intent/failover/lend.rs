@@ -23,7 +23,7 @@ impl Machine<'_> {
             return Ok(());
         };
         let owner = borrower.owner.clone();
-        let evidence = format!("{} {}/{} asks for it", owner.kind, owner.namespace, owner.name);
+        let evidence = format!("{owner} asks for it");
         self.journal_mut()?.lent = Some(owner);
         self.enter(Phase::Lent, vec![evidence]);
         Err(Stop::Again)

@@ -391,13 +391,8 @@ impl<'a> Machine<'a> {
                 && (by_pin || claim.spec.owner.kind != "Suspension")
             {
                 let owner = &claim.spec.owner;
-                return Ok(Some(format!(
-                    "{} {}/{} has claimed {}",
-                    owner.kind,
-                    owner.namespace,
-                    owner.name,
-                    workload(&binding.spec.resource)
-                )));
+                let workload = workload(&binding.spec.resource);
+                return Ok(Some(format!("{owner} has claimed {workload}")));
             }
         }
         Ok(None)
