@@ -12,6 +12,8 @@ pub mod proxy;
 
 #[cfg(feature = "sandbox")]
 pub mod fleet;
+#[cfg(feature = "sandbox")]
+pub mod floor;
 
 #[cfg(feature = "sandbox")]
 pub mod killed;
