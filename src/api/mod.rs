@@ -3,6 +3,7 @@
 mod claim;
 mod common;
 mod evacuation;
+mod eviction;
 mod failover_plan;
 mod migration;
 mod moves;
@@ -21,6 +22,7 @@ pub use common::{
     StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use evacuation::{Evacuation, EvacuationSpec, EvacuationStatus, TaintMatch};
+pub use eviction::{Eviction, EvictionStage, Share};
 pub use failover_plan::{
     ContinuousCapture, FailoverApproval, FailoverGate, FailoverJournal, FailoverPhase, FailoverPlan,
     FailoverPlanSpec, FailoverPlanStatus, FailoverRequest, FencedBy, Flight, HistoryLimit, Inject, LastKnown,
@@ -87,6 +89,11 @@ pub const PARENT_LABEL: &str = "cutover.dev/parent";
 pub const WAITS_ANNOTATION: &str = "cutover.dev/waits-for-parent";
 /// Keys of the taints that keep new work off a cluster that is being emptied; the name of the intent follows.
 pub const CORDON_PREFIX: &str = "evacuating.cutover.dev/";
+/// On a binding out of which a cluster is taken: for which move. Whoever takes it out says so here first, and takes this off
+/// last, so that what is sent late is refused.
+pub const EVICTING_ANNOTATION: &str = "cutover.dev/evicting";
+/// Who has written an eviction task.
+pub const EVICTION_PRODUCER: &str = "cutover";
 /// On everything a pin reaches: `<intent uid>.<attempt>.<sequence>`.
 pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Finding, Progress, Verify, WaitingFor, Window};
+use super::{Common, Eviction, Finding, Progress, Verify, WaitingFor, Window};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 
 /// The part of a spec that is about moves, whatever they are for.
@@ -331,7 +331,8 @@ pub struct Move {
     /// What stands in its way, as far as that can be seen before it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<Finding>,
-    /// The name of the object that carries it out: a Migration in the workload's namespace, or a `WorkloadRebalancer`.
+    /// The name of the object that carries it out: a Migration in the workload's namespace, or a `WorkloadRebalancer`. Of an
+    /// eviction: what the binding is marked with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// What it waits for, or what came of it.
@@ -341,6 +342,9 @@ pub struct Move {
     pub started_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// How far it is, where this intent takes the workload away itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<Box<Eviction>>,
 }
 
 /// How a workload is moved.
@@ -352,6 +356,8 @@ pub enum Means {
     StartFirst,
     /// By a `WorkloadRebalancer`: Karmada's scheduler divides its replicas anew.
     Reschedule,
+    /// By an eviction task in its binding: it runs in other clusters as well, and is taken away here when those are ready.
+    Evict,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

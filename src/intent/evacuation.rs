@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::moves::{
-    Aim, Candidate, Chosen, Judged, Room, Survey, World, judge, name_of, place, several_clusters,
-};
+use super::moves::{Aim, Candidate, Chosen, Ground, Judged, Room, Survey, World, judge, name_of, place};
 use super::seen::NotKnown;
-use crate::api::{EvacuationSpec, Finding, Move, MoveState, MovesSpec, MovesStatus, Unmovable, WorkloadName};
+use super::token::held_by;
+use crate::api::{
+    EvacuationSpec, Finding, Means, Move, MoveState, MovesSpec, MovesStatus, Unmovable, WorkloadName,
+    claim_name,
+};
 use crate::karmada::Cluster;
 use crate::name::ClusterName;
 
@@ -101,12 +103,18 @@ impl Aim for EvacuationSpec {
                     stays.push(stay);
                     continue;
                 }
-                Judged::Divided(candidate) if candidate.binding.spec.clusters.len() > 1 => {
-                    stays.push(several_clusters(&candidate));
-                    continue;
-                }
-                Judged::Divided(candidate) | Judged::Movable(candidate) => candidate,
+                Judged::Divided(candidate) if candidate.binding.spec.clusters.len() < 2 => candidate,
+                Judged::Divided(candidate) | Judged::Duplicated(candidate) => Candidate {
+                    means: Means::Evict,
+                    ..candidate
+                },
+                Judged::Movable(candidate) => candidate,
             };
+            // One cluster after the other.
+            let is_on_its_way = |one: &Move| one.workload == candidate.workload && one.state.is_under_way();
+            if begun.iter().any(is_on_its_way) {
+                continue;
+            }
             match known(begun, &candidate) {
                 None => candidates.push(candidate),
                 Some(MoveState::Moved) => stays.push(candidate.stays(Finding::new(
@@ -117,6 +125,33 @@ impl Aim for EvacuationSpec {
                 Some(_) => {}
             }
         }
+        let ground = Ground {
+            clusters: world.clusters.get()?,
+            emptied: &clusters,
+            cordons: self.cordons(),
+            room: Some(&room),
+        };
+        let claims = world.claims.get()?;
+        candidates.retain(|candidate| {
+            let why = (candidate.means == Means::Evict).then(|| {
+                let claim = claims.get(&claim_name(&candidate.workload.key()));
+                match claim {
+                    Some(claim) => Err(Finding::new(
+                        "Claimed",
+                        held_by(&claim.spec.owner),
+                        "it is looked at again",
+                    )),
+                    None => ground.refuses(candidate),
+                }
+            });
+            match why {
+                Some(Err(why)) => {
+                    stays.push(candidate.stays(why));
+                    false
+                }
+                Some(Ok(())) | None => true,
+            }
+        });
         chosen.sort(&mut candidates);
         let mut survey = place(&mut room, &candidates, &self.moves, &clusters);
         survey.stays.extend(stays);

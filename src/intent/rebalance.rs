@@ -82,7 +82,7 @@ impl Aim for RebalanceSpec {
         let mut movable = Vec::new();
         for judged in judge(world, chosen, &clusters)? {
             let candidate = match judged {
-                Judged::Ignored | Judged::Stays(_) => continue,
+                Judged::Ignored | Judged::Stays(_) | Judged::Duplicated(_) => continue,
                 Judged::Divided(candidate) | Judged::Movable(candidate)
                     if known(begun, &candidate).is_some() =>
                 {

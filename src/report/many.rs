@@ -205,6 +205,7 @@ pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<T
 fn route(one: &Move) -> String {
     match (&one.to, one.means) {
         (Some(to), _) => format!(" from {} to {to}", one.from),
+        (None, Means::Evict) => format!(" from {} to its other clusters", one.from),
         (None, Means::Reschedule) => ": its replicas are divided anew".to_owned(),
         (None, _) => format!(" from {}", one.from),
     }

@@ -22,6 +22,7 @@ mod drift;
 mod e2e;
 mod evacuation;
 mod events;
+mod evicted;
 mod failover;
 mod faults;
 mod fence;

@@ -11,6 +11,7 @@ use crate::api::{Claim, ClaimSpec};
 use crate::intent::effect::Effect;
 use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::removal_changes;
+use crate::intent::moves::undo;
 use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::token::exactly;
@@ -66,6 +67,9 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
     if is_of("Suspension", claim.as_ref(), pin.as_ref()) {
         return Ok(take_down(claim.as_ref(), pin.as_ref()));
     }
+    if is_of("Evacuation", claim.as_ref(), pin.as_ref()) {
+        return evicted(left, claim.as_ref());
+    }
     if is_of("Rollout", claim.as_ref(), pin.as_ref()) {
         if let Some(pin) = pin
             && let Some(verdict) = differs(left, pin)?
@@ -85,6 +89,19 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
         return Ok(verdict);
     }
     Ok(take_down(claim.as_ref(), pin.as_ref()))
+}
+
+/// A copy that was to go, and of which nobody says any more that it may, is where it was.
+fn evicted(left: &Left, claim: Option<&Claim>) -> Result<Verdict, NotKnown> {
+    let binding = left.binding.get()?;
+    let undone = binding
+        .as_ref()
+        .zip(claim)
+        .and_then(|(binding, claim)| undo(binding, &claim.spec.owner.uid));
+    Ok(match undone {
+        Some(effect) => Verdict::Act(Box::new(effect)),
+        None => take_down(claim, None),
+    })
 }
 
 /// The claim gives its marker up, then the pin goes, then the claim.

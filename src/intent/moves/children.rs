@@ -40,6 +40,13 @@ impl<A: Aim> Machine<'_, A> {
             if !one.state.is_under_way() {
                 continue;
             }
+            if one.means == Means::Evict {
+                let (now, effect) = self.evict(&one, None);
+                changed |= now != one;
+                effects.extend(effect);
+                self.status.moves[index] = now;
+                continue;
+            }
             let mut now = one.clone();
             match (one.state, self.fate(&one)?) {
                 (MoveState::Starting, Fate::Absent) => effects.push(self.create(&one)),
@@ -61,12 +68,20 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// Takes down how far each move is; those that haven't been let go never are. `turn_back`: the others are rolled back.
-    pub(super) fn end_children(&mut self, turn_back: bool) -> Result<(), Stop> {
+    pub(super) fn end_children(&mut self, turn_back: Option<&str>) -> Result<(), Stop> {
         let mut effects = Vec::new();
         let mut changed = false;
         for index in 0..self.status.moves.len() {
             let one = self.status.moves[index].clone();
             if !one.state.is_under_way() {
+                continue;
+            }
+            if one.means == Means::Evict {
+                let not_begun = (one.state == MoveState::Starting).then_some("not begun");
+                let (now, effect) = self.evict(&one, turn_back.or(not_begun));
+                changed |= now != one;
+                effects.extend(effect);
+                self.status.moves[index] = now;
                 continue;
             }
             let mut now = one.clone();
@@ -93,7 +108,9 @@ impl<A: Aim> Machine<'_, A> {
                 }
                 Fate::UnderWay(note) => {
                     now.note = note;
-                    if turn_back && let Some(child) = self.child(&one)?.filter(|child| !child.spec.abort) {
+                    if turn_back.is_some()
+                        && let Some(child) = self.child(&one)?.filter(|child| !child.spec.abort)
+                    {
                         effects.push(abort(child));
                     }
                 }

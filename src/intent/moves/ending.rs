@@ -1,7 +1,7 @@
 //! What has begun comes to its end, what was put up is taken down; and what happens after that.
 
 use super::{Aim, Machine, Phase, SOON, Stop, under_way};
-use crate::api::{MoveState, MovesStatus};
+use crate::api::{Means, MoveState, MovesStatus};
 use crate::intent::effect::Effect;
 
 impl<A: Aim> Machine<'_, A> {
@@ -16,6 +16,7 @@ impl<A: Aim> Machine<'_, A> {
             let name = one.by.clone().unwrap_or_default();
             let namespace = one.workload.namespace.clone().unwrap_or_default();
             one.state == MoveState::Starting
+                && one.means != Means::Evict
                 && !present.contains_key(&(namespace, name.clone()))
                 && !rebalancers.contains_key(&name)
         };
@@ -29,7 +30,7 @@ impl<A: Aim> Machine<'_, A> {
         if dropped {
             return Err(Stop::Again);
         }
-        self.end_children(ending.turns_back)?;
+        self.end_children(ending.turns_back.then_some(ending.reason.as_str()))?;
         let running = under_way(&self.status);
         if running > 0 {
             self.look_again(SOON * 4);

@@ -8,6 +8,7 @@ mod children;
 mod choose;
 mod cordon;
 mod ending;
+mod evict;
 mod notes;
 mod run;
 mod start;
@@ -24,14 +25,15 @@ use serde_json::Value;
 pub use bound::{AT_ONCE, LISTED};
 pub use choose::{Room, Traveller, emptied};
 pub use cordon::taint_key;
-pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place, several_clusters};
+pub use evict::{Evicting, Ground, undo};
+pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
 
 use super::Step;
 use super::effect::Effect;
 use super::seen::{NotKnown, Seen};
 use crate::api::{
-    Claim, Finding, Means, Migration, Move, MoveState, MovesEnding, MovesJournal, MovesPhase as Phase,
-    MovesSpec, MovesStatus, Opening, WaitCode, WorkloadProfile,
+    Claim, Finding, Migration, Move, MoveState, MovesEnding, MovesJournal, MovesPhase as Phase, MovesSpec,
+    MovesStatus, Opening, WaitCode, WorkloadProfile,
 };
 use crate::karmada::{Cluster, ResourceBinding};
 use crate::name::{ClusterName, ObjectKey};
@@ -114,6 +116,8 @@ pub struct World {
     pub verdicts: BTreeMap<(ObjectKey, ClusterName), Verdict>,
     /// The bindings of what Karmada's scheduler is asked to schedule anew.
     pub rescheduled: BTreeMap<ObjectKey, Seen<Option<ResourceBinding>>>,
+    /// What this intent itself takes out of a cluster.
+    pub evictions: BTreeMap<ObjectKey, Evicting>,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Value>>,
 }
@@ -148,7 +152,6 @@ pub fn wants_survey<A: Aim>(spec: &A, status: &MovesStatus<A>) -> bool {
 pub fn unchecked<A>(status: &MovesStatus<A>, again: bool) -> Vec<&Move> {
     let waits = |one: &&Move| {
         one.state == MoveState::Waiting
-            && one.means != Means::Reschedule
             && one.to.is_some()
             && (!one.checked || (again && (one.blocked.is_some() || one.note.is_some())))
     };

@@ -2,7 +2,7 @@
 
 use super::start::count;
 use super::{Aim, Machine, NOW_AND_THEN, Phase, SOON, Stop, listed, under_way};
-use crate::api::MoveState;
+use crate::api::{Means, MoveState};
 
 impl<A: Aim> Machine<'_, A> {
     pub(super) fn moving(&mut self) -> Result<(), Stop> {
@@ -59,7 +59,10 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     fn moves_go_on(&mut self) {
-        self.look_again(SOON * 4);
+        let mut moves = self.status.moves.iter();
+        // What others carry out is heard of.
+        let own = moves.any(|one| one.means == Means::Evict && one.state.is_under_way());
+        self.look_again(if own { SOON } else { SOON * 4 });
         self.status.common.waiting_for = None;
     }
 

@@ -73,6 +73,7 @@ impl Candidate<'_> {
             note: None,
             started_at: None,
             finished_at: None,
+            eviction: None,
         }
     }
 
@@ -90,8 +91,10 @@ impl Candidate<'_> {
 #[derive(Clone, Debug)]
 pub enum Judged<'a> {
     Movable(Candidate<'a>),
-    /// It runs in several clusters, by replicas that are divided.
+    /// Its replicas may be divided among several clusters.
     Divided(Candidate<'a>),
+    /// It has no state, and runs in several clusters, in each with all of its replicas.
+    Duplicated(Candidate<'a>),
     Stays(Stay),
     /// Not selected, or no workload of its own.
     Ignored,
@@ -274,34 +277,24 @@ fn judge_one<'a>(
     if divides && means == Means::StartFirst {
         return Ok(Judged::Divided(candidate));
     }
+    if several && means == Means::StartFirst {
+        return Ok(Judged::Duplicated(candidate));
+    }
     if several {
         return Ok(Judged::Stays(several_clusters(&candidate)));
     }
     Ok(Judged::Movable(candidate))
 }
 
-/// Says why a workload of several clusters stays.
-pub fn several_clusters(candidate: &Candidate<'_>) -> Stay {
+/// Says why a workload with state stays that runs in several clusters.
+fn several_clusters(candidate: &Candidate<'_>) -> Stay {
     let clusters = candidate.binding.spec.clusters.iter();
     let names: Vec<&str> = clusters.map(|target| target.name.as_str()).collect();
-    let divides = candidate
-        .binding
-        .spec
-        .placement
-        .as_ref()
-        .is_some_and(Placement::divides);
-    let hint = match candidate.means {
-        Means::StopFirst => {
-            "its copies have each a state of their own, and no other cluster takes that in: end this one by its policy, when nothing \
-             needs its state any more"
-        }
-        _ if divides => "take the cluster out of its policy: Karmada divides its replicas among the others",
-        _ => "take the cluster out of its policy: the copies in the others go on",
-    };
     candidate.stays(Finding::new(
         "SeveralClusters",
         format!("it runs in several clusters: {}", names.join(", ")),
-        hint,
+        "its copies have each a state of their own, and no other cluster takes that in: end this one by its policy, when nothing \
+         needs its state any more",
     ))
 }
 
@@ -325,6 +318,14 @@ pub fn place(
 ) -> Survey {
     let mut survey = Survey::default();
     for candidate in candidates {
+        if candidate.means == Means::Evict {
+            // Karmada's scheduler says where its replicas go.
+            survey.moves.push(Move {
+                checked: true,
+                ..candidate.to(None)
+            });
+            continue;
+        }
         match room.choose(candidate.traveller(), &spec.to, avoid) {
             Ok(to) => {
                 room.promise(candidate.traveller(), &to);

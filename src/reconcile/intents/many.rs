@@ -11,16 +11,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Parts;
 use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
+use super::{Parts, evicting};
 use crate::api::{
     self, Claim, Means, Migration, MigrationSpec, Move, MovesPhase as Phase, MovesStatus, PARENT_LABEL,
     Strategy, WorkloadProfile,
 };
 use crate::error::Error;
-use crate::intent::moves::{self, Aim, Verdict, World, name_of};
+use crate::intent::moves::{self, Aim, Evicting, Verdict, World, name_of};
 use crate::intent::{self, Effect, Seen, Step};
 use crate::karmada::{Cluster, ClusterResourceBinding, ResourceBinding, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
@@ -97,6 +97,7 @@ impl<I: Many> Kind for MovingMany<I> {
         // The children first: what they have done is in what is read later.
         (world.migrations, world.rebalancers) = look.children().await;
         world.rescheduled = look.rescheduled().await;
+        world.evictions = look.evictions().await;
         let rests = status.phase == Phase::Watching;
         let lately = self.looked.is_some_and(|at| at.elapsed() < LOOK);
         let spec = look.spec();
@@ -131,6 +132,15 @@ impl<I: Many> Kind for MovingMany<I> {
         for one in status.moves.iter().filter(|one| one.state.is_under_way()) {
             let child = match one.means {
                 Means::Reschedule => binding_key(one),
+                Means::Evict => {
+                    keys.insert(ObjectKey {
+                        group: api::GROUP.to_owned(),
+                        kind: "Claim".to_owned(),
+                        namespace: None,
+                        name: api::claim_name(&one.workload.key()),
+                    });
+                    binding_key(one)
+                }
                 _ => ObjectKey {
                     group: api::GROUP.to_owned(),
                     kind: "Migration".to_owned(),
@@ -182,6 +192,7 @@ fn nothing(why: &str, now: jiff::Timestamp) -> World {
         claims: unread(why),
         verdicts: BTreeMap::new(),
         rescheduled: BTreeMap::new(),
+        evictions: BTreeMap::new(),
         record: unread(why),
     }
 }
@@ -263,6 +274,26 @@ impl<'a, I: Many> Look<'a, I> {
             let gvk = Gvk::new(BINDINGS, "ResourceBinding");
             let binding = get(&self.parts.cluster, gvk, key.namespace.as_deref(), &key.name).await;
             (one.workload.key(), binding)
+        });
+        join_all(read).await.into_iter().collect()
+    }
+
+    /// What it takes out of a cluster itself.
+    async fn evictions(&self) -> BTreeMap<ObjectKey, Evicting> {
+        let moves = self.status.moves.iter();
+        let own: Vec<&Move> = moves
+            .filter(|one| one.means == Means::Evict && one.state.is_under_way())
+            .collect();
+        if own.is_empty() {
+            return BTreeMap::new();
+        }
+        let profiles = self
+            .list::<WorkloadProfile>(api::API_VERSION, "WorkloadProfile", None)
+            .await;
+        let verify = &self.spec().moves().verify;
+        let read = own.into_iter().map(async |one| {
+            let seen = evicting::look(self.parts, one, verify, &profiles).await;
+            (one.workload.key(), seen)
         });
         join_all(read).await.into_iter().collect()
     }

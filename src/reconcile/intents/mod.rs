@@ -7,6 +7,7 @@ mod ask;
 pub(super) mod beside;
 mod canaries;
 pub(super) mod events;
+mod evicting;
 mod execute;
 mod failing;
 mod foretell;

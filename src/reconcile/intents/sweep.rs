@@ -16,7 +16,8 @@ use super::execute::{self, Sent};
 use super::left_held::{GONE_FOR, LeftHeld};
 use super::{Parts, served};
 use crate::api::{
-    self, Claim, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, Suspension, WorkloadProfile,
+    self, Claim, Evacuation, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, Suspension,
+    WorkloadProfile,
 };
 use crate::cluster::{Answer, Change, Lookup};
 use crate::error::Error;
@@ -30,7 +31,8 @@ use crate::profile;
 use crate::report::Told;
 
 /// The kinds of intents that claim workloads, and how it is told that one has ended.
-const CLAIMING: [(&str, HasEnded); 5] = [
+const CLAIMING: [(&str, HasEnded); 6] = [
+    ("Evacuation", ended::<Evacuation>),
     ("FailoverPlan", ended::<FailoverPlan>),
     ("Migration", ended::<Migration>),
     ("ReplicaShift", ended::<ReplicaShift>),
@@ -293,10 +295,7 @@ impl Sweep {
                 .cloned()
         });
         Some(match claim {
-            Some(claim) => {
-                let owner = &claim.spec.owner;
-                format!("{} {}/{}", owner.kind, owner.namespace, owner.name)
-            }
+            Some(claim) => claim.spec.owner.to_string(),
             None => named.unwrap_or_else(|| "an intent".to_owned()),
         })
     }

@@ -6,6 +6,9 @@ use crate::intent::moves::Aim;
 use crate::plan::{Forecast, ForecastMove, ForecastStep, Outcome};
 use crate::report::finding_text;
 
+/// Where a workload goes that runs there already.
+const OTHERS: &str = "its other clusters";
+
 /// Returns what such an intent would do. `status`: how its machine left it.
 pub fn moves_forecast<A: Aim>(spec: &A, status: &MovesStatus<A>, came: &Came) -> Forecast {
     let (mut outcome, mut because) = outcome(status, &status.common.findings, came);
@@ -74,7 +77,10 @@ fn arrow(one: &Move) -> ForecastMove {
     ForecastMove {
         workload: one.workload.to_string(),
         from: one.from.to_string(),
-        to: one.to.as_ref().map(ToString::to_string),
+        to: match (&one.to, one.means) {
+            (None, Means::Evict) => Some(OTHERS.to_owned()),
+            (to, _) => to.as_ref().map(ToString::to_string),
+        },
     }
 }
 
@@ -83,9 +89,11 @@ fn step(one: &Move) -> ForecastStep {
         Means::StopFirst => "stopped with its state first",
         Means::StartFirst => "started there before it is taken away here",
         Means::Reschedule => "its replicas are divided anew by Karmada's scheduler",
+        Means::Evict => "taken away here when its copies in the other clusters are ready without it",
     };
     let way = match &one.to {
         Some(to) => format!("{} → {to}, ", one.from),
+        None if one.means == Means::Evict => format!("{} → {OTHERS}, ", one.from),
         None => String::new(),
     };
     let note = one

@@ -79,6 +79,7 @@ impl Plane {
                 claims: seen(BTreeMap::new()),
                 verdicts: BTreeMap::new(),
                 rescheduled: BTreeMap::new(),
+                evictions: BTreeMap::new(),
                 record: seen(None),
             },
             status: MovesStatus::default(),
