@@ -48,6 +48,7 @@ scenarios! {
     "sent-on": PLANS, failover::a_failover_whose_target_is_lost_is_sent_on;
     "purge": PLANS, failover::an_old_copy_that_is_kept_goes_when_a_person_says_so;
     "evacuation": EVACUATIONS, evacuation::three_jobs_leave_a_cluster;
+    "evicted": EVACUATIONS, evacuation::what_runs_in_two_clusters_leaves_one;
     "shift": SHIFTS, shift::replicas_go_over_and_never_become_fewer;
     "rollout": ROLLOUTS, rollout::a_wave_that_fails_is_undone;
     "rollout-policy": ROLLOUT_POLICIES, rollout_policy::changes_of_what_it_selects_go_in_waves_one_workload_at_a_time;

@@ -1,7 +1,8 @@
-//! Evacuations: what runs in a cluster leaves it, so many at a time, each by a Migration.
+//! Evacuations: what runs in a cluster leaves it, so many at a time, each by a Migration, or by being taken out of it.
 
 use serde_json::{Value, json};
 
+use super::shift::Floor;
 use super::{DEAD_ENDS, IMAGE};
 use crate::e2e::act::Act;
 use crate::e2e::server::{CLUSTERS, MIGRATIONS};
@@ -71,4 +72,112 @@ fn target(status: &Value, name: &str) -> String {
     let mut moves = status["moves"].as_array().unwrap().iter();
     let one = moves.find(|one| one["workload"]["name"] == name).unwrap();
     one["to"].as_str().unwrap().to_owned()
+}
+
+const SHARED: [&str; 2] = ["evicted", "evicted-twice"];
+const SHARED_LABEL: &str = "e2e-evicted";
+const REPLICAS: usize = 4;
+
+/// One is divided among two clusters, one is in both of them with all its replicas: both leave one, after they were put back
+/// once.
+pub async fn what_runs_in_two_clusters_leaves_one(act: Act) {
+    let pair = act.place().pair().map(str::to_owned);
+    let [here, there] = pair.each_ref().map(String::as_str);
+    let [divided, doubled] = SHARED.map(|name| act.beside(name).deployment());
+    both_have_their_part(&divided, &doubled, [here, there]).await;
+    let floor = Floor::watch(&divided, here, there, REPLICAS);
+    let spec = |healthy_for: &str, more: Value| {
+        let mut spec = json!({
+            "cluster": here, "keepCordoned": true, "maxParallel": 2,
+            "verify": {"healthyFor": healthy_for, "timeout": "60s"},
+            "select": {"kinds": ["Deployment.apps"], "labelSelector": format!("{SHARED_LABEL}=yes")},
+        });
+        let spec_fields = spec.as_object_mut().unwrap();
+        spec_fields.extend(more.as_object().unwrap().clone());
+        spec
+    };
+    let before = clusters(&divided).await;
+    act.ask(&spec("10m", json!({})));
+    act.until("both are ready without it", async |act| {
+        let status = act.status().await;
+        let moves = status["moves"].as_array().cloned().unwrap_or_default();
+        moves.len() == 2
+            && moves
+                .iter()
+                .all(|one| one["eviction"]["healthySince"].is_string())
+    })
+    .await;
+    assert_eq!(ready(&divided, here).await, Some(2), "its copy is kept");
+    act.ask(&spec("10m", json!({"abort": true})));
+    act.comes_to("Aborted", &["Completed", "Failed"]).await;
+    assert_eq!(clusters(&divided).await, before, "it is as it was");
+
+    act.ask(&spec("1s", json!({})));
+    let status = act.comes_to("Completed", &["Failed"]).await;
+    assert_eq!(status["progress"]["done"], 2, "{status:#}");
+    divided.is_settled_in(there).await;
+    doubled.is_settled_in(there).await;
+    assert_eq!(ready(&divided, there).await, Some(REPLICAS));
+    floor.held();
+    // The scheduler gives nothing back under the cordon.
+    doubled.commit(&[("workload", &labelled(&doubled, 3))]);
+    doubled
+        .until("it is scaled", async |act| ready(act, there).await == Some(3))
+        .await;
+    assert_eq!(doubled.copy(here).await, None);
+    act.withdraw().await;
+    doubled
+        .until("its policy has it back", async |act| {
+            ready(act, here).await == Some(3)
+        })
+        .await;
+    assert_eq!(divided.copy(here).await, None);
+}
+
+async fn both_have_their_part(divided: &Act, doubled: &Act, [here, there]: [&str; 2]) {
+    let place = |act: &Act, scheduling: &Value| {
+        act.placed(&json!({
+            "clusterAffinity": {"clusterNames": [here, there]}, "replicaScheduling": scheduling,
+        }))
+    };
+    let weights = json!({
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": [{"targetCluster": {"clusterNames": [here, there]}, "weight": 1}]},
+    });
+    let both = json!({"replicaSchedulingType": "Duplicated"});
+    divided.commit(&[
+        ("policy", &place(divided, &weights)),
+        ("workload", &labelled(divided, REPLICAS)),
+    ]);
+    doubled.commit(&[
+        ("policy", &place(doubled, &both)),
+        ("workload", &labelled(doubled, 2)),
+    ]);
+    for shared in [divided, doubled] {
+        shared
+            .until("both clusters have their part", async |act| {
+                ready(act, here).await == Some(2) && ready(act, there).await == Some(2)
+            })
+            .await;
+    }
+}
+
+fn labelled(act: &Act, replicas: usize) -> Value {
+    let mut workload = act.workload(IMAGE);
+    workload["metadata"]["labels"] = json!({SHARED_LABEL: "yes"});
+    workload["spec"]["replicas"] = json!(replicas);
+    workload
+}
+
+async fn clusters(act: &Act) -> Value {
+    act.binding().await["spec"]["clusters"].clone()
+}
+
+/// How many are available in a cluster, if that is as many as are wanted there.
+async fn ready(act: &Act, cluster: &str) -> Option<usize> {
+    let copy = act.copy(cluster).await?;
+    let number = |pointer: &str| copy.pointer(pointer).and_then(Value::as_u64);
+    let available = number("/status/availableReplicas");
+    let ready = available.filter(|_| available == number("/spec/replicas"))?;
+    usize::try_from(ready).ok()
 }
