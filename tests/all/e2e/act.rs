@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use cutover::api::Phase;
 use cutover::sandbox::ledger::{Run, Verdict};
 use kube::Error;
 use serde_json::{Value, json};
@@ -277,6 +278,15 @@ impl Act {
         })
         .await;
         status
+    }
+
+    /// Waits until a migration is in a phase, or past it.
+    pub async fn comes_past(&self, wanted: Phase) {
+        self.until(&format!("{wanted} or later"), async |act| {
+            let phase: Option<Phase> = serde_json::from_value(act.status().await["phase"].clone()).ok();
+            phase.is_some_and(|phase| phase >= wanted)
+        })
+        .await;
     }
 
     pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut(&Self) -> bool) {

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::{BROKEN, IMAGE};
 use crate::e2e::act::Act;
+use crate::e2e::place::say;
+use crate::e2e::server::{BINDINGS, CLUSTERS};
 
 pub async fn moves_with_its_state(act: Act) {
     let [here, there] = act.runs(IMAGE).await;
@@ -111,19 +113,43 @@ pub async fn a_pin_that_somebody_deletes_is_there_again(act: Act) {
     act.is_settled_in(&there).await;
 }
 
-/// Many bindings are on their way to the scheduler, and this one is among them once more when it is suspended.
+/// Many bindings wait for the scheduler at once, as when a cluster gets a label, and this one is among them when it is suspended:
+/// its placement has changed, by a push of its own, for in that of the intent the policy would be held back.
 pub async fn the_scheduler_overwrites_the_clusters_behind_a_backlog(act: Act) {
-    let [_, there] = act.runs(IMAGE).await;
-    backlog(&act, 60);
+    let [here, there] = act.runs(IMAGE).await;
+    backlog(&act, &here, 200).await;
+    let label = async |value: Value| {
+        let labels = json!({"metadata": {"labels": {"cutover.dev/e2e": value}}});
+        let control = &act.place().control;
+        control.patch(CLUSTERS, None, &here, labels).await.unwrap();
+    };
+    label(json!("yes")).await;
     let mut policy = act.policy();
-    policy["spec"]["placement"]["clusterAffinity"]["clusterNames"]
-        .as_array_mut()
-        .unwrap()
-        .reverse();
-    act.commit(&[
-        ("policy", &policy),
-        ("intent", &act.intent(&moves(&act, &there, json!({})))),
-    ]);
+    let names = &mut policy["spec"]["placement"]["clusterAffinity"]["clusterNames"];
+    names.as_array_mut().unwrap().reverse();
+    let names = names.clone();
+    act.commit(&[("policy", &policy)]);
+    act.until("its placement has changed", async |act| {
+        act.binding().await["spec"]["placement"]["clusterAffinity"]["clusterNames"] == names
+    })
+    .await;
+    migrate(&act, &there, json!({}));
+    let mut before = Value::Null;
+    act.until("it is suspended", async |act| {
+        let binding = act.binding().await;
+        before = binding["status"]["lastScheduledTime"].clone();
+        binding["spec"]["suspension"]["scheduling"] == true
+    })
+    .await;
+    // Only a control plane whose scheduler takes its time is late.
+    act.comes_past(Phase::Expand).await;
+    label(Value::Null).await;
+    let late = act.binding().await["status"]["lastScheduledTime"] != before;
+    say(format!(
+        "{}: the scheduler {} after the suspension",
+        act.name,
+        if late { "wrote" } else { "wrote nothing" }
+    ));
     ends(&act, Phase::Completed).await;
     act.is_settled_in(&there).await;
 }
@@ -183,11 +209,7 @@ pub async fn killed_in_every_phase_it_goes_on(act: Act) {
     migrate(&act, &there, json!({}));
     let phases = [Phase::Hold, Phase::Capture, Phase::Handoff, Phase::Cleanup];
     for wanted in phases {
-        act.until(&format!("{wanted} or later"), async |act| {
-            let phase: Option<Phase> = serde_json::from_value(act.status().await["phase"].clone()).ok();
-            phase.is_some_and(|phase| phase >= wanted)
-        })
-        .await;
+        act.comes_past(wanted).await;
         act.stage.kill();
         act.stage.start();
     }
@@ -195,22 +217,21 @@ pub async fn killed_in_every_phase_it_goes_on(act: Act) {
     act.is_settled_in(&there).await;
 }
 
-fn captured(status: &Value, from: &str) -> String {
+pub(super) fn captured(status: &Value, from: &str) -> String {
     let captured = &status["journal"]["captured"];
     assert_eq!(captured["from"], from, "{status:#}");
     captured["values"]["savepoint"].as_str().unwrap().to_owned()
 }
 
-/// Commits so many `ConfigMap`s, each of which is a binding.
-fn backlog(act: &Act, count: usize) {
-    let namespace = &act.place().namespace;
-    let members: Vec<_> = act.place().members.keys().collect();
+/// Commits so many `ConfigMap`s for a cluster, each of which is a binding, and waits until all of them are placed.
+async fn backlog(act: &Act, cluster: &str, count: usize) {
+    let namespace = act.namespace();
     let policy = json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "backlog", "namespace": namespace},
         "spec": {
             "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"backlog": "yes"}}}],
-            "placement": {"clusterAffinity": {"clusterNames": members}},
+            "placement": {"clusterAffinity": {"clusterNames": [cluster]}},
         },
     });
     let maps: Vec<Value> = (0..count)
@@ -223,10 +244,19 @@ fn backlog(act: &Act, count: usize) {
         .collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": maps});
     act.commit(&[("backlog-policy", &policy), ("backlog", &list)]);
+    act.until("the backlog is placed", async |act| {
+        let bindings = act.place().control.list(BINDINGS, Some(namespace)).await;
+        let is_placed = |binding: &&Value| {
+            let name = binding["metadata"]["name"].as_str().unwrap_or_default();
+            name.starts_with("backlog-") && binding["spec"]["clusters"][0]["name"] == cluster
+        };
+        bindings.iter().filter(is_placed).count() == count
+    })
+    .await;
 }
 
 /// The spec of a Migration of the workload, with more fields.
-fn moves(act: &Act, to: &str, more: Value) -> Value {
+pub(super) fn moves(act: &Act, to: &str, more: Value) -> Value {
     let spec = json!({
         "workload": act.about(), "to": to, "verify": {"healthyFor": "1s", "timeout": "60s"},
     });
@@ -244,14 +274,14 @@ fn migrate(act: &Act, to: &str, more: Value) {
 }
 
 /// Where a Migration waits, and with what spec.
-struct Gate {
+pub(super) struct Gate {
     phase: Phase,
     attempt: u32,
     spec: Value,
 }
 
 /// Moves it, and waits until a phase waits for its approval.
-async fn migrate_up_to(act: &Act, phase: Phase, to: &str) -> Gate {
+pub(super) async fn migrate_up_to(act: &Act, phase: Phase, to: &str) -> Gate {
     let spec = moves(act, to, json!({"approval": {"before": [phase]}}));
     stops_before(act, phase, 1, spec).await
 }
@@ -268,18 +298,18 @@ async fn stops_before(act: &Act, phase: Phase, attempt: u32, spec: Value) -> Gat
     Gate { phase, attempt, spec }
 }
 
-fn approve(act: &Act, gate: &Gate) {
+pub(super) fn approve(act: &Act, gate: &Gate) {
     let approval = json!({"phase": gate.phase, "attempt": gate.attempt, "by": "e2e"});
     change(act, gate, json!({"approvals": [approval]}));
 }
 
 /// Changes the spec of a Migration that waits.
-fn change(act: &Act, gate: &Gate, more: Value) {
+pub(super) fn change(act: &Act, gate: &Gate, more: Value) {
     act.ask(&with(gate.spec.clone(), more));
 }
 
 /// Waits for the end, which has to be this one.
-async fn ends(act: &Act, phase: Phase) -> Value {
+pub(super) async fn ends(act: &Act, phase: Phase) -> Value {
     let others = [Phase::Completed, Phase::RolledBack, Phase::Failed, Phase::Aborted];
     let others: Vec<_> = others
         .into_iter()
