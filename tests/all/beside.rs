@@ -2,7 +2,7 @@
 //! objects that tell them to, held to trimmed definitions of their kinds.
 
 mod canaries;
-mod crds;
+pub mod crds;
 
 use std::sync::Arc;
 

@@ -67,7 +67,7 @@ fn definition(
     })
 }
 
-fn application() -> Value {
+pub fn application() -> Value {
     let ignored = object(json!({
         "group": text(), "kind": text(), "name": text(), "namespace": text(),
         "jsonPointers": list(text()), "jqPathExpressions": list(text()), "managedFieldsManagers": list(text()),
@@ -96,7 +96,7 @@ fn application() -> Value {
     )
 }
 
-fn kustomization() -> Value {
+pub fn kustomization() -> Value {
     let source = object(json!({"apiVersion": text(), "kind": text(), "name": text(), "namespace": text()}));
     let fields = json!({"spec": object(json!({
         "interval": text(), "path": text(), "prune": yes_or_no(), "suspend": yes_or_no(), "sourceRef": source,

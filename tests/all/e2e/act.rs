@@ -191,6 +191,38 @@ impl Act {
     /// Commits the workload with its policy, and returns the cluster in which it runs, and another one.
     pub async fn runs(&self, image: &str) -> [String; 2] {
         self.commit(&[("policy", &self.policy()), ("workload", &self.workload(image))]);
+        self.runs_somewhere().await
+    }
+
+    /// The same for a workload that somebody else applies, who alone has it in Git.
+    pub async fn given(&self, workload: Value, manager: &str) -> [String; 2] {
+        self.commit(&[("policy", &self.policy())]);
+        self.apply_as(manager, workload).await;
+        self.runs_somewhere().await
+    }
+
+    /// Applies the workload in somebody's name.
+    pub async fn apply_as(&self, manager: &str, workload: Value) {
+        let control = &self.place().control;
+        control
+            .apply(self.kind, Some(self.namespace()), manager, workload)
+            .await;
+    }
+
+    /// Deletes what somebody has applied, as he does when it has gone from his Git.
+    pub async fn pruned(&self) {
+        let control = &self.place().control;
+        control
+            .delete(self.kind, Some(self.namespace()), self.name)
+            .await
+            .unwrap();
+        self.until("the workload is gone", async |act| {
+            act.where_it_runs().await.is_empty()
+        })
+        .await;
+    }
+
+    async fn runs_somewhere(&self) -> [String; 2] {
         let mut clusters = Vec::new();
         until(&format!("{} runs somewhere", self.name), async || {
             clusters = self.where_it_runs().await;

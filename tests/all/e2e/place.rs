@@ -61,6 +61,8 @@ struct Brought {
     fences: Vec<&'static str>,
     own_namespace: bool,
     job_crds: Vec<String>,
+    /// Definitions of other tools' kinds, in the control plane.
+    others_crds: Mutex<Vec<String>>,
     nodes: Vec<String>,
 }
 
@@ -178,6 +180,26 @@ impl Place {
 
     fn cut(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Value>> {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings the definition of a kind of another tool's to the control plane, where there is none.
+    pub async fn define(&self, crd: Value) {
+        let name = crd["metadata"]["name"].as_str().unwrap().to_owned();
+        if self.control.get(CRDS, None, &name).await.is_some() {
+            return;
+        }
+        self.control.create(CRDS, None, crd).await;
+        let brought = &self.brought.others_crds;
+        brought
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(name.clone());
+        until(&format!("{name} is served"), async || {
+            let crd = self.control.get(CRDS, None, &name).await.unwrap_or_default();
+            let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+        })
+        .await;
     }
 
     async fn bring_definitions(&mut self, servers: &BTreeMap<String, Server>) {
@@ -300,7 +322,9 @@ impl Place {
             let _ = self.control.delete(FENCE_BINDINGS, None, name).await;
             let _ = self.control.delete(FENCES, None, name).await;
         }
-        for name in &self.brought.own_crds {
+        let others = self.brought.others_crds.get_mut();
+        let others = std::mem::take(others.unwrap_or_else(PoisonError::into_inner));
+        for name in self.brought.own_crds.iter().chain(&others) {
             let _ = self.control.delete(CRDS, None, name).await;
         }
         if self.brought.own_namespace {

@@ -1,5 +1,6 @@
 //! What is played: each scenario is one workload (or a few), an intent about it, and what happens to both.
 
+mod beside;
 mod evacuation;
 mod failover;
 mod migration;
@@ -44,6 +45,8 @@ scenarios! {
     "resumed": MIGRATIONS, migration::somebody_resumes_scheduling_in_the_middle;
     "no-dispatch": MIGRATIONS, migration::dispatching_is_suspended_before_and_in_the_middle;
     "killed": MIGRATIONS, migration::killed_in_every_phase_it_goes_on;
+    "beside-flux": MIGRATIONS, beside::flux_changes_the_template_until_its_kustomization_is_suspended;
+    "beside-argo": MIGRATIONS, beside::argo_cd_is_told_to_skip_what_is_moved;
     "failover": PLANS, failover::karmada_evicts_a_guarded_job_which_goes_on_with_its_state;
     "sent-on": PLANS, failover::a_failover_whose_target_is_lost_is_sent_on;
     "purge": PLANS, failover::an_old_copy_that_is_kept_goes_when_a_person_says_so;

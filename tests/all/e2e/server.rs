@@ -78,6 +78,14 @@ pub const INTENTS: [Resource; 7] = [
     SUSPENSIONS,
     EVACUATIONS,
 ];
+/// Of Argo CD and Flux.
+pub const APPLICATIONS: Resource = kind("argoproj.io", "v1alpha1", "Application", "applications");
+pub const KUSTOMIZATIONS: Resource = kind(
+    "kustomize.toolkit.fluxcd.io",
+    "v1",
+    "Kustomization",
+    "kustomizations",
+);
 pub const CLAIMS: Resource = kind("cutover.dev", "v1alpha1", "Claim", "claims");
 pub const PINS: Resource = kind(
     "policy.karmada.io",
@@ -146,6 +154,18 @@ impl Server {
             .create(&PostParams::default(), &object)
             .await;
         created.unwrap_or_else(|error| panic!("create {} {}: {error}", kind.plural, object.name_any()));
+    }
+
+    /// Applies an object in somebody's name.
+    pub async fn apply(&self, kind: Resource, namespace: Option<&str>, manager: &str, object: Value) {
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        let name = object.name_any();
+        let forced = PatchParams::apply(manager).force();
+        let applied = self
+            .api(kind, namespace)
+            .patch(&name, &forced, &Patch::Apply(&object))
+            .await;
+        applied.unwrap_or_else(|error| panic!("apply {} {name}: {error}", kind.plural));
     }
 
     pub async fn patch(
