@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use crate::support::fleet::{CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job};
 
+const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const MOVE: &str = "orders-to-west";
 
 /// What comes too late and is taken nevertheless, because nothing has that name any more: the sweep takes it away.
@@ -182,10 +183,16 @@ async fn go_on(fleet: &Fleet, stopped: Vec<Replica>, cluster: &str) {
     assert_eq!(created, [true; CREATED.len()]);
 }
 
-fn canaries(fleet: &Fleet) -> usize {
+/// Counts the policies and the templates of canaries: what is left of one half is left, too.
+pub fn canaries(fleet: &Fleet) -> usize {
     let server = fleet.world.control_plane();
-    let all = server.list(&POLICIES, Some(OWN_NAMESPACE), &ListOptions::default());
-    all.map_or(0, |all| all.items.len())
+    let halves = [POLICIES, CONFIG_MAPS].map(|resource| {
+        let all = server.list(&resource, Some(OWN_NAMESPACE), &ListOptions::default());
+        let all = all.map(|all| all.items).unwrap_or_default();
+        let names = all.iter().filter_map(|one| one["metadata"]["name"].as_str());
+        names.filter(|name| name.starts_with("canary-")).count()
+    });
+    halves.iter().sum()
 }
 
 fn pins(fleet: &Fleet) -> usize {

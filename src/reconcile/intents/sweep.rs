@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::Parts;
 use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
 use super::left_held::{GONE_FOR, LeftHeld};
-use super::{Parts, served};
 use crate::api::{
     self, Claim, Evacuation, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, Suspension,
     WorkloadProfile,
 };
-use crate::cluster::{Answer, Change, Lookup};
+use crate::cluster::{Change, Lookup};
 use crate::error::Error;
 use crate::intent::migration::canary_name;
 use crate::intent::migration::orphan::{Left, Verdict, judge};
@@ -399,16 +399,12 @@ impl Sweep {
     /// Removes canaries of which no running intent's journal speaks. They are listed before the journals are read: one that
     /// is made later isn't in the list.
     async fn canaries(&self) -> Result<(), Error> {
-        let served = served(&self.parts.cluster, &Gvk::new(OVERRIDES, "PropagationPolicy")).await?;
-        let reader = self.parts.cluster.reader();
-        let Answer::Found(policies) = reader.list(&served, Some(api::OWN_NAMESPACE), None).await.answer
-        else {
-            return Ok(());
-        };
-        let names = policies
-            .iter()
-            .filter_map(|policy| policy["metadata"]["name"].as_str());
-        let names: Vec<&str> = names.filter(|name| name.starts_with("canary-")).collect();
+        // One that is made late, while it is swept, can be left with either half.
+        let (policies, configs) = tokio::join!(
+            self.canaries_of(OVERRIDES, "PropagationPolicy"),
+            self.canaries_of("v1", "ConfigMap"),
+        );
+        let names: BTreeSet<String> = policies.into_iter().chain(configs).collect();
         if names.is_empty() {
             return Ok(());
         }
@@ -426,13 +422,27 @@ impl Sweep {
             let at_work = intents.iter().filter(|intent| !has_ended(intent));
             needed.extend(at_work.filter_map(canary_of));
         }
-        for name in names.into_iter().filter(|name| !needed.contains(*name)) {
-            let effect = Effect::DeleteCanary {
-                name: name.to_owned(),
-            };
+        for name in names.difference(&needed) {
+            let effect = Effect::DeleteCanary { name: name.clone() };
             execute::send_alone(&self.parts, &effect).await?;
         }
         Ok(())
+    }
+
+    /// What can't be listed is left to a later sweep.
+    async fn canaries_of(&self, api_version: &str, kind: &str) -> Vec<String> {
+        let all: Seen<Vec<Value>> = ask::list(
+            &self.parts.cluster,
+            api_version,
+            kind,
+            Some(api::OWN_NAMESPACE),
+            None,
+        )
+        .await;
+        let all = all.get().into_iter().flatten();
+        let names = all.filter_map(|one| one["metadata"]["name"].as_str());
+        let canaries = names.filter(|name| name.starts_with("canary-"));
+        canaries.map(str::to_owned).collect()
     }
 }
 

@@ -3,8 +3,7 @@
 
 use std::cell::Cell;
 
-use cutover::api::OWN_NAMESPACE;
-use cutover::sandbox::api::{DeleteOptions, ListOptions};
+use cutover::sandbox::api::DeleteOptions;
 use http::Method;
 use serde_json::json;
 
@@ -12,8 +11,8 @@ use super::crash::{DIRECTLY, NEVER_LOST, Scenario, has_moved};
 use super::stage::{
     PLAN, PLANS, one_writer, phase_is, plan, purge_mode, status, taint, unled, untaint, until,
 };
-use crate::stops::{Led, stand_still};
-use crate::support::fleet::{CLAIMS, Fleet, PINS, POLICIES};
+use crate::stops::{Led, canaries, stand_still};
+use crate::support::fleet::{CLAIMS, Fleet, PINS};
 
 /// What comes too late and is taken nevertheless, because nothing has that name any more: the sweep takes it away.
 const CREATED: [&str; 3] = [
@@ -112,10 +111,4 @@ async fn under_the_guard(scenario: Scenario) {
         assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (1, 1), "after {line}");
         one_writer(&fleet);
     }
-}
-
-fn canaries(fleet: &Fleet) -> usize {
-    let server = fleet.world.control_plane();
-    let all = server.list(&POLICIES, Some(OWN_NAMESPACE), &ListOptions::default());
-    all.map_or(0, |all| all.items.len())
 }
