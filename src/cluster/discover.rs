@@ -98,6 +98,23 @@ impl Discovery {
         Ok(Lookup::NotServed)
     }
 
+    /// Asks whether the paths of a resource are served: discovery, and a CRD that says so, can be ahead of them.
+    pub async fn answers(&self, cluster: &Cluster, api_version: &str, plural: &str) -> Result<bool> {
+        let (group, version) = api_version
+            .split_once('/')
+            .ok_or_else(|| Error::BadName(api_version.to_owned()))?;
+        let (group, version, plural) = (segment(group)?, segment(version)?, segment(plural)?);
+        let request = Request::get(format!("/apis/{group}/{version}/{plural}?limit=1"))
+            .body(Vec::new())
+            .map_err(|_invalid| Error::BadName(api_version.to_owned()))?;
+        let call = format!("cannot find out whether {plural} of {api_version} are served");
+        match cluster.send(&call, request).await {
+            Err(error) if error.code() == 404 => Ok(false),
+            // Who may not list them is told so once they are served.
+            _ => Ok(true),
+        }
+    }
+
     /// Returns what is known of a kind, without asking.
     pub fn known(&self, gvk: &Gvk) -> Option<Served> {
         find(self.kinds(&gvk.api_version()).as_deref(), gvk)

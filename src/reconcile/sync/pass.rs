@@ -22,6 +22,9 @@ use crate::plan::{Action, Change, ChangeSet, Health, Place, Rank, health, normal
 /// How long what comes after a CRD waits at once for its kind to be served; longer, and it is tried again later.
 const SERVED_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long it may take from then on until the kind is asked for again.
+const ANSWERS: Duration = Duration::from_millis(20);
+
 /// How often one pass looks at what it has let go on; the rest is for the next pass.
 const ROUNDS: usize = 64;
 
@@ -285,11 +288,26 @@ impl Sync {
             let live = observer.get(&entry.key);
             live.is_some_and(|live| matches!(health(&live, || None), Health::Progressing(_)))
         };
-        self.observer
-            .until(SERVED_WITHIN, |observer| {
-                !definitions.iter().any(|entry| is_open(observer, entry))
-            })
-            .await;
+        let established = self.observer.until(SERVED_WITHIN, |observer| {
+            !definitions.iter().any(|entry| is_open(observer, entry))
+        });
+        if established.await {
+            // Nobody tells when the paths are there.
+            let answers = async {
+                let is_healthy = |entry: &&Arc<Entry>| {
+                    let live = self.observer.get(&entry.key);
+                    live.is_some_and(|live| health(&live, || None) == Health::Healthy)
+                };
+                let served = definitions.iter().filter(is_healthy);
+                for (api_version, plural) in served.flat_map(|entry| resources(&entry.value())) {
+                    let discovery = self.cluster.discovery();
+                    while let Ok(false) = discovery.answers(&self.cluster, &api_version, &plural).await {
+                        tokio::time::sleep(ANSWERS).await;
+                    }
+                }
+            };
+            drop(tokio::time::timeout(SERVED_WITHIN, answers).await);
+        }
     }
 
     /// Takes in what became of a write, which made the given version of the object.
@@ -415,4 +433,18 @@ fn attempt(desired: &Value, live: Option<&Value>) -> String {
         seen
     });
     digest(&json!([desired, live, owners]))
+}
+
+/// Returns the resources that a CRD has served: `apiVersion` and plural.
+fn resources(definition: &Value) -> Vec<(String, String)> {
+    let spec = &definition["spec"];
+    let (Some(group), Some(plural)) = (spec["group"].as_str(), spec["names"]["plural"].as_str()) else {
+        return Vec::new();
+    };
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let served = versions.filter(|version| version["served"] == true);
+    let names = served.filter_map(|version| version["name"].as_str());
+    names
+        .map(|version| (format!("{group}/{version}"), plural.to_owned()))
+        .collect()
 }
