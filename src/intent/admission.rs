@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::effect::{Exactly, add};
+use super::fence::exactly;
 use super::pin;
 use crate::api::{API_VERSION, AdmissionTest, Claim, Guard, UnknownGuard};
 use crate::karmada::{ResourceBinding, meta};
@@ -70,12 +71,7 @@ pub fn probes(
     binding: &ResourceBinding,
 ) -> Vec<Probe> {
     let elsewhere = Attempt::Patch(
-        Exactly {
-            namespace: binding.metadata.namespace.clone(),
-            name: binding.metadata.name.clone().unwrap_or_default(),
-            uid: binding.metadata.uid.clone().unwrap_or_default(),
-            resource_version: None,
-        },
+        exactly(binding),
         vec![add("/spec/clusters", json!([{"name": NO_CLUSTER}]))],
     );
     let cluster = claim.spec.clusters.first();

@@ -1,12 +1,19 @@
 //! The fence around a binding: what keeps the scheduler and the built-in failover from moving a workload, and gives it back to
 //! them. Whoever uses it has recorded before what is taken off; each write says what it was decided on.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::effect::{Effect, Exactly, add, remove, segment, test};
-use crate::api::{BindingId, Fence};
+use super::seen::{NotKnown, Seen};
+use crate::api::{Barrier, BindingId, Fence, LeaseSeen};
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
+
+/// Who holds the leases of Karmada's controllers.
+pub(crate) type Leases = BTreeMap<String, LeaseSeen>;
 
 /// Notes what is about to be taken off a binding, to be put back exactly.
 pub(super) fn record(binding: &ResourceBinding, fence: &mut Fence) {
@@ -102,16 +109,25 @@ pub(super) fn patch_binding(why: &'static str, binding: &ResourceBinding, patch:
     }
 }
 
-/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload.
-pub(super) fn raise(binding: &ResourceBinding) -> Effect {
-    let mut patch = vec![
+/// Suspends scheduling, and nothing else.
+pub(super) fn suspend(binding: &ResourceBinding) -> Effect {
+    patch_binding("suspend scheduling", binding, suspended(binding))
+}
+
+fn suspended(binding: &ResourceBinding) -> Vec<Value> {
+    vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
         test("/metadata/generation", json!(binding.metadata.generation)),
-    ];
-    patch.push(match binding.spec.suspension {
-        Some(_) => add("/spec/suspension/scheduling", json!(true)),
-        None => add("/spec/suspension", json!({"scheduling": true})),
-    });
+        match binding.spec.suspension {
+            Some(_) => add("/spec/suspension/scheduling", json!(true)),
+            None => add("/spec/suspension", json!({"scheduling": true})),
+        },
+    ]
+}
+
+/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload.
+pub(super) fn raise(binding: &ResourceBinding) -> Effect {
+    let mut patch = suspended(binding);
     patch.extend(without_failover(binding).into_iter().flatten());
     patch.extend(with_toleration(binding).into_iter().flatten());
     patch_binding("suspend scheduling, keep failover off", binding, patch)
@@ -196,15 +212,33 @@ pub(super) fn applied_placement(binding: &ResourceBinding) -> Option<&str> {
         .map(String::as_str)
 }
 
+/// Returns the generation of a binding that the scheduler has handled last; 0: none yet.
+pub(super) fn observed_generation(binding: &ResourceBinding) -> i64 {
+    let status = binding.status.as_ref();
+    status.map_or(0, |status| status.scheduler_observed_generation)
+}
+
 /// Returns whether the scheduler has handled a binding at all.
 pub(crate) fn observed(binding: &ResourceBinding) -> bool {
-    binding
-        .status
-        .as_ref()
-        .is_some_and(|status| status.scheduler_observed_generation > 0)
+    observed_generation(binding) > 0
 }
 
 /// Returns the name of the canary that a binding is of, which another intent may have made.
 pub(super) fn canary_of(binding: &ResourceBinding) -> String {
     binding.spec.resource.name.clone()
+}
+
+/// Says what a barrier waits for.
+pub(super) fn not_reached(canary: &ResourceBinding) -> String {
+    format!("the scheduler has not reached canary {} yet", canary_of(canary))
+}
+
+/// Returns the barrier that is passed now. It is good for the controllers that are at work. `canary`: empty where the admission
+/// fence stands in for one.
+pub(super) fn passed(canary: String, leases: &Seen<Leases>, now: Timestamp) -> Result<Barrier, NotKnown> {
+    Ok(Barrier {
+        canary,
+        passed_at: now,
+        leases: leases.get()?.clone(),
+    })
 }

@@ -36,6 +36,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::api::ClaimOwner;
+
 /// What one pass decides. The status is written before the first effect is sent, and nothing is sent if that fails.
 #[derive(Clone, Debug)]
 pub struct Step<S> {
@@ -63,6 +65,23 @@ pub struct Input<'a, Spec, Status, World> {
     pub trouble: Option<&'a Trouble>,
     pub world: &'a World,
     pub now: Timestamp,
+}
+
+impl<Spec, Status, World> Input<'_, Spec, Status, World> {
+    /// Returns whom a claim of this intent belongs to.
+    pub fn owner(&self, kind: &str) -> ClaimOwner {
+        ClaimOwner {
+            kind: kind.to_owned(),
+            namespace: self.namespace.unwrap_or_default().to_owned(),
+            name: self.name.to_owned(),
+            uid: self.uid.to_owned(),
+        }
+    }
+
+    /// Returns whether no canary may be created.
+    pub fn no_canary(&self) -> bool {
+        self.trouble.is_some_and(|trouble| trouble.no_canary)
+    }
 }
 
 /// Why an effect failed.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Phase, Stop};
-use crate::api::{Barrier, Guard};
+use crate::api::Guard;
 use crate::intent::admission;
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence;
@@ -40,7 +40,7 @@ impl Machine<'_> {
                 fence.canary += 1;
                 return Err(Stop::Again);
             }
-            let canary = (!self.no_canary()).then(|| self.create_canary(around));
+            let canary = (!self.input.no_canary()).then(|| self.create_canary(around));
             let canary = canary.transpose()?;
             let raise = fence::raise(binding);
             return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
@@ -72,31 +72,18 @@ impl Machine<'_> {
         }
         match canary {
             // The claim still lets the scheduler choose: what stands in for a canary is looked at under the next one.
-            None if self.no_canary() && self.status.phase == Phase::Evicted => Ok(()),
-            None if self.no_canary() && self.is_refused() => self.pass_barrier(String::new()),
+            None if self.input.no_canary() && self.status.phase == Phase::Evicted => Ok(()),
+            None if self.input.no_canary() && self.is_refused() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary(around)?])),
             Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {} yet",
-                fence::canary_of(canary)
-            ))),
+            Some(canary) => Err(Stop::Wait(fence::not_reached(canary))),
         }
     }
 
     fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?.clone();
-        let passed_at = self.input.now;
-        self.journal_mut()?.fence.barrier = Some(Barrier {
-            canary,
-            passed_at,
-            leases,
-        });
+        let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
+        self.journal_mut()?.fence.barrier = Some(barrier);
         Err(Stop::Again)
-    }
-
-    /// None may be created.
-    fn no_canary(&self) -> bool {
-        self.input.trouble.is_some_and(|trouble| trouble.no_canary)
     }
 
     /// Returns whether the API server itself refuses what the scheduler still has queued: it was seen to, under a claim that

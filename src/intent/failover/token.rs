@@ -24,12 +24,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn owner(&self) -> ClaimOwner {
-        ClaimOwner {
-            kind: "FailoverPlan".to_owned(),
-            namespace: self.input.namespace.unwrap_or_default().to_owned(),
-            name: self.input.name.to_owned(),
-            uid: self.input.uid.to_owned(),
-        }
+        self.input.owner("FailoverPlan")
     }
 
     pub(super) fn claim_spec(&self) -> Result<ClaimSpec, Stop> {

@@ -63,7 +63,8 @@ impl Machine<'_> {
     }
 
     /// Applied while nothing holds the workload, a policy of another placement would have Karmada move it: without its state.
-    /// So would another one that takes the workload up. It is noted before anything else, and stays unapplied unless the move is committed.
+    /// So would another one that takes the workload up. It is noted before anything else, and stays unapplied unless the move
+    /// is committed.
     pub(super) fn note_policy_change(&mut self) -> Result<(), NotKnown> {
         let own = self.world().policy.get()?.as_ref().and_then(|policy| {
             let change = policy.change.as_ref()?;

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Stop, canary_name};
-use crate::api::{Barrier, Finding, Guard};
+use crate::api::{Finding, Guard};
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence::{
-    affinity_in_use, canary_of, exactly, failover_off, observed, patch_binding, raise, record, restored,
-    resume, target_cluster,
+    affinity_in_use, canary_of, exactly, failover_off, not_reached, observed, passed, patch_binding, raise,
+    record, restored, resume, target_cluster,
 };
 use crate::intent::pin;
 use crate::karmada::{EvictionTask, PurgeMode};
@@ -161,17 +161,13 @@ impl Machine<'_> {
             None if self.does_without_canary() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary()?])),
             Some(canary) if observed(canary) => self.pass_barrier(canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {} yet",
-                canary_of(canary)
-            ))),
+            Some(canary) => Err(Stop::Wait(not_reached(canary))),
         }
     }
 
     /// None may be created, and what the scheduler still has queued is refused by the API server itself.
     fn does_without_canary(&self) -> bool {
-        let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
-        forbidden && self.is_refused(Guard::Bindings)
+        self.input.no_canary() && self.is_refused(Guard::Bindings)
     }
 
     fn create_canary(&self) -> Result<Effect, Stop> {
@@ -183,13 +179,8 @@ impl Machine<'_> {
     }
 
     fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?.clone();
-        let passed_at = self.input.now;
-        self.journal_mut()?.fence.barrier = Some(Barrier {
-            canary,
-            passed_at,
-            leases,
-        });
+        let barrier = passed(canary, &self.world().leases, self.input.now)?;
+        self.journal_mut()?.fence.barrier = Some(barrier);
         Err(Stop::Again)
     }
 

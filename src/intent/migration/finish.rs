@@ -6,7 +6,7 @@ use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
 use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::effect::{Effect, Exactly, add};
-use crate::intent::fence::affinity_in_use;
+use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
 use crate::intent::proof::Healthy;
@@ -189,10 +189,7 @@ impl Machine<'_> {
     /// The scheduler has looked at the resumed binding and kept the cluster. Moved, it gets held copies only: the pin is on.
     fn settled_on(&mut self, keep: &ClusterName) -> Result<(), Stop> {
         let binding = self.binding()?;
-        let observed = binding
-            .status
-            .as_ref()
-            .map_or(0, |status| status.scheduler_observed_generation);
+        let observed = observed_generation(binding);
         let listed = binding.spec.clusters.iter().map(|cluster| &cluster.name);
         let kept = listed.eq([keep]) && binding.spec.graceful_eviction_tasks.is_empty();
         if !kept {

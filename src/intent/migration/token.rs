@@ -1,7 +1,7 @@
 //! The writer token of a migration: its claim, the pin that projects it, and what lets the pin name a writer.
 
 use super::{Machine, Stop};
-use crate::api::{Assumption, ClaimOwner, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy};
+use crate::api::{Assumption, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy};
 use crate::intent::effect::Effect;
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
 use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole, Stateless};
@@ -34,12 +34,7 @@ impl Machine<'_> {
         Ok(ClaimSpec {
             workload: token::claimed(workload),
             binding_id: journal.binding.id.clone(),
-            owner: ClaimOwner {
-                kind: "Migration".to_owned(),
-                namespace: self.input.namespace.unwrap_or_default().to_owned(),
-                name: self.input.name.to_owned(),
-                uid: self.input.uid.to_owned(),
-            },
+            owner: self.input.owner("Migration"),
             attempt: self.status.attempt,
             seq: journal.seq,
             marker: if journal.unpinning {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::versions::{Keep, content};
 use super::{Machine, PATIENCE, Stop};
-use crate::api::{ClaimOwner, ClaimSpec, PinnedRule};
+use crate::api::{ClaimSpec, PinnedRule};
 use crate::intent::effect::Effect;
 use crate::intent::fight::{How, fights};
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Place, Rule, Says};
@@ -86,12 +86,7 @@ impl<'a> Machine<'a> {
         let wanted = ClaimSpec {
             workload: token::claimed(self.workload()),
             binding_id: journal.binding.id.clone(),
-            owner: ClaimOwner {
-                kind: "Rollout".to_owned(),
-                namespace: self.input.namespace.unwrap_or_default().to_owned(),
-                name: self.input.name.to_owned(),
-                uid: self.input.uid.to_owned(),
-            },
+            owner: self.input.owner("Rollout"),
             attempt: journal.pin_attempt,
             seq: journal.seq,
             marker,

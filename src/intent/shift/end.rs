@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::fence::observed;
 use super::moves::floor;
 use super::predict::{Before, predicted};
 use super::{LATER, Machine, Next, Phase, SELDOM, Stop, replicas_of, suspension_name};
 use crate::api::{self, Finding, MARKER_ANNOTATION, Suspension, SuspensionPhase};
 use crate::intent::effect::Effect;
+use crate::intent::fence::observed_generation;
 use crate::intent::pin;
 use crate::karmada::{ClusterOverridePolicy, OverridePolicy, Placement, meta, overrides};
 use crate::name::ClusterName;
@@ -282,7 +282,7 @@ impl Machine<'_> {
     fn settled_on(&mut self, expected: &BTreeSet<ClusterName>) -> Result<(), Stop> {
         let binding = self.binding()?;
         let generation = binding.metadata.generation.unwrap_or_default();
-        if observed(binding) < generation {
+        if observed_generation(binding) < generation {
             return Err(Stop::Wait(
                 "the scheduler to look at the resumed binding".to_owned(),
             ));

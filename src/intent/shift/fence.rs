@@ -4,11 +4,9 @@ use serde_json::{Value, json};
 
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{Barrier, Guard};
-use crate::intent::admission;
-use crate::intent::effect::{Effect, Exactly, add, remove, test};
-use crate::intent::fence::canary_of;
+use crate::intent::effect::{Effect, add, test};
 use crate::intent::migration::canary_name;
-use crate::karmada::ResourceBinding;
+use crate::intent::{admission, fence};
 use crate::name::ClusterName;
 
 impl Machine<'_> {
@@ -60,7 +58,7 @@ impl Machine<'_> {
         }
         if !binding.spec.scheduling_suspended() {
             let generation = binding.metadata.generation;
-            let raise = raise(binding);
+            let raise = fence::suspend(binding);
             let fence = &mut self.journal_mut()?.fence;
             // A canary from before a suspension proves nothing about it: each has a number of its own.
             if fence.barrier.is_some() || fence.suspending != generation {
@@ -87,29 +85,20 @@ impl Machine<'_> {
         match canary {
             None if self.does_without_canary() => self.pass_barrier(String::new()),
             None => Err(Stop::Act(vec![self.create_canary()?])),
-            Some(canary) if observed(canary) > 0 => self.pass_barrier(canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {} yet",
-                canary_of(canary)
-            ))),
+            Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
+            Some(canary) => Err(Stop::Wait(fence::not_reached(canary))),
         }
     }
 
     fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?.clone();
-        let passed_at = self.input.now;
-        self.journal_mut()?.fence.barrier = Some(Barrier {
-            canary,
-            passed_at,
-            leases,
-        });
+        let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
+        self.journal_mut()?.fence.barrier = Some(barrier);
         Err(Stop::Again)
     }
 
     /// None may be created, and what the scheduler still has queued is refused by the API server itself.
     fn does_without_canary(&self) -> bool {
-        let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
-        forbidden && self.is_refused()
+        self.input.no_canary() && self.is_refused()
     }
 
     /// Returns whether the API server was seen to refuse that the binding lists other clusters than the claim.
@@ -200,7 +189,12 @@ impl Machine<'_> {
             test("/spec/suspension/scheduling", json!(true)),
             add("/spec/clusters", Value::Array(list)),
         ];
-        Err(Stop::Act(vec![patch_binding(why, binding, patch, rehearse)]))
+        Err(Stop::Act(vec![Effect::PatchBinding {
+            why,
+            binding: fence::exactly(binding),
+            patch,
+            rehearse,
+        }]))
     }
 
     /// The scheduler may act again, with the pin still on.
@@ -215,17 +209,7 @@ impl Machine<'_> {
         if !binding.spec.scheduling_suspended() {
             return Ok(());
         }
-        let patch = vec![
-            test("/metadata/uid", json!(binding.metadata.uid)),
-            test("/metadata/generation", json!(binding.metadata.generation)),
-            remove("/spec/suspension/scheduling"),
-        ];
-        Err(Stop::Act(vec![patch_binding(
-            "resume scheduling",
-            binding,
-            patch,
-            false,
-        )]))
+        Err(Stop::Act(vec![fence::resume(binding)]))
     }
 
     /// Nothing of the barrier is left behind.
@@ -245,37 +229,4 @@ impl Machine<'_> {
 /// Returns whether it is the admission fence that keeps the scheduler away, and not that it was seen past a canary.
 fn stands_in(barrier: &Barrier) -> bool {
     barrier.canary.is_empty()
-}
-
-/// Returns the generation of a binding that the scheduler has handled last.
-pub(super) fn observed(binding: &ResourceBinding) -> i64 {
-    let status = binding.status.as_ref();
-    status.map_or(0, |status| status.scheduler_observed_generation)
-}
-
-fn raise(binding: &ResourceBinding) -> Effect {
-    let suspend = match binding.spec.suspension {
-        Some(_) => add("/spec/suspension/scheduling", json!(true)),
-        None => add("/spec/suspension", json!({"scheduling": true})),
-    };
-    let patch = vec![
-        test("/metadata/uid", json!(binding.metadata.uid)),
-        test("/metadata/generation", json!(binding.metadata.generation)),
-        suspend,
-    ];
-    patch_binding("suspend scheduling", binding, patch, false)
-}
-
-fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>, rehearse: bool) -> Effect {
-    Effect::PatchBinding {
-        why,
-        binding: Exactly {
-            namespace: binding.metadata.namespace.clone(),
-            name: binding.metadata.name.clone().unwrap_or_default(),
-            uid: binding.metadata.uid.clone().unwrap_or_default(),
-            resource_version: None,
-        },
-        patch,
-        rehearse,
-    }
 }

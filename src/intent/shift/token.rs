@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Machine, Room, Side, Stop, replicas_of};
-use crate::api::{ClaimOwner, ClaimSpec, MARKER_ANNOTATION, PatchOp};
+use crate::api::{ClaimSpec, MARKER_ANNOTATION, PatchOp};
 use crate::intent::effect::{Effect, Exactly};
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Place, Rule, Says};
 use crate::intent::seen::NotKnown;
@@ -30,12 +30,7 @@ impl Machine<'_> {
         Ok(ClaimSpec {
             workload: token::claimed(workload),
             binding_id: journal.binding.id.clone(),
-            owner: ClaimOwner {
-                kind: "ReplicaShift".to_owned(),
-                namespace: self.input.namespace.unwrap_or_default().to_owned(),
-                name: self.input.name.to_owned(),
-                uid: self.input.uid.to_owned(),
-            },
+            owner: self.input.owner("ReplicaShift"),
             attempt: self.status.common.attempt,
             seq: journal.seq,
             marker: if journal.unpinning {

@@ -4,9 +4,9 @@
 use serde_json::json;
 
 use super::{Machine, Stop};
-use crate::api::{Barrier, Finding};
+use crate::api::Finding;
 use crate::intent::effect::Effect;
-use crate::intent::fence::{canary_of, observed};
+use crate::intent::fence;
 use crate::intent::migration::canary_name;
 use crate::intent::record::digest;
 
@@ -44,14 +44,13 @@ impl Machine<'_> {
                 None => Ok(()),
             };
         }
-        let forbidden = self.input.trouble.is_some_and(|trouble| trouble.no_canary);
         match canary {
-            Some(canary) if observed(canary) => self.pass_barrier(canary_of(canary)),
+            Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
             Some(canary) => Err(Stop::Wait(format!(
-                "the scheduler has not reached canary {} yet: until then it may place once more what it had queued",
-                canary_of(canary)
+                "{}: until then it may place once more what it had queued",
+                fence::not_reached(canary)
             ))),
-            None if forbidden => {
+            None if self.input.no_canary() => {
                 self.status
                     .common
                     .findings
@@ -90,13 +89,8 @@ impl Machine<'_> {
     }
 
     fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?.clone();
-        let passed_at = self.input.now;
-        self.journal_mut()?.fence.barrier = Some(Barrier {
-            canary,
-            passed_at,
-            leases,
-        });
+        let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
+        self.journal_mut()?.fence.barrier = Some(barrier);
         Err(Stop::Again)
     }
 

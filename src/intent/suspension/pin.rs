@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::keep::{Keep, is_holdable, kept};
 use super::{Beside, Machine, Stop, binding_id, covered};
-use crate::api::{Claim, ClaimOwner, ClaimSpec, MARKER_ANNOTATION, PolicyName, SuspensionPin, claim_name};
+use crate::api::{Claim, ClaimSpec, MARKER_ANNOTATION, PolicyName, SuspensionPin, claim_name};
 use crate::intent::effect::Effect;
 use crate::intent::fight::{How, fights};
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Rule, Says};
@@ -69,12 +69,7 @@ impl<'a> Machine<'a> {
         let wanted = ClaimSpec {
             workload: token::claimed(&key),
             binding_id: journal.binding_id.clone(),
-            owner: ClaimOwner {
-                kind: "Suspension".to_owned(),
-                namespace: self.input.namespace.unwrap_or_default().to_owned(),
-                name: self.input.name.to_owned(),
-                uid: self.input.uid.to_owned(),
-            },
+            owner: self.input.owner("Suspension"),
             attempt: self.status.common.attempt,
             seq: journal.seq,
             marker,

@@ -16,8 +16,9 @@ use super::Parts;
 use super::ask::get;
 use super::observe;
 use super::wake::Workers;
-use crate::api::{self, LeaseSeen};
-use crate::intent::{self, Seen, fence};
+use crate::api;
+use crate::intent::fence::{self, Leases};
+use crate::intent::{self, Seen};
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::{Gvk, ObjectKey};
 
@@ -27,8 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long an answer is kept for those that have not come for it: an intent that is gone never does, and one whose journal is
 /// set back to an older one may ask under the same name again.
 const KEPT: Duration = Duration::from_secs(10);
-
-type Leases = BTreeMap<String, LeaseSeen>;
 
 /// What those who asked know of each other.
 #[derive(Clone, Debug, Default)]
@@ -120,14 +119,9 @@ impl Canaries {
         Asked::Make
     }
 
-    /// Notes that a canary could not be made: others don't wait for it.
-    pub(super) fn failed(&self, name: &str) {
-        self.end_ride(name);
-    }
-
     /// Notes that nobody asks under this name any more. Returns whether one of that name may have been made.
     pub(super) fn forget(&self, name: &str) -> bool {
-        self.end_ride(name);
+        self.give_up(name);
         let mut rides = self.lock();
         let rode = rides.reached.remove(name).is_some();
         let mut noted = rode;
@@ -201,8 +195,8 @@ impl Canaries {
         self.wake(awake);
     }
 
-    /// A canary is gone, or never was: who rides along asks again.
-    fn end_ride(&self, canary: &str) {
+    /// A canary is gone, or could not be made: who rides along asks again.
+    pub(super) fn give_up(&self, canary: &str) {
         let ended = self.lock().take(canary);
         if let Some((riders, next)) = ended {
             self.wake(riders.into_iter().chain(next).collect());
@@ -333,7 +327,7 @@ mod tests {
 
     #[test]
     fn who_rode_along_with_one_that_is_given_up_asks_again() {
-        for end in [Canaries::failed, |canaries: &Canaries, name: &str| {
+        for end in [Canaries::give_up, |canaries: &Canaries, name: &str| {
             canaries.forget(name);
         }] {
             let canaries = Canaries::default();

@@ -126,7 +126,7 @@ pub(super) async fn send_alone(parts: &Parts, effect: &Effect) -> Result<Sent, E
             Asked::Make => {
                 let made = send.canary(name, scheduler, cluster).await;
                 if made.is_err() {
-                    parts.canaries.failed(name);
+                    parts.canaries.give_up(name);
                 }
                 made
             }

@@ -17,16 +17,16 @@ use self::patch::{confirm, lists, mark, own_task, put_back, put_mark, take_mark_
 use super::survey::Candidate;
 use super::{Aim, Machine};
 use crate::api::{
-    Claim, ClaimOwner, ClaimSpec, Eviction, EvictionStage as Stage, Means, Move, MoveState, Share,
-    WorkloadProfile,
+    Claim, ClaimSpec, Eviction, EvictionStage as Stage, Means, Move, MoveState, Share, WorkloadProfile,
 };
 use crate::intent::check;
 use crate::intent::effect::Effect;
+use crate::intent::fence::identify;
 use crate::intent::proof::{Facts, Gone, NotProved};
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::token::{self, Due};
 use crate::intent::world::{Member, Sampled};
-use crate::karmada::{OverridePolicy, ResourceBinding, Work, meta};
+use crate::karmada::{OverridePolicy, ResourceBinding, Work};
 use crate::name::ClusterName;
 use crate::profile::Profile;
 
@@ -151,10 +151,10 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
         if let Some(why) = refused.or(self.machine.refuses(&self.one, binding, template)?) {
             return Err(self.release(MoveState::Waiting, why));
         }
-        let (uid, id) = identity(binding)?;
-        if self.eviction.binding_uid != uid {
-            self.eviction.binding_uid = uid;
-            self.eviction.binding_id = id;
+        let id = identify(binding).ok_or_else(|| Halt::Wait("its binding has no id yet".to_owned()))?;
+        if self.eviction.binding_uid != id.uid {
+            self.eviction.binding_uid = id.uid;
+            self.eviction.binding_id = id.id;
             self.eviction.pods = profile.pod_selector(template).map_err(unknown)?;
             return Ok(());
         }
@@ -442,16 +442,10 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
 
     /// It has no pin, and where it runs is the scheduler's business: all that others may not do is to begin with it.
     fn claim(&self) -> ClaimSpec {
-        let input = self.machine.input;
         ClaimSpec {
             workload: token::claimed(&self.one.workload.key()),
             binding_id: self.eviction.binding_id.clone(),
-            owner: ClaimOwner {
-                kind: A::KIND.to_owned(),
-                namespace: input.namespace.unwrap_or_default().to_owned(),
-                name: input.name.to_owned(),
-                uid: input.uid.to_owned(),
-            },
+            owner: self.machine.input.owner(A::KIND),
             attempt: self.machine.status.common.attempt,
             seq: 1,
             marker: String::new(),
@@ -504,16 +498,6 @@ impl<A: Aim> Machine<'_, A> {
 }
 
 const GONE: &str = "its binding is gone, or was made anew";
-
-/// Returns the uid of a binding, and what its Works are labelled with.
-fn identity(binding: &ResourceBinding) -> Result<(String, String), Halt> {
-    let labels = binding.metadata.labels.as_ref();
-    let id = labels.and_then(|labels| labels.get(meta::BINDING_ID));
-    match (&binding.metadata.uid, id) {
-        (Some(uid), Some(id)) => Ok((uid.clone(), id.clone())),
-        _ => Err(Halt::Wait("its binding has no id yet".to_owned())),
-    }
-}
 
 fn spread(binding: &ResourceBinding) -> String {
     let name = |target: &crate::karmada::TargetCluster| match target.replicas {

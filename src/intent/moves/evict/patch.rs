@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::enough::Enough;
 use crate::api::{EVICTING_ANNOTATION, EVICTION_PRODUCER, Share};
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
+use crate::intent::fence::{exactly, patch_binding, target_cluster};
 use crate::karmada::{EvictionTask, ResourceBinding, TargetCluster};
 use crate::name::ClusterName;
 
@@ -56,7 +57,7 @@ pub(super) fn put_mark(binding: &ResourceBinding, mark: &str) -> Effect {
 }
 
 pub(super) fn take_mark_off(binding: &ResourceBinding, mark: &str) -> Effect {
-    patched(
+    patch_binding(
         "take the mark off",
         binding,
         vec![test(&mark_path(), json!(mark)), remove(&mark_path())],
@@ -89,12 +90,7 @@ pub(super) fn take_out(binding: &ResourceBinding, from: &ClusterName, mark: &str
         // There was none: the generation says so.
         add(TASKS, json!([task])),
     ];
-    Effect::PatchBinding {
-        why: "take a cluster out, and keep its copy",
-        binding: exactly(binding),
-        patch,
-        rehearse: false,
-    }
+    patch_binding("take a cluster out, and keep its copy", binding, patch)
 }
 
 /// Lets Karmada remove the copy. Nothing at all may have changed since the others were seen to be enough.
@@ -139,7 +135,7 @@ fn put(binding: &ResourceBinding, from: &ClusterName, mark: &str, clusters: Vec<
             format!("{TASKS}/{index}")
         }));
     }
-    patched("put the cluster back", binding, patch)
+    patch_binding("put the cluster back", binding, patch)
 }
 
 /// Returns the list as it was, where nobody but the scheduler, for this move, has changed it: then it finds nothing to do. Else
@@ -164,33 +160,14 @@ fn joined(binding: &ResourceBinding, from: &ClusterName, replicas: i32) -> Vec<V
 }
 
 fn target(share: &Share) -> Value {
-    match share.replicas {
-        0 => json!({"name": share.cluster}),
-        replicas => json!({"name": share.cluster, "replicas": replicas}),
-    }
+    target_cluster(
+        &share.cluster,
+        Some(i64::from(share.replicas)).filter(|replicas| *replicas != 0),
+    )
 }
 
 fn same(binding: &ResourceBinding) -> Value {
     test("/metadata/generation", json!(binding.metadata.generation))
-}
-
-fn patched(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
-    Effect::PatchBinding {
-        why,
-        binding: exactly(binding),
-        patch,
-        rehearse: false,
-    }
-}
-
-fn exactly(binding: &ResourceBinding) -> Exactly {
-    let metadata = &binding.metadata;
-    Exactly {
-        namespace: metadata.namespace.clone(),
-        name: metadata.name.clone().unwrap_or_default(),
-        uid: metadata.uid.clone().unwrap_or_default(),
-        resource_version: None,
-    }
 }
 
 fn mark_path() -> String {
