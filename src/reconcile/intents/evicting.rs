@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::future::{join, join_all};
+use futures::future::join_all;
 use serde_json::Value;
 
 use super::around::Around;
-use super::ask::{all, get, map};
-use super::{Parts, metrics, served};
-use crate::api::{Check, Move, Verify, WorkloadProfile};
+use super::ask::get;
+use super::members::Selector;
+use super::{Parts, metrics, others};
+use crate::api::{Move, Verify, WorkloadProfile};
 use crate::intent::moves::Evicting;
 use crate::intent::world::{Member, Pod};
-use crate::intent::{Seen, check, pin};
+use crate::intent::{Seen, pin};
 use crate::karmada::{OverridePolicy, ResourceBinding};
 use crate::name::{ClusterName, Gvk};
 use crate::profile::{self, Profile};
@@ -50,11 +51,16 @@ pub(super) async fn look(
         Ok(Err(error)) => Seen::unknown(error.to_string()),
         Err(why) => Seen::unknown(why.0),
     };
-    let (members, (others, metrics)) = join(
+    let goes_on: Vec<ClusterName> = listed(&binding)
+        .into_iter()
+        .filter(|cluster| *cluster != one.from)
+        .collect();
+    let (namespace, checks) = (workload.namespace.as_deref(), &verify.checks);
+    let (members, others, metrics) = tokio::join!(
         members(&around, one, &binding, &template, &profile),
-        asked(&around, one, &binding, &verify.checks),
-    )
-    .await;
+        others::read(&parts.cluster, namespace, &goes_on, checks),
+        metrics::ask(parts.metrics.as_ref(), checks, || around.instant()),
+    );
     Evicting {
         claim,
         binding,
@@ -96,69 +102,25 @@ async fn pods(
     template: &Seen<Option<Value>>,
     profile: &Seen<Option<WorkloadProfile>>,
 ) -> Seen<Vec<Pod>> {
-    let journaled = one.eviction.as_deref().and_then(|known| known.pods.clone());
-    let selector = match (journaled, profile.get(), template.get()) {
-        (Some(selector), ..) => Some(selector),
-        (None, Ok(Some(profile)), Ok(Some(template))) => {
-            let compiled = Profile::compile("", &profile.spec);
-            match compiled.and_then(|profile| profile.pod_selector(template)) {
-                Ok(selector) => selector,
-                Err(error) => return Seen::unknown(error.to_string()),
-            }
-        }
-        (None, Ok(Some(profile)), _) if profile.spec.no_pods.is_none() => None,
-        // The journal says that it has none of its own, once it says anything.
-        _ if one
-            .eviction
-            .as_deref()
-            .is_some_and(|known| !known.binding_uid.is_empty()) =>
-        {
-            None
-        }
-        _ => return Seen::unknown("nothing says which pods are the workload's"),
+    let journal = one.eviction.as_deref();
+    let journaled = journal.and_then(|journal| journal.pods.clone());
+    // What is journaled holds whatever has become of the profile.
+    let profile = profile.get().ok().and_then(Option::as_ref);
+    let profile = profile.filter(|_| journaled.is_none());
+    let profile = profile.map(|profile| Profile::compile("", &profile.spec));
+    let profile = match profile.transpose() {
+        Ok(profile) => profile,
+        Err(error) => return Seen::unknown(error.to_string()),
     };
-    let Some(selector) = selector else {
-        return Seen::known(Vec::new(), around.instant());
+    let template = template.get().ok().and_then(Option::as_ref);
+    let selector = match Selector::of(journaled, profile.as_ref(), template) {
+        // The journal says that it has none of its own, once it says anything.
+        Selector::Unsaid if journal.is_some_and(|journal| !journal.binding_uid.is_empty()) => Selector::None,
+        selector => selector,
     };
     let reader = around.parts.cluster.member(&one.from);
-    let read = all(reader.pods(around.workload.namespace.as_deref(), &selector).await);
-    map(&read, |pods: &Vec<Value>| {
-        let pod = |pod: &Value| Pod {
-            name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-            node: pod["spec"]["nodeName"].as_str().map(str::to_owned),
-        };
-        pods.iter().map(pod).collect()
-    })
-}
-
-/// What checks are about beside the copies.
-async fn asked(
-    around: &Around<'_>,
-    one: &Move,
-    binding: &Seen<Option<ResourceBinding>>,
-    checks: &[Check],
-) -> (
-    check::Others,
-    BTreeMap<String, Seen<crate::intent::world::Sampled>>,
-) {
-    let clusters = listed(binding);
-    let beside = checks.iter().filter_map(|check| check.of.as_ref());
-    let pairs = beside.flat_map(|of| clusters.iter().map(move |cluster| (of, cluster)));
-    let pairs = pairs.filter(|(_, cluster)| **cluster != one.from);
-    let read = pairs.map(async |(of, cluster)| {
-        let object = match served(&around.parts.cluster, &of.gvk()).await {
-            Ok(served) => {
-                let reader = around.parts.cluster.member(cluster);
-                let namespace = around.workload.namespace.as_deref();
-                super::ask::optional(reader.get(&served, namespace, &of.name).await)
-            }
-            Err(error) => Seen::unknown(error.to_string()),
-        };
-        (check::other(cluster, of), object)
-    });
-    let others = join_all(read).await.into_iter().collect();
-    let numbers = metrics::ask(around.parts.metrics.as_ref(), checks, || around.instant()).await;
-    (others, numbers)
+    let namespace = around.workload.namespace.as_deref();
+    selector.pods(&reader, namespace, around.instant()).await
 }
 
 fn listed(binding: &Seen<Option<ResourceBinding>>) -> BTreeSet<ClusterName> {

@@ -9,17 +9,49 @@ use super::ask::{all, map, optional};
 use super::observe::Look;
 use super::served;
 use crate::cluster::{Answer, Reader};
-use crate::intent::Seen;
 use crate::intent::world::{Member, Pod};
+use crate::intent::{Read, Seen};
 use crate::name::ClusterName;
 use crate::profile::Profile;
 
 /// Which pods are a workload's.
-enum Selector {
+pub(super) enum Selector {
     Of(String),
     /// It has none of its own.
     None,
+    /// Neither journal nor profile and template say it.
+    Unsaid,
     Unknown(String),
+}
+
+impl Selector {
+    /// What the journal says comes first: the profile is only known as long as it is there.
+    pub(super) fn of(journaled: Option<String>, profile: Option<&Profile>, template: Option<&Value>) -> Self {
+        let selector = match (journaled, profile, template) {
+            (Some(selector), ..) => return Self::Of(selector),
+            (None, Some(profile), Some(template)) => profile.pod_selector(template),
+            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
+            (None, ..) => return Self::Unsaid,
+        };
+        match selector {
+            Ok(Some(selector)) => Self::Of(selector),
+            Ok(None) => Self::None,
+            Err(error) => Self::Unknown(error.to_string()),
+        }
+    }
+
+    /// Reads the pods; `now`: as of when it is known that there are none.
+    pub(super) async fn pods(&self, reader: &Reader, namespace: Option<&str>, now: Read) -> Seen<Vec<Pod>> {
+        match self {
+            Self::Unsaid => Seen::unknown("nothing says which pods are the workload's"),
+            Self::Unknown(why) => Seen::unknown(why.clone()),
+            Self::None => Seen::known(Vec::new(), now),
+            Self::Of(selector) => map(
+                &all(reader.pods(namespace, selector).await),
+                |pods: &Vec<Value>| pods.iter().map(pod).collect(),
+            ),
+        }
+    }
 }
 
 impl Look<'_> {
@@ -66,33 +98,12 @@ impl Look<'_> {
             .status
             .journal_in_force()
             .and_then(|journal| journal.pods.clone());
-        let selector = match (journaled, profile, template) {
-            (Some(selector), ..) => return Selector::Of(selector),
-            (None, Some(profile), Some(template)) => profile.pod_selector(template),
-            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
-            (None, ..) => {
-                return Selector::Unknown("nothing says which pods are the workload's".to_owned());
-            }
-        };
-        match selector {
-            Ok(Some(selector)) => Selector::Of(selector),
-            Ok(None) => Selector::None,
-            Err(error) => Selector::Unknown(error.to_string()),
-        }
+        Selector::of(journaled, profile, template)
     }
 
     async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
-        match selector {
-            Selector::Unknown(why) => Seen::unknown(why.clone()),
-            Selector::None => Seen::known(Vec::new(), self.instant()),
-            Selector::Of(selector) => {
-                let namespace = self.workload.namespace.as_deref();
-                map(
-                    &all(reader.pods(namespace, selector).await),
-                    |pods: &Vec<Value>| pods.iter().map(pod).collect(),
-                )
-            }
-        }
+        let namespace = self.workload.namespace.as_deref();
+        selector.pods(reader, namespace, self.instant()).await
     }
 
     async fn nodes(
