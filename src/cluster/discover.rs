@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::discovery::ApiResource;
+use serde_json::Value;
 
 use super::connect::Cluster;
 use super::object::segment;
@@ -77,14 +78,9 @@ impl Discovery {
             return self.lookup(cluster, &Gvk::new("v1", kind)).await;
         }
         let path = format!("/apis/{}", segment(group)?);
-        let request = Request::get(&path)
-            .body(Vec::new())
-            .map_err(|_invalid| Error::BadName(group.to_owned()))?;
         let call = format!("cannot find out which versions {group} has");
-        let answer = match cluster.send(&call, request).await {
-            Ok(answer) => answer,
-            Err(error) if error.code() == 404 => return Ok(Lookup::NotServed),
-            Err(error) => return Err(error),
+        let Some(answer) = get(cluster, &call, &path).await? else {
+            return Ok(Lookup::NotServed);
         };
         let preferred = answer["preferredVersion"]["groupVersion"].as_str();
         let others = answer["versions"].as_array().into_iter().flatten();
@@ -104,15 +100,10 @@ impl Discovery {
             .split_once('/')
             .ok_or_else(|| Error::BadName(api_version.to_owned()))?;
         let (group, version, plural) = (segment(group)?, segment(version)?, segment(plural)?);
-        let request = Request::get(format!("/apis/{group}/{version}/{plural}?limit=1"))
-            .body(Vec::new())
-            .map_err(|_invalid| Error::BadName(api_version.to_owned()))?;
+        let path = format!("/apis/{group}/{version}/{plural}?limit=1");
         let call = format!("cannot find out whether {plural} of {api_version} are served");
-        match cluster.send(&call, request).await {
-            Err(error) if error.code() == 404 => Ok(false),
-            // Who may not list them is told so once they are served.
-            _ => Ok(true),
-        }
+        // Who may not list them is told so once they are served.
+        Ok(!matches!(get(cluster, &call, &path).await, Ok(None)))
     }
 
     /// Returns what is known of a kind, without asking.
@@ -148,11 +139,8 @@ impl Discovery {
         }
         let path = format!("{base}/{api_version}");
         let call = format!("cannot find out what {api_version} serves");
-        let request = Request::get(&path)
-            .body(Vec::new())
-            .map_err(|_invalid| Error::BadName(api_version.to_owned()))?;
-        let kinds = match cluster.send(&call, request).await {
-            Ok(answer) => {
+        let kinds = match get(cluster, &call, &path).await? {
+            Some(answer) => {
                 let list: APIResourceList =
                     serde_json::from_value(answer).map_err(|error| Error::Malformed {
                         call,
@@ -160,14 +148,25 @@ impl Discovery {
                     })?;
                 Arc::new(read(api_version, list))
             }
-            Err(error) if error.code() == 404 => Arc::new(Vec::new()),
-            Err(error) => return Err(error),
+            None => Arc::new(Vec::new()),
         };
         self.known
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(api_version.to_owned(), Arc::clone(&kinds));
         Ok(kinds)
+    }
+}
+
+/// Returns the answer for a path; `None`: nothing is served there.
+async fn get(cluster: &Cluster, call: &str, path: &str) -> Result<Option<Value>> {
+    let request = Request::get(path)
+        .body(Vec::new())
+        .map_err(|_invalid| Error::BadName(path.to_owned()))?;
+    match cluster.send(call, request).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.code() == 404 => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -293,20 +294,21 @@ impl Sync {
         });
         if established.await {
             // Nobody tells when the paths are there.
-            let answers = async {
-                let is_healthy = |entry: &&Arc<Entry>| {
-                    let live = self.observer.get(&entry.key);
-                    live.is_some_and(|live| health(&live, || None) == Health::Healthy)
-                };
-                let served = definitions.iter().filter(is_healthy);
-                for (api_version, plural) in served.flat_map(|entry| resources(&entry.value())) {
-                    let discovery = self.cluster.discovery();
-                    while let Ok(false) = discovery.answers(&self.cluster, &api_version, &plural).await {
-                        tokio::time::sleep(ANSWERS).await;
-                    }
-                }
+            let is_healthy = |entry: &&Arc<Entry>| {
+                let live = self.observer.get(&entry.key);
+                live.is_some_and(|live| health(&live, || None) == Health::Healthy)
             };
-            drop(tokio::time::timeout(SERVED_WITHIN, answers).await);
+            let served = definitions.iter().filter(is_healthy);
+            let answers =
+                served
+                    .flat_map(|entry| resources(&entry.value()))
+                    .map(async |(api_version, plural)| {
+                        let discovery = self.cluster.discovery();
+                        while let Ok(false) = discovery.answers(&self.cluster, &api_version, &plural).await {
+                            tokio::time::sleep(ANSWERS).await;
+                        }
+                    });
+            drop(tokio::time::timeout(SERVED_WITHIN, join_all(answers)).await);
         }
     }
 
