@@ -3,101 +3,72 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cutover::api::Phase;
+use cutover::api::{OWN_NAMESPACE, Phase};
+use cutover::intent::migration::canary_name;
 use cutover::reconcile::intents::Nobody;
-use cutover::sandbox::api::ListOptions;
+use serde_json::json;
 
 use crate::races::hand::backlog;
-use crate::support::fleet::{Fleet, MIGRATIONS, POLICIES};
+use crate::stops::canaries;
+use crate::support::fleet::{Controller, Fleet, MIGRATIONS, POLICIES};
 use crate::support::many::{EVACUATION, Stage};
-use serde_json::json;
 
 const JOBS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Behind a queue the scheduler is asked once for many, not once for each.
 #[tokio::test(start_paused = true)]
 async fn intents_that_wait_for_the_scheduler_together_share_a_canary() {
-    let stage = Stage::start(EVACUATION, &JOBS).await;
+    let (stage, _controller) = moving_behind(40).await;
     let fleet = &stage.fleet;
-    let _controller = stage.controller(Arc::new(Nobody));
-    backlog(&fleet.world, 40);
+    let mut used = BTreeSet::new();
     for job in &stage.jobs {
-        move_west(fleet, job);
-    }
-    let mut canaries = BTreeSet::new();
-    for job in &stage.jobs {
-        assert_eq!(
-            fleet.ended(job).await,
-            Phase::Completed,
-            "{:#}",
-            fleet.status(job)
-        );
+        let ended = fleet.ended(job).await;
+        assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(job));
         let barrier = &fleet.status(job)["journal"]["fence"]["barrier"];
-        canaries.insert(barrier["canary"].as_str().unwrap().to_owned());
+        used.insert(barrier["canary"].as_str().unwrap().to_owned());
     }
-    assert!(canaries.len() <= 3, "{canaries:?}");
-    let own = fleet
-        .world
-        .control_plane()
-        .list(&POLICIES, Some("cutover-system"), &ListOptions::default());
-    assert_eq!(own.unwrap().items.len(), 0, "a canary is left");
+    assert!(used.len() <= 3, "{used:?}");
+    assert_eq!(canaries(fleet), 0, "a canary is left");
     fleet.assert_one_writer();
 }
 
 /// Whoever rode along with the canary of an intent that is aborted asks anew.
 #[tokio::test(start_paused = true)]
 async fn a_canary_whose_intent_is_given_up_holds_nobody_up() {
-    let stage = Stage::start(EVACUATION, &JOBS).await;
+    let (stage, _controller) = moving_behind(60).await;
     let fleet = &stage.fleet;
-    let _controller = stage.controller(Arc::new(Nobody));
-    backlog(&fleet.world, 60);
-    for job in &stage.jobs {
-        move_west(fleet, job);
-    }
-    let made = |fleet: &Fleet| -> Vec<String> {
-        let own = fleet
-            .world
-            .control_plane()
-            .list(&POLICIES, Some("cutover-system"), &ListOptions::default())
-            .unwrap();
-        let names = own
-            .items
-            .iter()
-            .filter_map(|policy| policy["metadata"]["name"].as_str());
-        names.map(str::to_owned).collect()
-    };
     fleet
-        .until("a canary is on its way", |fleet| !made(fleet).is_empty())
+        .until("a canary is on its way", |fleet| canaries(fleet) > 0)
         .await;
-    let first = made(fleet).remove(0);
-    let whose = stage
-        .jobs
-        .iter()
-        .find(|job| {
-            let uid = fleet
-                .world
-                .control_plane()
-                .get(&MIGRATIONS, Some("shop"), job)
-                .unwrap()["metadata"]["uid"]
-                .clone();
-            first.contains(&uid.as_str().unwrap().replace('-', "")[..12])
-        })
-        .unwrap();
+    let whose = |job: &&String| {
+        let server = fleet.world.control_plane();
+        let migration = server.get(&MIGRATIONS, Some("shop"), job).unwrap();
+        let canary = canary_name(migration["metadata"]["uid"].as_str().unwrap(), 1, 0);
+        server.get(&POLICIES, Some(OWN_NAMESPACE), &canary).is_ok()
+    };
+    let whose = stage.jobs.iter().find(whose).unwrap();
     fleet.patch(&MIGRATIONS, whose, json!({"spec": {"abort": true}}));
     for job in &stage.jobs {
         let ended = fleet.ended(job).await;
-        assert_eq!(
-            ended == Phase::Completed,
-            job != whose,
-            "{job}: {:#}",
-            fleet.status(job)
-        );
+        let is_completed = ended == Phase::Completed;
+        assert_eq!(is_completed, job != whose, "{job}: {:#}", fleet.status(job));
     }
     // What wasn't to be seen yet when its intent ended is swept.
     fleet
-        .until("no canary is left", |fleet| made(fleet).is_empty())
+        .until("no canary is left", |fleet| canaries(fleet) == 0)
         .await;
     fleet.assert_one_writer();
+}
+
+/// All jobs are to go to west, and so many bindings are in the scheduler's queue before them.
+async fn moving_behind(queued: usize) -> (Stage, Controller) {
+    let stage = Stage::start(EVACUATION, &JOBS).await;
+    let controller = stage.controller(Arc::new(Nobody));
+    backlog(&stage.fleet.world, queued);
+    for job in &stage.jobs {
+        move_west(&stage.fleet, job);
+    }
+    (stage, controller)
 }
 
 fn move_west(fleet: &Fleet, job: &str) {
