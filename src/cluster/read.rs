@@ -183,8 +183,8 @@ impl Reader {
 
     /// Reads the pods that a label selector matches.
     /// Without a namespace, those of all namespaces.
-    pub async fn pods(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<Value>> {
-        self.list(&built_in("Pod", "pods", true), namespace, Some(selector))
+    pub async fn pods<T: DeserializeOwned>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<T>> {
+        self.list_as(&built_in("Pod", "pods", true), namespace, Some(selector))
             .await
     }
 

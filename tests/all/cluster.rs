@@ -191,7 +191,7 @@ async fn a_path_that_nobody_serves_says_nothing_about_an_object() {
         Answer::Unknown { .. }
     ));
     assert!(matches!(
-        east.pods(Some("shop"), "app=orders").await.answer,
+        east.pods::<Value>(Some("shop"), "app=orders").await.answer,
         Answer::Unknown { .. }
     ));
     let exactly = Exactly::of(&orders());
@@ -220,7 +220,7 @@ async fn half_a_list_is_no_list() {
     });
     let read = cluster
         .member(&ClusterName::new("east"))
-        .pods(Some("shop"), "app=orders")
+        .pods::<Value>(Some("shop"), "app=orders")
         .await;
     assert!(matches!(read.answer, Answer::Unknown { .. }));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::future::{join, join_all};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::ask::{all, map, optional};
@@ -48,7 +49,7 @@ impl Selector {
             Self::None => Seen::known(Vec::new(), now),
             Self::Of(selector) => map(
                 &all(reader.pods(namespace, selector).await),
-                |pods: &Vec<Value>| pods.iter().map(pod).collect(),
+                |pods: &Vec<Listed>| pods.iter().map(Listed::pod).collect(),
             ),
         }
     }
@@ -126,10 +127,30 @@ impl Look<'_> {
     }
 }
 
-fn pod(object: &Value) -> Pod {
-    Pod {
-        name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        node: object["spec"]["nodeName"].as_str().map(str::to_owned),
+/// What is looked at of a pod in a list.
+#[derive(Deserialize)]
+struct Listed {
+    metadata: Named,
+    spec: Placed,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Placed {
+    node_name: Option<String>,
+}
+
+impl Listed {
+    fn pod(&self) -> Pod {
+        Pod {
+            name: self.metadata.name.clone(),
+            node: self.spec.node_name.clone(),
+        }
     }
 }
 
