@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use managed::{Managed, Owned, without_managed_fields};
+use managed::{Managed, Owned, take_managed_fields, without_managed_fields};
 pub use managed::{Operation, Owner};
 use merge::{Comparison, check, merge, remove};
 use shape::{fields_of, with_named_parents};
@@ -142,23 +142,23 @@ pub fn update_from(
     by: Writer<'_>,
     resets: Resets,
 ) {
-    let clean = without_managed_fields(new);
+    let told = take_managed_fields(new);
     let mut errors = Vec::new();
-    check(&clean, Some(schema), "", &mut errors);
+    check(new, Some(schema), "", &mut errors);
     // What is applied may hold nothing twice; what is there may.
     if errors.iter().any(|error| !error.contains("duplicate entries")) {
         // What doesn't fit the schema can't be told apart: a real server forgets all owners.
         Managed::default().write(new);
         return;
     }
-    let mut managed = live_or_new_owners(live, new, by);
+    let mut managed = live_or_new_owners(live, told.as_ref(), by);
     let old = live.map_or_else(|| type_of(new, blank.clone()), without_managed_fields);
     if managed.owners.is_empty() && live.is_some() {
         // Nobody tracked this object so far; it stays so until somebody applies.
         managed.write(new);
         return;
     }
-    record(&mut managed, &old, &clean, schema, by, &resets.fields());
+    record(&mut managed, &old, new, schema, by, &resets.fields());
     managed.cap();
     managed.write(new);
 }
@@ -311,21 +311,18 @@ fn live_and_owners(
     Ok((clean, managed))
 }
 
-fn live_or_new_owners(live: Option<&Value>, new: &Value, by: Writer<'_>) -> Managed {
+/// `told`: what the request says of the owners.
+fn live_or_new_owners(live: Option<&Value>, told: Option<&Value>, by: Writer<'_>) -> Managed {
     let of_live = || live.and_then(|live| Managed::of(live).ok()).unwrap_or_default();
     if by.subresource.is_some() {
         return of_live();
     }
-    match new
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-    {
+    match told.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => return Managed::default(),
         Some([only]) if only.as_object().is_some_and(serde_json::Map::is_empty) => return Managed::default(),
         _ => {}
     }
-    Managed::of(new)
+    Managed::read(told)
         .ok()
         .filter(|managed| !managed.owners.is_empty())
         .unwrap_or_else(of_live)

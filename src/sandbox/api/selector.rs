@@ -101,7 +101,7 @@ impl Selector {
 
     /// Returns whether an object is selected.
     pub fn selects(&self, object: &Value) -> bool {
-        self.matches(object.pointer("/metadata/labels"))
+        self.matches(object["metadata"].get("labels"))
     }
 }
 

@@ -20,8 +20,8 @@ use crate::karmada::meta::{
     TEMPLATE_GENERATION, TEMPLATE_UID, execution_namespace,
 };
 use crate::karmada::{
-    Cluster, ClusterOverridePolicy, EvictionTask, OverridePolicy, PurgeMode, ResourceBinding,
-    ResourceBindingSpec, ResourceSelector, TargetCluster, overrides,
+    Cluster, ClusterOverridePolicy, EvictionTask, ObjectReference, OverridePolicy, PurgeMode,
+    ResourceBinding, ResourceBindingSpec, ResourceSelector, TargetCluster, overrides,
 };
 use crate::sandbox::api::{DeleteOptions, Object, Status};
 use crate::sandbox::faults::Pace;
@@ -69,6 +69,16 @@ pub(super) fn start(manager: &Manager) {
     manager.context.run_at_once(WORKERS, NAME, &queue, binding);
 }
 
+/// Tells what surely doesn't select it, by far the most, from what has to be read whole.
+fn may_select(policy: &Value, manifest: &Value) -> bool {
+    let selectors = policy["spec"]["resourceSelectors"].as_array();
+    let names = |selector: &Value| match selector.get("name").and_then(Value::as_str) {
+        None | Some("") => true,
+        Some(name) => name == objects::name(manifest),
+    };
+    selectors.is_none_or(|selectors| selectors.is_empty() || selectors.iter().any(names))
+}
+
 fn read_override(object: &Value) -> Option<OverridePolicy> {
     OverridePolicy::deserialize(object).ok()
 }
@@ -82,9 +92,8 @@ fn touched(manager: &Manager, policies: &[OverridePolicy]) -> Vec<BindingKey> {
         .chain(&manager.cluster_bindings.list())
     {
         let namespace = objects::namespace(object);
-        let template = read_binding(object)
-            .ok()
-            .and_then(|binding| manager.template(&binding));
+        let reference = ObjectReference::deserialize(&object["spec"]["resource"]).ok();
+        let template = reference.and_then(|reference| manager.template_at(&reference));
         let selected = policies.iter().any(|policy| {
             let here =
                 policy.metadata.namespace.is_none() || policy.metadata.namespace.as_deref() == namespace;
@@ -283,6 +292,7 @@ impl Binding {
             .cluster_overrides
             .list()
             .iter()
+            .filter(|object| may_select(object, manifest))
             .filter_map(|object| ClusterOverridePolicy::deserialize(&**object).ok())
             .collect();
         let namespace = objects::namespace(manifest).map(str::to_owned);
@@ -292,6 +302,7 @@ impl Binding {
             .list()
             .iter()
             .filter(|object| namespace.is_some() && objects::namespace(object) == namespace.as_deref())
+            .filter(|object| may_select(object, manifest))
             .filter_map(|object| read_override(object))
             .collect();
         let matches = overrides::matching(manifest, cluster, &cluster_wide, &namespaced);

@@ -90,16 +90,24 @@ fn content_changed(change: &Change<'_>) -> bool {
     let (Some(old), Some(new)) = (change.old, change.new) else {
         return true;
     };
-    let content = |object: &Value| {
-        let mut object = object.clone();
-        objects::fields(&mut object).shift_remove("status");
-        if let Some(metadata) = object.get_mut("metadata") {
-            objects::fields(metadata).shift_remove("managedFields");
-            objects::fields(metadata).shift_remove("resourceVersion");
-        }
-        object
-    };
-    content(old) != content(new)
+    differ(old, new, &["status", "metadata"])
+        || differ(
+            &old["metadata"],
+            &new["metadata"],
+            &["managedFields", "resourceVersion"],
+        )
+}
+
+/// Says whether two objects differ in any field but these.
+fn differ(one: &Value, other: &Value, but: &[&str]) -> bool {
+    let compared = |object| fields(object, but);
+    compared(one).count() != compared(other).count()
+        || compared(one).any(|(field, value)| other.get(field) != Some(value))
+}
+
+fn fields<'a>(object: &'a Value, but: &[&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let all = object.as_object().into_iter().flatten();
+    all.filter(|(field, _)| !but.contains(&field.as_str()))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

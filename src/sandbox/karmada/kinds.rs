@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::sandbox::api::{ApiServer, ListOptions, Resource};
+use crate::sandbox::api::{ApiServer, ListOptions, Object, Resource};
 
 pub const CRDS: Resource = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
 pub const NAMESPACES: Resource = Resource::new("", "namespaces");
@@ -111,10 +111,9 @@ pub fn resource(server: &ApiServer, api_version: &str, kind: &str) -> Option<Res
     if let Some((group, _, _, plural)) = BUILT_IN.iter().find(|known| known.0 == group && known.2 == kind) {
         return Some(Resource::new(group, plural));
     }
-    served(server)
-        .into_iter()
-        .find(|served| served.resource.group == group && served.kind == kind)
-        .map(|served| served.resource)
+    let crds = server.list(&CRDS, None, &ListOptions::default()).ok()?;
+    let defines = |crd: &&Object| crd["spec"]["group"] == group && crd["spec"]["names"]["kind"] == kind;
+    Some(of_crd(crds.items.iter().find(defines)?)?.resource)
 }
 
 /// Returns the kinds by `apiVersion`, as a Cluster's status lists them.

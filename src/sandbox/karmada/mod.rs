@@ -40,7 +40,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::karmada::ResourceBinding;
+use crate::karmada::{ObjectReference, ResourceBinding};
 use crate::sandbox::api::{Object, Patch, Resource, Status};
 use crate::sandbox::informer::Informer;
 use crate::sandbox::store::Key;
@@ -202,7 +202,10 @@ impl Manager {
 
     /// Returns a template as the cache has it.
     fn template(&self, binding: &ResourceBinding) -> Option<Object> {
-        let reference = &binding.spec.resource;
+        self.template_at(&binding.spec.resource)
+    }
+
+    fn template_at(&self, reference: &ObjectReference) -> Option<Object> {
         let resource = kinds::resource(&self.context.control, &reference.api_version, &reference.kind)?;
         let namespace = Some(reference.namespace.as_str()).filter(|namespace| !namespace.is_empty());
         self.templates.get(&resource, namespace, &reference.name)

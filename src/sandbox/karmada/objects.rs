@@ -12,23 +12,20 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 }
 
 pub fn name(object: &Value) -> &str {
-    text(object, "/metadata/name")
+    object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// Returns the namespace, or `None` for an object of cluster scope.
 pub fn namespace(object: &Value) -> Option<&str> {
-    object.pointer("/metadata/namespace").and_then(Value::as_str)
+    object["metadata"]["namespace"].as_str()
 }
 
 pub fn uid(object: &Value) -> &str {
-    text(object, "/metadata/uid")
+    object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
 pub fn generation(object: &Value) -> i64 {
-    object
-        .pointer("/metadata/generation")
-        .and_then(Value::as_i64)
-        .unwrap_or_default()
+    object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
 pub fn is_terminating(object: &Value) -> bool {

@@ -51,9 +51,12 @@ const MOST_UPDATERS: usize = 10;
 
 impl Managed {
     pub(super) fn of(object: &Value) -> Result<Self, String> {
-        let entries = object
-            .pointer("/metadata/managedFields")
-            .and_then(Value::as_array);
+        Self::read(object.pointer("/metadata/managedFields"))
+    }
+
+    /// Reads the owners from `metadata.managedFields`.
+    pub(super) fn read(entries: Option<&Value>) -> Result<Self, String> {
+        let entries = entries.and_then(Value::as_array);
         let mut managed = Self::default();
         for entry in entries.into_iter().flatten() {
             let text = |name: &str| {
@@ -68,8 +71,10 @@ impl Managed {
                 "Update" => Operation::Update,
                 other => return Err(format!("invalid operation {other:?}")),
             };
-            let fields = entry.get("fieldsV1").cloned().unwrap_or_else(|| json!({}));
-            let set = FieldSet::from_json(&fields).map_err(|error| error.to_string())?;
+            let set = match entry.get("fieldsV1") {
+                Some(fields) => FieldSet::from_json(fields).map_err(|error| error.to_string())?,
+                None => FieldSet::new(),
+            };
             let api_version = text("apiVersion");
             let owner = Owner {
                 manager: text("manager"),
@@ -189,10 +194,26 @@ fn second(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
+/// Returns a copy; what it leaves out is often larger than all else, and is not copied.
 pub(super) fn without_managed_fields(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        meta.shift_remove("managedFields");
-    }
-    object
+    let Value::Object(fields) = object else {
+        return object.clone();
+    };
+    let copied = |field: &str, value: &Value| match value {
+        Value::Object(meta) if field == "metadata" => {
+            let meta = meta.iter().filter(|(field, _)| *field != "managedFields");
+            meta.map(|(field, value)| (field.clone(), value.clone()))
+                .collect()
+        }
+        other => other.clone(),
+    };
+    let fields = fields.iter();
+    fields
+        .map(|(field, value)| (field.clone(), copied(field, value)))
+        .collect()
+}
+
+pub(super) fn take_managed_fields(object: &mut Value) -> Option<Value> {
+    let meta = object.get_mut("metadata").and_then(Value::as_object_mut)?;
+    meta.shift_remove("managedFields")
 }

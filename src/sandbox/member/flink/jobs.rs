@@ -325,8 +325,11 @@ impl Jobs {
     /// Lets everything happen that is due and reports it.
     fn advance(&self, now: Timestamp) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let keys: Vec<Key> = state.clusters.keys().cloned().collect();
-        for key in keys {
+        let is_due =
+            |cluster: &Cluster| cluster.next_change().is_some_and(|due| due <= now) || cluster.is_gone(now);
+        let due = state.clusters.iter().filter(|(_, cluster)| is_due(cluster));
+        let due: Vec<Key> = due.map(|(key, _)| key.clone()).collect();
+        for key in due {
             let Some(mut cluster) = state.clusters.remove(&key) else {
                 continue;
             };
