@@ -9,6 +9,7 @@ use http::Request;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::Status;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::discover::Discovery;
@@ -179,7 +180,7 @@ impl Cluster {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(review.to_string().into_bytes())
             .map_err(|_invalid| Error::BadName(PATH.to_owned()))?;
-        let answer = self.send(&call, request).await?;
+        let answer: Value = self.send(&call, request).await?;
         match answer["status"]["userInfo"]["username"].as_str() {
             Some(name) => Ok(name.to_owned()),
             None => Err(Error::Malformed {
@@ -190,7 +191,7 @@ impl Cluster {
     }
 
     /// Sends a request and returns the JSON of its answer. `call` says in an error what was being done.
-    pub(super) async fn send(&self, call: &str, request: Request<Vec<u8>>) -> Result<Value> {
+    pub(super) async fn send<T: DeserializeOwned>(&self, call: &str, request: Request<Vec<u8>>) -> Result<T> {
         let body = self.fetch(call, request).await?;
         serde_json::from_slice(&body).map_err(|error| Error::Malformed {
             call: call.to_owned(),

@@ -31,6 +31,6 @@ pub use limits::{Limits, USER_AGENT};
 pub use observe::{Change, Form, Keep, KeepManagedFields, KindState, News, Observer, Watched};
 pub use prometheus::{Prometheus, PrometheusOptions, Queried};
 pub use read::{Answer, Read, Reader};
-pub use write::{Applied, Exactly, FieldConflict, Mode, Writer, Written};
+pub use write::{Applied, Exactly, FieldConflict, Mode, Replaced, Writer, Written};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;

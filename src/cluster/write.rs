@@ -2,6 +2,9 @@
 
 use http::{Method, Request, header};
 use kube::core::Status;
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::connect::Cluster;
@@ -27,6 +30,15 @@ pub enum Written {
     Precondition(String),
     /// Nothing was created: this object has the name.
     Exists(Value),
+}
+
+/// What became of a status that was to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// The `resourceVersion` that the object has now.
+    Done(String),
+    /// Nothing was written: what was read before isn't so any more. Observe again.
+    Precondition(String),
 }
 
 /// What became of a server-side apply.
@@ -69,6 +81,36 @@ impl Exactly {
     }
 }
 
+/// An object with another status, written without a tree of it in between.
+struct WithStatus<'a, S> {
+    object: &'a Value,
+    status: &'a S,
+}
+
+impl<S: Serialize> Serialize for WithStatus<'_, S> {
+    fn serialize<W: Serializer>(&self, serializer: W) -> Result<W::Ok, W::Error> {
+        let fields = self.object.as_object().into_iter().flatten();
+        let mut map = serializer.serialize_map(None)?;
+        for (field, value) in fields.filter(|(field, _)| *field != "status") {
+            map.serialize_entry(field, value)?;
+        }
+        map.serialize_entry("status", self.status)?;
+        map.end()
+    }
+}
+
+/// All that is read of an answer of which the rest is known.
+#[derive(Deserialize)]
+struct Head {
+    metadata: HeadMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadMeta {
+    resource_version: String,
+}
+
 /// Writes in the name of one field manager.
 #[derive(Clone, Debug)]
 pub struct Writer {
@@ -106,12 +148,31 @@ impl Writer {
 
     /// Replaces an object with what was made of it; it must carry the `resourceVersion` that was read.
     pub async fn replace(&self, served: &Served, object: &Value, mode: Mode) -> Result<Written> {
-        self.put(served, object, "", mode).await
+        let path = exact_path(served, object)?;
+        unless_changed(
+            self.send(Method::PUT, &path, "application/json", object, mode)
+                .await,
+        )
     }
 
-    /// Replaces the status of an object; it must carry the `resourceVersion` that was read.
-    pub async fn replace_status(&self, served: &Served, object: &Value) -> Result<Written> {
-        self.put(served, object, "/status", Mode::Write).await
+    /// Replaces the status of an object; it must carry the `resourceVersion` that was read. What status it had doesn't matter.
+    pub async fn replace_status(
+        &self,
+        served: &Served,
+        object: &Value,
+        status: &impl Serialize,
+    ) -> Result<Replaced> {
+        let path = format!("{}/status", exact_path(served, object)?);
+        let whole = WithStatus { object, status };
+        let sent = self.send::<Head>(Method::PUT, &path, "application/json", &whole, Mode::Write);
+        match sent.await {
+            // Without a version the next write would have no precondition; an answer that has none is malformed.
+            Ok(written) => Ok(Replaced::Done(written.metadata.resource_version)),
+            Err(error) => match failed_precondition(&error) {
+                Some(why) => Ok(Replaced::Precondition(why)),
+                None => Err(error),
+            },
+        }
     }
 
     /// Merges into the status of an object that is still as it was read. Fields that are to go must be given as null.
@@ -278,38 +339,26 @@ impl Writer {
         }
     }
 
-    async fn put(&self, served: &Served, object: &Value, sub: &str, mode: Mode) -> Result<Written> {
-        let name = meta(object, "name").unwrap_or_default();
-        let path = format!("{}{sub}", item(served, meta(object, "namespace"), name)?);
-        if meta(object, "resourceVersion").is_none() {
-            return Err(missing("resourceVersion", &path));
-        }
-        unless_changed(
-            self.send(Method::PUT, &path, "application/json", object, mode)
-                .await,
-        )
-    }
-
-    async fn send(
+    async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         content: &str,
-        body: &Value,
+        body: &impl Serialize,
         mode: Mode,
-    ) -> Result<Value> {
+    ) -> Result<T> {
         self.send_with(method, path, content, body, mode, "").await
     }
 
-    async fn send_with(
+    async fn send_with<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         content: &str,
-        body: &Value,
+        body: &impl Serialize,
         mode: Mode,
         options: &str,
-    ) -> Result<Value> {
+    ) -> Result<T> {
         let call = format!("cannot {} {path}", verb(&method));
         // A field that the server doesn't know would be dropped in silence otherwise.
         let validation = if method == Method::DELETE {
@@ -345,17 +394,30 @@ fn verb(method: &Method) -> &'static str {
     }
 }
 
+/// Returns the path of an object that is to be replaced as it was read.
+fn exact_path(served: &Served, object: &Value) -> Result<String> {
+    let name = meta(object, "name").unwrap_or_default();
+    let path = item(served, meta(object, "namespace"), name)?;
+    if meta(object, "resourceVersion").is_none() {
+        return Err(missing("resourceVersion", &path));
+    }
+    Ok(path)
+}
+
 /// Takes a conflict and an object that is gone for a precondition that failed.
 fn unless_changed(sent: Result<Value>) -> Result<Written> {
     match sent {
         Ok(object) => Ok(Written::Done(object)),
-        Err(error) => match error.status() {
-            Some(status) if status.code == 409 || is_gone(status) => {
-                Ok(Written::Precondition(describe(status)))
-            }
-            _ => Err(error),
+        Err(error) => match failed_precondition(&error) {
+            Some(why) => Ok(Written::Precondition(why)),
+            None => Err(error),
         },
     }
+}
+
+fn failed_precondition(error: &Error) -> Option<String> {
+    let status = error.status()?;
+    (status.code == 409 || is_gone(status)).then(|| describe(status))
 }
 
 /// A 404 that names an object: a path that nobody serves says nothing of the kind.

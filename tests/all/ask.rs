@@ -154,11 +154,10 @@ fn put(served: &Served, status: Value) {
             .unwrap();
         let kind = kind("cutover.dev/v1alpha1", "Migration").await;
         let intent: Value = serde_yaml::from_str(INTENT).unwrap();
-        let Written::Done(mut object) = writer.create(&kind, &intent, Mode::Write).await.unwrap() else {
+        let Written::Done(object) = writer.create(&kind, &intent, Mode::Write).await.unwrap() else {
             panic!("it is there already");
         };
-        object["status"] = status;
-        writer.replace_status(&kind, &object).await.unwrap();
+        writer.replace_status(&kind, &object, &status).await.unwrap();
     });
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ use super::wake::Interest;
 use super::witness::Point;
 use super::{Parts, served};
 use crate::api::{self, Progress};
-use crate::cluster::{Answer, Served, Written};
+use crate::cluster::{Answer, Cluster, Replaced, Served};
 use crate::error::{Error, Kind as ErrorKind};
 use crate::intent::{Effect, Step, Trouble};
 use crate::name::{Gvk, ObjectKey};
@@ -241,12 +241,13 @@ impl<K: Kind> Worker<K> {
         interest.update(&self.key, K::interest(&intent, &world));
         self.tell_of_wait(&intent, &step.status);
         if step.status != before {
-            let written = self.journal(&served, raw, &step.status).await?;
+            let written = self.journal(&served, &raw, &step.status).await?;
             intent.meta_mut().resource_version = Some(written);
             self.tell(told, &intent);
         }
-        self.known = Some(intent.clone());
-        self.send(&intent, &step).await
+        let pass = self.send(&intent, &step).await;
+        self.known = Some(intent);
+        pass
     }
 
     /// Reads the intent and what its machine may look at; both at once, as long as the intent is as it was left. `None`: the
@@ -255,8 +256,7 @@ impl<K: Kind> Worker<K> {
         let sent = std::mem::take(&mut self.sent);
         let known = self.known.take();
         let (parts, key) = (self.parts.clone(), self.key.clone());
-        let reader = parts.cluster.reader();
-        let read = reader.get(served, key.namespace.as_deref(), &key.name);
+        let read = read::<K::Intent>(&parts.cluster, served, &key);
         let (read, observed) = match &known {
             Some(known) => {
                 let status = known.status().cloned().unwrap_or_default();
@@ -266,13 +266,9 @@ impl<K: Kind> Worker<K> {
             }
             None => (read.await, None),
         };
-        let raw = match read.answer {
-            Answer::Found(raw) => raw,
-            Answer::NotFound => return Ok(None),
-            Answer::Unknown { why } => return Err(Error::new(ErrorKind::Unreachable, why)),
+        let Some((raw, intent)) = read? else {
+            return Ok(None);
         };
-        let intent = K::Intent::deserialize(&raw)
-            .map_err(|error| Error::user(format!("{key} cannot be read: {error}")))?;
         let is_known = known.is_some_and(|known| {
             let (known, now) = (known.meta(), intent.meta());
             known.uid == now.uid && known.resource_version == now.resource_version
@@ -294,7 +290,7 @@ impl<K: Kind> Worker<K> {
         let mut told = Vec::new();
         let mut steps = 0;
         loop {
-            let status = intent.status().cloned().unwrap_or_default();
+            let status = intent.status_mut().take().unwrap_or_default();
             let step = K::step(&self.input(intent, &status, revision.as_deref(), world));
             steps += 1;
             let moves = step.status != status;
@@ -303,11 +299,12 @@ impl<K: Kind> Worker<K> {
                 && step.recheck == Some(Duration::ZERO)
                 && K::has_seen_enough(&status, &step.status)
                 && steps < STEPS;
+            if moves && status.phase_name() != step.status.phase_name() {
+                tracing::info!(intent = %self.key, phase = step.status.phase_name(), "enters");
+            }
+            *intent.status_mut() = Some(status);
             if moves {
                 told.extend(K::told(intent, &step.status));
-                if status.phase_name() != step.status.phase_name() {
-                    tracing::info!(intent = %self.key, phase = step.status.phase_name(), "enters");
-                }
                 *intent.status_mut() = Some(step.status.clone());
             }
             if !goes_on {
@@ -422,25 +419,42 @@ impl<K: Kind> Worker<K> {
     }
 
     /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing. Returns its version.
-    async fn journal(&self, served: &Served, mut raw: Value, status: &K::Status) -> Result<String, Error> {
+    async fn journal(&self, served: &Served, raw: &Value, status: &K::Status) -> Result<String, Error> {
         let what = format!("{}: journal", status.phase_name());
-        raw["status"] = serde_json::to_value(status)
-            .map_err(|error| Error::internal(format!("the journal cannot be written down: {error}")))?;
         self.parts.witness.reached(&Point::before(&self.key, &what)).await;
         let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
-        let written = match writer.replace_status(served, &raw).await? {
-            Written::Done(written) => written,
-            Written::Precondition(why) | Written::Exists(Value::String(why)) => {
-                return Err(Error::new(ErrorKind::Conflict, why));
-            }
-            Written::Exists(_) => return Err(Error::internal("a status was answered as an existing object")),
+        let version = match writer.replace_status(served, raw, status).await? {
+            Replaced::Done(version) => version,
+            Replaced::Precondition(why) => return Err(Error::new(ErrorKind::Conflict, why)),
         };
         self.parts.witness.reached(&Point::after(&self.key, &what)).await;
-        let version = &written["metadata"]["resourceVersion"];
-        // Without it the next write would have no precondition.
-        let version = version.as_str().map(str::to_owned);
-        version.ok_or_else(|| Error::internal("a journal was written, and no version was answered"))
+        Ok(version)
     }
+}
+
+/// Reads an intent: as it is, to be written back, and as what it is. `None`: it is gone.
+async fn read<I: DeserializeOwned>(
+    cluster: &Cluster,
+    served: &Served,
+    key: &ObjectKey,
+) -> Result<Option<(Value, I)>, Error> {
+    let reader = cluster.reader();
+    let mut raw = match reader
+        .get(served, key.namespace.as_deref(), &key.name)
+        .await
+        .answer
+    {
+        Answer::Found(raw) => raw,
+        Answer::NotFound => return Ok(None),
+        Answer::Unknown { why } => return Err(Error::new(ErrorKind::Unreachable, why)),
+    };
+    // Who wrote which field is the API server's to note, also when it isn't told what it has noted.
+    if let Some(Value::Object(metadata)) = raw.get_mut("metadata") {
+        metadata.swap_remove("managedFields");
+    }
+    let intent =
+        I::deserialize(&raw).map_err(|error| Error::user(format!("{key} cannot be read: {error}")))?;
+    Ok(Some((raw, intent)))
 }
 
 /// Goes through with a pass; the turn ends before it if it takes long.
