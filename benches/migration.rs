@@ -198,6 +198,7 @@ fn many(count: usize, timings: Timings) {
         );
         phases(&ended, &names[0]);
         let trace = controller.trace();
+        write_effects(&trace);
         let (alone, together) = trace.split_at(alone);
         println!(
             "\nrequests a migration: {} alone, {} at once",
@@ -206,6 +207,22 @@ fn many(count: usize, timings: Timings) {
         );
     });
     clear(&world, place);
+}
+
+/// Writes down when which effect of which migration was sent and answered, for whoever wants to know what they wait for.
+fn write_effects(trace: &[Entry]) {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("migration-many.jsonl");
+    let mut file = std::fs::File::create(&path).unwrap();
+    let begun = trace[0].at;
+    for entry in trace {
+        if let What::Wrote { intent, side, what } = &entry.what {
+            let at = entry.at.duration_since(begun).as_secs_f64() * 1e3;
+            let side = format!("{side:?}");
+            let line = json!({"intent": intent.name, "what": what, "side": side, "at_ms": at});
+            writeln!(file, "{line}").unwrap();
+        }
+    }
+    println!("\nstamps: {}", path.display());
 }
 
 /// Counts the requests other than watches.

@@ -36,7 +36,7 @@ const SETTLE: Duration = Duration::from_millis(25);
 const SHOWN: Duration = Duration::from_millis(500);
 
 /// How many look at once. What the others hear while they wait for their turn is one look.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// Whoever takes longer waits for something else than the machine, and makes room.
 const TURN: Duration = Duration::from_millis(250);
