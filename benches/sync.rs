@@ -40,6 +40,7 @@ const PUSHES: usize = 60;
 /// How often the ways are measured in turn.
 const ROUNDS: usize = 3;
 /// How long a reconciler is watched while nothing changes; it polls every second.
+const STARTED: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_secs(30);
 
 fn main() {
@@ -136,6 +137,8 @@ async fn scale(sizes: &[usize]) {
         drop(applying);
         let begun = Child::start(&server.kubeconfig(), &fleet.url().to_string(), state.path());
         let ready = begun.synced(size).await;
+        // The watches begin once the first lists are there.
+        tokio::time::sleep(STARTED).await;
         let before = begun.state();
         tokio::time::sleep(IDLE).await;
         let idle = begun.state();
