@@ -26,7 +26,9 @@ mod place;
 #[allow(dead_code, reason = "the tests use more of it")]
 mod server;
 
+use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -113,8 +115,7 @@ fn delay(count: usize) {
         }
         costs
     });
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("migration-delay.jsonl");
-    let mut file = std::fs::File::create(&path).unwrap();
+    let (path, mut file) = stamps("migration-delay.jsonl");
     for cost in &costs {
         writeln!(file, "{}", serde_json::to_string(cost).unwrap()).unwrap();
     }
@@ -209,10 +210,16 @@ fn many(count: usize, timings: Timings) {
     clear(&world, place);
 }
 
+/// Begins a file for what was measured.
+fn stamps(name: &str) -> (PathBuf, File) {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let file = File::create(&path).unwrap();
+    (path, file)
+}
+
 /// Writes down when which effect of which migration was sent and answered, for whoever wants to know what they wait for.
 fn write_effects(trace: &[Entry]) {
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("migration-many.jsonl");
-    let mut file = std::fs::File::create(&path).unwrap();
+    let (path, mut file) = stamps("migration-many.jsonl");
     let begun = trace[0].at;
     for entry in trace {
         if let What::Wrote { intent, side, what } = &entry.what {

@@ -39,8 +39,9 @@ const SIZES: [usize; 5] = [100, 1_000, 4_000, 10_000, 50_000];
 const PUSHES: usize = 60;
 /// How often the ways are measured in turn.
 const ROUNDS: usize = 3;
-/// How long a reconciler is watched while nothing changes; it polls every second.
+/// After how long a reconciler that is ready has begun all its watches.
 const STARTED: Duration = Duration::from_secs(2);
+/// How long a reconciler is watched while nothing changes; it polls every second.
 const IDLE: Duration = Duration::from_secs(30);
 
 fn main() {

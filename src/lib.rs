@@ -2,11 +2,6 @@
 //!
 //! A functional core decides (no I/O, no clock, no async); a shell observes and acts. The map:
 
-/// Of the program, the tests and the benches alike. Objects are trees of small pieces: a quarter of the time went into the C
-/// library's allocator.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 // ── core: pure ──
 /// The `cutover.dev` types, from which CRDs and JSON Schemas are generated.
 pub mod api;
@@ -55,3 +50,8 @@ pub mod sandbox;
 pub mod serve;
 /// The right to write, which ends when somebody else may lead.
 pub mod tenure;
+
+/// Of the program, the tests and the benches alike. Objects are trees of small pieces: a quarter of the time went into the C
+/// library's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
