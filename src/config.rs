@@ -2,10 +2,12 @@
 //!
 //! Without the file, the whole repository is one sync. What a run is told by flags is not here.
 
+mod entries;
 mod glob;
 mod receivers;
 mod sync;
 
+pub use entries::{Shape, link_target};
 pub use receivers::{Filter, Masked, Receiver, Receivers};
 pub use sync::{Drift, DriftMode, Ignore, PruneLimit, Sync};
 
@@ -282,15 +284,7 @@ impl Config {
     /// status directory, never.
     pub fn sync_of(&self, path: &str) -> Option<&Sync> {
         let (_, extension) = path.rsplit_once('.')?;
-        let hidden = path.split('/').any(|part| part.starts_with('.'));
-        let is_status = |folder: &str| {
-            path.strip_prefix(folder)
-                .is_some_and(|rest| rest.starts_with('/'))
-        };
-        if self.status.within_source().is_some_and(is_status) {
-            return None;
-        }
-        if hidden || path == PATH || !matches!(extension, "yaml" | "yml" | "json") {
+        if self.is_ignored(path) || path == PATH || !matches!(extension, "yaml" | "yml" | "json") {
             return None;
         }
         let inside = self

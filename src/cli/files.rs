@@ -1,56 +1,224 @@
 //! The files of a work tree, as `validate` looks at them: before they are committed.
+//!
+//! What is read here, and what is said to be unreadable, is what sync makes of the same entries once they are committed.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, FileType, Metadata};
+use std::io::Read;
 use std::path::Path;
 
+use crate::config::{self, Config, Shape, link_target};
 use crate::error::{Error, Result};
+use crate::manifest::{self, Limits, Obstacle, Parsed, Source, parse};
+use crate::repo;
 
 /// A file, with its path relative to the root, written with `/`.
 #[derive(Debug)]
 pub struct File {
     pub path: String,
-    pub content: Vec<u8>,
+    /// Its bytes, or why it can't be read.
+    pub content: Result<Vec<u8>, Obstacle>,
 }
 
-/// Reads the files under a directory for which `wanted` says so, in order of their paths. Links and what begins with a
-/// dot are left out, as sync leaves them out.
-pub fn read(root: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<File>> {
-    let mut files = Vec::new();
-    visit(root, "", &wanted, &mut files)?;
+impl File {
+    /// Returns the objects in it, and what is wrong with it.
+    pub fn parse(&self) -> Parsed {
+        match &self.content {
+            Ok(bytes) => parse(Source::new(&self.path), bytes, &Limits::default()),
+            Err(why) => Parsed::unreadable(&self.path, *why),
+        }
+    }
+}
+
+/// Reads the files under a directory that the syncs of a configuration own, in order of their paths; and says which
+/// entries can't be read that may be theirs.
+pub fn read(root: &Path, config: &Config) -> Result<Vec<File>> {
+    let mut walk = Walk {
+        root,
+        config,
+        limits: repo::Limits::default(),
+        submodules: repo::submodules(root),
+        visited: 0,
+        files: Vec::new(),
+    };
+    walk.directory(root, "", 0)?;
+    let mut files = walk.files;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
+/// Reads `cutover.yaml` under a directory; without it, the settings are the default ones.
+pub fn read_config(root: &Path) -> Result<Result<Config, config::Error>> {
+    let Some(content) = read_one(root, config::PATH)? else {
+        return Ok(Ok(Config::default()));
+    };
+    Ok(match content {
+        Ok(bytes) => Config::parse(&bytes),
+        Err(why) => Err(manifest::Error::unreadable(config::PATH, why).into()),
+    })
+}
+
 /// Reads one file under a directory; `None` if there is none.
-pub fn read_one(root: &Path, path: &str) -> Result<Option<Vec<u8>>> {
-    match std::fs::read(root.join(path)) {
-        Ok(content) => Ok(Some(content)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(unreadable(&root.join(path), &error)),
+fn read_one(root: &Path, path: &str) -> Result<Option<Result<Vec<u8>, Obstacle>>> {
+    let place = root.join(path);
+    let found = match fs::symlink_metadata(&place) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(&place, &error)),
+    };
+    if found.is_dir() {
+        return Ok(Some(Err(Obstacle::Folder)));
+    }
+    match obstacle(found.file_type()) {
+        Some(why) => Ok(Some(Err(why))),
+        None => content(&place, &found, repo::Limits::default().file_bytes).map(Some),
     }
 }
 
-fn visit(dir: &Path, prefix: &str, wanted: &impl Fn(&str) -> bool, files: &mut Vec<File>) -> Result<()> {
-    let entries = std::fs::read_dir(dir).map_err(|error| unreadable(dir, &error))?;
-    for entry in entries {
-        let entry = entry.map_err(|error| unreadable(dir, &error))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let kind = entry.file_type().map_err(|error| unreadable(dir, &error))?;
-        if name.starts_with('.') {
-            continue;
-        }
-        let path = if prefix.is_empty() {
-            name
-        } else {
-            format!("{prefix}/{name}")
+/// Checks that a file may be written: nothing on its way from the root is a link, and it isn't one itself.
+pub fn check_writable(root: &Path, path: &str) -> Result<()> {
+    let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+    for end in ends {
+        let part = &path[..end];
+        let Ok(found) = fs::symlink_metadata(root.join(part)) else {
+            // What isn't there yet is made, and everything below it.
+            return Ok(());
         };
-        if kind.is_dir() {
-            visit(&entry.path(), &path, wanted, files)?;
-        } else if kind.is_file() && wanted(&path) {
-            let content = std::fs::read(entry.path()).map_err(|error| unreadable(&entry.path(), &error))?;
-            files.push(File { path, content });
-        }
+        let why = match obstacle(found.file_type()) {
+            Some(why) => why,
+            None if end == path.len() && found.is_dir() => Obstacle::Folder,
+            None => continue,
+        };
+        return Err(
+            Error::user(format!("cannot write {path}: {part}: {why}")).hint("name another file with --file")
+        );
     }
     Ok(())
+}
+
+/// Returns whether there is anything at a path, be it a link that leads nowhere.
+pub fn is_taken(root: &Path, path: &str) -> bool {
+    fs::symlink_metadata(root.join(path)).is_ok()
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    config: &'a Config,
+    limits: repo::Limits,
+    /// Those that aren't checked out are empty folders.
+    submodules: BTreeSet<String>,
+    visited: usize,
+    files: Vec<File>,
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, dir: &Path, prefix: &str, depth: usize) -> Result<()> {
+        let entries = fs::read_dir(dir).map_err(|error| unreadable(dir, &error))?;
+        for entry in entries {
+            let entry = entry.map_err(|error| unreadable(dir, &error))?;
+            self.visited += 1;
+            if self.visited > self.limits.entries {
+                let (root, limit) = (self.root.display(), self.limits.entries);
+                return Err(Error::user(format!("{root} has more than {limit} entries"))
+                    .hint("name the root of one repository"));
+            }
+            let name = entry.file_name();
+            let lossy = name.to_string_lossy();
+            if lossy.starts_with('.') {
+                continue;
+            }
+            let path = if prefix.is_empty() {
+                lossy.into_owned()
+            } else {
+                format!("{prefix}/{lossy}")
+            };
+            let found = entry
+                .metadata()
+                .map_err(|error| unreadable(&entry.path(), &error))?;
+            self.entry(&entry.path(), &name, path, &found, prefix, depth)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        place: &Path,
+        name: &OsStr,
+        path: String,
+        found: &Metadata,
+        parent: &str,
+        depth: usize,
+    ) -> Result<()> {
+        let is_submodule = self.submodules.contains(&path) || found.is_dir() && is_taken(place, ".git");
+        let by_kind = || is_submodule.then_some(Obstacle::Submodule);
+        let why = self
+            .limits
+            .obstacle(name.as_encoded_bytes(), &path, depth)
+            .or_else(|| obstacle(found.file_type()))
+            .or_else(by_kind);
+        if let Some(why) = why {
+            let shape = self.shape(place, found, parent);
+            if !self.config.affected_by(&path, shape).is_empty() {
+                let content = Err(why);
+                self.files.push(File { path, content });
+            }
+        } else if found.is_dir() {
+            self.directory(place, &path, depth + 1)?;
+        } else if self.config.sync_of(&path).is_some() {
+            let content = content(place, found, self.limits.file_bytes)?;
+            self.files.push(File { path, content });
+        }
+        Ok(())
+    }
+
+    fn shape(&self, place: &Path, found: &Metadata, parent: &str) -> Shape {
+        if found.is_dir() {
+            return Shape::Folder;
+        }
+        if !found.is_symlink() {
+            return Shape::File;
+        }
+        let target = fs::read_link(place).ok();
+        let path = target
+            .as_deref()
+            .and_then(Path::to_str)
+            .and_then(|target| link_target(parent, target));
+        // Another link on the way is not followed either.
+        match path.and_then(|path| fs::symlink_metadata(self.root.join(path)).ok()) {
+            Some(found) if found.is_dir() => Shape::Folder,
+            Some(found) if found.is_file() => Shape::File,
+            _ => Shape::Either,
+        }
+    }
+}
+
+fn obstacle(kind: FileType) -> Option<Obstacle> {
+    if kind.is_symlink() {
+        Some(Obstacle::Symlink)
+    } else if kind.is_file() || kind.is_dir() {
+        None
+    } else {
+        Some(Obstacle::Special)
+    }
+}
+
+/// Reads a file that is no longer than a limit, whatever becomes of it meanwhile.
+fn content(place: &Path, found: &Metadata, limit: usize) -> Result<Result<Vec<u8>, Obstacle>> {
+    if found.len() > limit as u64 {
+        let size = found.len();
+        return Ok(Err(Obstacle::TooLarge { size, limit }));
+    }
+    let mut bytes = Vec::new();
+    let file = fs::File::open(place).map_err(|error| unreadable(place, &error))?;
+    file.take(limit as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(place, &error))?;
+    if bytes.len() > limit {
+        let size = bytes.len() as u64;
+        return Ok(Err(Obstacle::TooLarge { size, limit }));
+    }
+    Ok(Ok(bytes))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {

@@ -13,7 +13,7 @@ use super::recorded::Recorded;
 use super::{files, output, signal};
 use crate::api;
 use crate::cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
-use crate::config::{self, Config};
+use crate::config;
 use crate::error::{Error, Kind, Result};
 use crate::name::Gvk;
 use crate::repo::{Checkout, RemoteUrl};
@@ -219,8 +219,8 @@ impl BranchArgs {
             },
             None => {
                 let checkout = Checkout::find(&self.directory)?;
-                let config = files::read_one(checkout.root(), config::PATH)?.unwrap_or_default();
-                Recorded::of(&checkout, &Config::parse(&config)?)?
+                let config = files::read_config(checkout.root())??;
+                Recorded::of(&checkout, &config)?
             }
         };
         Ok(Recorded {

@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use super::{files, output};
-use crate::config::{self, Config};
 use crate::error::{Kind, Result};
 use crate::lint::{self, Context, Finding, Severity};
-use crate::manifest::{Limits, Set, Source, parse};
+use crate::manifest::Set;
 use crate::report::{findings_github, findings_json, findings_summary, findings_text};
 
 #[derive(Args, Debug)]
@@ -49,15 +48,14 @@ impl Validate {
 
 /// Returns the number of objects under a root, and all that can be said about them.
 pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
-    let config = match Config::parse(&files::read_one(root, config::PATH)?.unwrap_or_default()) {
+    let config = match files::read_config(root)? {
         Ok(config) => config,
         // Which files belong to a sync can't be told then.
         Err(error) => return Ok((0, error.findings())),
     };
     let mut set = Set::new();
-    for file in files::read(root, |path| config.sync_of(path).is_some())? {
-        let parsed = parse(Source::new(&file.path), &file.content, &Limits::default());
-        set.update(&file.path, parsed);
+    for file in files::read(root, &config)? {
+        set.update(&file.path, file.parse());
     }
     let context = Context {
         now: Some(jiff::Timestamp::now()),

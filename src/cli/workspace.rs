@@ -10,7 +10,7 @@ use similar::TextDiff;
 use super::connection::GitArgs;
 use super::{example, files, output, said};
 use crate::api::{self, MigrationSpec};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::lint::{self, Context, Finding, Severity};
 use crate::manifest::{Limits, Manifest, Set, Source, parse};
@@ -84,11 +84,11 @@ impl Workspace {
             Some(checkout) => checkout.root().to_owned(),
             None => args.directory.clone(),
         };
-        let config = Config::parse(&files::read_one(&root, config::PATH)?.unwrap_or_default())?;
+        let config = files::read_config(&root)??;
         let (mut set, mut texts) = (Set::new(), BTreeMap::new());
-        for file in files::read(&root, |path| config.sync_of(path).is_some())? {
-            set.update(&file.path, parsed(&file.path, &file.content));
-            if let Ok(text) = String::from_utf8(file.content) {
+        for file in files::read(&root, &config)? {
+            set.update(&file.path, file.parse());
+            if let Ok(Ok(text)) = file.content.map(String::from_utf8) {
                 texts.insert(file.path, text);
             }
         }
@@ -111,7 +111,7 @@ impl Workspace {
 
     /// Returns whether there is anything at a path, synced or not.
     pub fn is_taken(&self, path: &str) -> bool {
-        self.root.join(path).exists()
+        files::is_taken(&self.root, path)
     }
 
     /// Returns the namespace that an object of a file goes to.
@@ -245,6 +245,7 @@ impl Workspace {
     pub fn apply(&self, args: &ChangeArgs, git: &GitArgs, edit: &Edit) -> Result<()> {
         let before = self.texts.get(&edit.path).map_or("", String::as_str);
         self.check(edit)?;
+        files::check_writable(&self.root, &edit.path)?;
         if args.dry_run {
             let old = if before.is_empty() {
                 "/dev/null".to_owned()

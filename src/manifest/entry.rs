@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Defined, Error, Limits, Manifest, Mark, Parsed, Positions, Source, parse};
+use super::{Defined, Error, Limits, Manifest, Mark, Obstacle, Parsed, Positions, Source, parse};
 use crate::name::{Gvk, Location, ObjectKey};
 use crate::packed::{Packed, View};
 
@@ -122,6 +122,16 @@ impl Entry {
 pub struct Entries {
     pub objects: Vec<Entry>,
     pub errors: Vec<Error>,
+}
+
+impl Entries {
+    /// Returns what an entry of a tree gives that can't be read: nothing but the reason.
+    pub fn unreadable(path: &str, why: Obstacle) -> Self {
+        Self {
+            objects: Vec::new(),
+            errors: vec![Error::unreadable(path, why)],
+        }
+    }
 }
 
 /// Packs what files give. Those of one packer share what their objects have in common.

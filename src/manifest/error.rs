@@ -1,6 +1,6 @@
 //! Why a file or a document of it could not be read.
 
-use super::Mark;
+use super::{Mark, Obstacle};
 use crate::error;
 use crate::name::Location;
 
@@ -14,6 +14,8 @@ pub struct Error {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    #[error("cannot be read: {0}")]
+    Unreadable(Obstacle),
     #[error("not UTF-8")]
     Encoding,
     #[error("not valid YAML: {message}")]
@@ -64,6 +66,11 @@ impl Error {
         }
     }
 
+    /// Returns the error of an entry that can't be read as a file.
+    pub fn unreadable(path: &str, why: Obstacle) -> Self {
+        Self::new(path, Mark { line: 1, column: 1 }, Problem::Unreadable(why))
+    }
+
     /// Returns the next thing to do about it.
     pub fn hint(&self) -> Option<String> {
         self.problem.hint()
@@ -73,6 +80,7 @@ impl Error {
 impl Problem {
     fn hint(&self) -> Option<String> {
         let hint = match self {
+            Self::Unreadable(why) => why.hint(),
             Self::Encoding => "save the file as UTF-8",
             Self::Syntax { tab: true, .. } => "indent with spaces: YAML does not allow tabs there",
             Self::DuplicateKey { .. } => "remove one of them",

@@ -8,6 +8,7 @@ mod edit;
 mod entry;
 mod error;
 mod object;
+mod obstacle;
 mod position;
 mod scalar;
 mod set;
@@ -22,6 +23,7 @@ use serde_json::Value;
 pub use edit::{Change, NotEditable, edit};
 pub use entry::{Entries, Entry, Origin, Packer};
 pub use error::{Error, Problem};
+pub use obstacle::Obstacle;
 pub use position::{Mark, Positions};
 pub use set::{Duplicate, Set};
 pub use shelf::{Defined, Shelf};
@@ -143,6 +145,16 @@ fn set_namespace(object: &mut Value, namespace: Option<&str>) {
 pub struct Parsed {
     pub objects: Vec<Manifest>,
     pub errors: Vec<Error>,
+}
+
+impl Parsed {
+    /// Returns what an entry gives that can't be read: nothing but the reason.
+    pub fn unreadable(path: &str, why: Obstacle) -> Self {
+        Self {
+            objects: Vec::new(),
+            errors: vec![Error::unreadable(path, why)],
+        }
+    }
 }
 
 /// Reads the objects of one file, YAML or JSON. A broken document doesn't keep the others from being read.

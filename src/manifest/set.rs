@@ -1,6 +1,7 @@
 //! The objects of one revision, replaced file by file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::{Defined, Entries, Entry, Error, Manifest, Mark, Parsed, Shelf};
@@ -169,6 +170,14 @@ impl<T: Defined> Set<T> {
     /// Returns the paths of the files that define something.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(|path| &**path)
+    }
+
+    /// Returns the paths of the files in a folder that define something.
+    pub fn files_in<'a>(&'a self, folder: &str) -> impl Iterator<Item = &'a str> {
+        let prefix = format!("{folder}/");
+        let after = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let paths = self.files.range::<str, _>(after).map(|(path, _)| &**path);
+        paths.take_while(move |path| path.starts_with(&prefix))
     }
 
     /// Returns what one file defines.

@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings;
 use super::sync::Range;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::error::Error;
-use crate::manifest::{Limits, Manifest, Set, Source, parse};
+use crate::manifest::{self, Limits, Manifest, Parsed, Set, Source, parse};
 use crate::name::{ObjectKey, Revision};
 use crate::plan::{Change, ChangeSet};
-use crate::repo::{self, Repo};
+use crate::repo::{self, Repo, Skipped};
 
 /// Compares two commits object by object. What the API server would make of them, and what is there, nobody is asked.
 pub async fn plan_offline(
@@ -42,7 +42,7 @@ pub async fn plan_offline(
         });
     }
     for old in before.definitions().filter(|old| !after.mentions(&old.key)) {
-        changes.push(gone(&now, old));
+        changes.push(gone(&now, old, after.errors().next()));
     }
     Ok(ChangeSet {
         base: range.base.clone(),
@@ -50,31 +50,32 @@ pub async fn plan_offline(
     })
 }
 
-fn gone(config: &Config, old: &Manifest) -> Change {
+fn gone(config: &Config, old: &Manifest, unread: Option<&manifest::Error>) -> Change {
     let sync = config.sync_of(&old.source.path);
     let (key, gvk) = (old.key.clone(), old.gvk.clone());
-    match sync {
-        Some(sync) if sync.prune => Change::delete(key, gvk, &old.value),
-        Some(sync) => Change::left_behind(
-            key,
-            gvk,
-            format!(
-                "sync {} does not prune, so it stays until somebody deletes it",
-                sync.name
-            ),
+    let why = match (sync, unread) {
+        (Some(sync), None) if sync.prune => return Change::delete(key, gvk, &old.value),
+        (Some(sync), Some(error)) if sync.prune => {
+            let at = &error.location;
+            format!("nothing is pruned while it isn't known all that Git wants: {at}: {error}")
+        }
+        (Some(sync), _) => format!(
+            "sync {} does not prune, so it stays until somebody deletes it",
+            sync.name
         ),
-        None => Change::left_behind(key, gvk, "no sync is about that folder any more"),
-    }
+        (None, _) => "no sync is about that folder any more".to_owned(),
+    };
+    Change::left_behind(key, gvk, why)
 }
 
 /// Returns what a revision wants, as far as it can be read.
 async fn wanted(repo: &Repo, revision: &Revision) -> Result<(Config, Set), Error> {
     let config = settings::of(repo, revision.clone()).await?;
-    let files = repo.files(revision.clone(), &[] as &[&str]).await?.files;
-    let files = files
-        .into_iter()
-        .filter(|file| file.path != config::PATH && config.sync_of(&file.path).is_some());
-    let files: Vec<_> = files.collect();
+    let there = repo.files(revision.clone(), &[] as &[&str]).await?;
+    let files = there.files.into_iter();
+    let files: Vec<_> = files
+        .filter(|file| config.sync_of(&file.path).is_some())
+        .collect();
     let contents = repo.read(files.iter().map(|file| file.blob).collect()).await?;
     let mut set = Set::new();
     for (file, content) in files.iter().zip(contents) {
@@ -82,6 +83,11 @@ async fn wanted(repo: &Repo, revision: &Revision) -> Result<(Config, Set), Error
             &file.path,
             parse(Source::new(&file.path), &content?, &Limits::default()),
         );
+    }
+    for Skipped { path, why, shape } in there.skipped {
+        if !config.affected_by(&path, shape).is_empty() {
+            set.update(&path, Parsed::unreadable(&path, why));
+        }
     }
     Ok((config, set))
 }

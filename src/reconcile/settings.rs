@@ -182,12 +182,7 @@ pub(super) async fn of(repo: &Repo, revision: Revision) -> Result<Config, Error>
 }
 
 async fn at(repo: &Repo, revision: Revision) -> Result<Option<Vec<u8>>, Error> {
-    let files = repo.files(revision, &[config::PATH]).await?;
-    let Some(change) = files.files.into_iter().next() else {
-        return Ok(None);
-    };
-    let mut contents = repo.read(vec![change.blob]).await?;
-    Ok(contents.pop().transpose()?)
+    Ok(repo.read_at(revision, config::PATH).await?)
 }
 
 async fn read(repo: &Repo) -> Result<Settings, Error> {

@@ -2,6 +2,7 @@
 //!
 //! It never stages, commits or overwrites anything else: where that could happen, it refuses and says what to do. Blocking.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -118,6 +119,30 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 struct Upstream {
     remote: String,
     branch: String,
+}
+
+/// Returns the paths under a directory where its Git repository has submodules, checked out or not. None where there is no
+/// repository.
+pub fn submodules(dir: &Path) -> BTreeSet<String> {
+    const LINK: u32 = 0o160_000;
+    let found = || {
+        let repo = Repository::discover(dir).ok()?;
+        let root = repo.workdir()?.canonicalize().ok()?;
+        let here = dir.canonicalize().ok()?;
+        let prefix = here.strip_prefix(root).ok()?.to_str()?.to_owned();
+        let index = repo.index().ok()?;
+        let links = index.iter().filter(|entry| entry.mode == LINK);
+        let paths = links.filter_map(|entry| String::from_utf8(entry.path).ok());
+        Some(
+            paths
+                .filter_map(|path| {
+                    let rest = path.strip_prefix(&prefix)?;
+                    Some(rest.strip_prefix('/').unwrap_or(rest).to_owned())
+                })
+                .collect(),
+        )
+    };
+    found().unwrap_or_default()
 }
 
 impl Checkout {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::Kind;
+use crate::manifest::Obstacle;
 use crate::name::Revision;
 use crate::tenure::Refused;
 
@@ -43,6 +44,8 @@ pub enum Error {
     TooLarge { what: String, size: usize, limit: usize },
     #[error("the tree of {revision} has more than {limit} entries")]
     TooMany { revision: Revision, limit: usize },
+    #[error("cannot read {path}: {why}")]
+    NotAFile { path: String, why: Obstacle },
     #[error("cannot publish to a path such as {0:?}")]
     BadPath(String),
     #[error("branch {branch} moved under each of {attempts} attempts to publish")]
@@ -65,6 +68,13 @@ pub enum Error {
 }
 
 impl Error {
+    pub(super) fn not_a_file(path: &str, why: Obstacle) -> Self {
+        Self::NotAFile {
+            path: path.to_owned(),
+            why,
+        }
+    }
+
     /// Returns who can do something about it.
     pub const fn kind(&self) -> Kind {
         match self {
@@ -95,6 +105,7 @@ impl Error {
             Self::NoRepository { .. } => {
                 "check the URL; servers also answer so when the credentials may not see the repository"
             }
+            Self::NotAFile { .. } => "put a regular file there",
             Self::NoBranch { .. } => "push the branch, or name another one",
             Self::InUse(_) => "give each process a state directory of its own",
             Self::Damaged(_) => "the next fetch makes the mirror anew",

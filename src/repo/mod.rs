@@ -48,7 +48,7 @@ use git2::Repository;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-pub use checkout::{Checkout, CheckoutError};
+pub use checkout::{Checkout, CheckoutError, submodules};
 pub use credentials::{Credentials, HttpsCredentials, Secret, SshCredentials, TOKEN_USER};
 pub use error::Error;
 pub use log::CommitInfo;
@@ -56,10 +56,11 @@ pub use mirror::Fetched;
 pub use publish::{Author, Draft, Files, Message, Published, Tip, Trailer};
 pub use retention::Squashed;
 pub use sign::SigningKey;
-pub use tree::{BlobId, Change, ChangeKind, Changes, Skip, Skipped};
+pub use tree::{BlobId, Change, ChangeKind, Changes, Skipped};
 pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
 
+use crate::manifest::Obstacle;
 use crate::name::Revision;
 use crate::tenure::Tenure;
 use mirror::Mirror;
@@ -132,6 +133,24 @@ impl Default for Limits {
             entries: 1_000_000,
             depth: 64,
             path_bytes: 1024,
+        }
+    }
+}
+
+impl Limits {
+    /// Returns why an entry isn't read, if for its name or for where it is. `depth` is the number of folders above it.
+    pub fn obstacle(&self, name: &[u8], path: &str, depth: usize) -> Option<Obstacle> {
+        let Ok(name) = std::str::from_utf8(name) else {
+            return Some(Obstacle::NotUtf8);
+        };
+        if matches!(name, "" | "." | "..") || name.contains('/') || name.chars().any(char::is_control) {
+            Some(Obstacle::BadName)
+        } else if depth >= self.depth {
+            Some(Obstacle::TooDeep)
+        } else if path.len() > self.path_bytes {
+            Some(Obstacle::PathTooLong)
+        } else {
+            None
         }
     }
 }
@@ -225,6 +244,18 @@ impl Repo {
     /// Returns all files of a revision under `paths`, as additions.
     pub async fn files(&self, revision: Revision, paths: &[impl AsRef<str>]) -> Result<Changes, Error> {
         self.changed(None, revision, paths).await
+    }
+
+    /// Returns the content of a file of a revision. `None` only if it certainly isn't there: a link or a folder in its place
+    /// is an error.
+    pub async fn read_at(
+        &self,
+        revision: Revision,
+        path: impl Into<String>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let path = path.into();
+        self.read_mirror(move |repo, limits| tree::read_at(repo, limits, &revision, &path))
+            .await
     }
 
     /// Returns contents in the order of their ids; one that is too large is an error of its own.

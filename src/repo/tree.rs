@@ -10,7 +10,17 @@ use std::str::FromStr;
 use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
 
 use super::{Error, Limits};
+use crate::config::{Shape, link_target};
+use crate::manifest::Obstacle;
 use crate::name::Revision;
+
+/// No link has a longer target than a path may be.
+const LINK: Limits = Limits {
+    file_bytes: 4096,
+    entries: 0,
+    depth: 0,
+    path_bytes: 0,
+};
 
 /// The id of a file's content. Equal ids are equal contents, so it is a key for caches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,24 +66,12 @@ pub struct Change {
     pub blob: BlobId,
 }
 
-/// Why an entry of a tree is not read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
-    /// It would lead out of the repository or to a file that is read anyway.
-    Symlink,
-    Submodule,
-    NotUtf8,
-    /// A name that no file can have (`..`, a control character): somebody wrote the tree by hand.
-    BadName,
-    TooDeep,
-    PathTooLong,
-}
-
-/// A new entry that is not read, for a note to the user.
+/// A new entry that is not read: what it defined before, and what was below it, is not known any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
     pub path: String,
-    pub why: Skip,
+    pub why: Obstacle,
+    pub shape: Shape,
 }
 
 /// What differs between two revisions, by path.
@@ -81,6 +79,8 @@ pub struct Skipped {
 pub struct Changes {
     pub files: Vec<Change>,
     pub skipped: Vec<Skipped>,
+    /// Paths of entries that were skipped and are gone, or can be read now.
+    pub cleared: Vec<String>,
 }
 
 /// Returns the files under `paths` (all if empty) that differ between two revisions; all of `to` if `from` is `None`.
@@ -111,6 +111,7 @@ pub(super) fn changed(
     let mut changes = walk.changes;
     changes.files.sort_by(|a, b| a.path.cmp(&b.path));
     changes.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    changes.cleared.sort();
     Ok(changes)
 }
 
@@ -130,17 +131,43 @@ pub(super) fn read(odb: &Odb<'_>, limits: &Limits, blob: BlobId) -> Result<Vec<u
     Ok(odb.read(blob.0)?.data().to_vec())
 }
 
-/// Returns the content of a file of a tree, `None` if there is no such file.
+/// Returns the content of a file of a tree, `None` if there is certainly no such file: a link or a folder in its place, or
+/// a link above it, is an error.
 pub(super) fn read_path(
     repo: &Repository,
     limits: &Limits,
     tree: &Tree<'_>,
     path: &str,
 ) -> Result<Option<Vec<u8>>, Error> {
-    match entry(repo, tree, path)? {
-        Some((id, EntryKind::File)) => read(&repo.odb()?, limits, BlobId(id)).map(Some),
-        _ => Ok(None),
+    let above = path.match_indices('/').map(|(end, _)| &path[..end]);
+    for folder in above {
+        match entry(repo, tree, folder)? {
+            None => return Ok(None),
+            Some((_, kind)) => {
+                if let Some(why) = kind.obstacle() {
+                    return Err(Error::not_a_file(folder, why));
+                }
+            }
+        }
     }
+    match entry(repo, tree, path)? {
+        None => Ok(None),
+        Some((id, EntryKind::File)) => read(&repo.odb()?, limits, BlobId(id)).map(Some),
+        Some((_, kind)) => Err(Error::not_a_file(
+            path,
+            kind.obstacle().unwrap_or(Obstacle::Folder),
+        )),
+    }
+}
+
+/// Returns the content of a file of a revision; see [`read_path`].
+pub(super) fn read_at(
+    repo: &Repository,
+    limits: &Limits,
+    revision: &Revision,
+    path: &str,
+) -> Result<Option<Vec<u8>>, Error> {
+    read_path(repo, limits, &root(repo, revision)?, path)
 }
 
 pub(super) fn commit<'r>(repo: &'r Repository, revision: &Revision) -> Result<git2::Commit<'r>, Error> {
@@ -232,6 +259,15 @@ impl EntryKind {
             _ => Self::File,
         }
     }
+
+    /// Returns why it isn't read, if for what it is.
+    const fn obstacle(self) -> Option<Obstacle> {
+        match self {
+            Self::File | Self::Directory => None,
+            Self::Symlink => Some(Obstacle::Symlink),
+            Self::Submodule => Some(Obstacle::Submodule),
+        }
+    }
 }
 
 /// How much of a directory is wanted.
@@ -287,10 +323,19 @@ impl Walk<'_> {
         if wanted == Wanted::Not {
             return Ok(());
         }
-        if let Some(why) = self.unreadable(name, &path, depth) {
-            if new.is_some() {
-                self.skip(path, why);
-            }
+        let by_name = self.limits.obstacle(name, &path, depth);
+        let obstacle = |entry: Option<Entry>| {
+            let (_, kind) = entry?;
+            by_name.or_else(|| kind.obstacle())
+        };
+        if let Some((entry, why)) = new.zip(obstacle(new)) {
+            let shape = self.shape(entry, parent)?;
+            let path = path.clone();
+            self.changes.skipped.push(Skipped { path, why, shape });
+        } else if obstacle(old).is_some() {
+            self.changes.cleared.push(path.clone());
+        }
+        if by_name.is_some() {
             return Ok(());
         }
         self.file(&path, wanted, old, new);
@@ -303,6 +348,31 @@ impl Walk<'_> {
             self.directory(&path, depth + 1, old.as_ref(), new.as_ref())?;
         }
         Ok(())
+    }
+
+    /// Returns what an entry that isn't read could stand for.
+    fn shape(&self, (id, kind): Entry, parent: &str) -> Result<Shape, Error> {
+        Ok(match kind {
+            EntryKind::File => Shape::File,
+            EntryKind::Directory | EntryKind::Submodule => Shape::Folder,
+            EntryKind::Symlink => match self.target(id, parent)? {
+                Some(EntryKind::File) => Shape::File,
+                Some(EntryKind::Directory) => Shape::Folder,
+                Some(_) | None => Shape::Either,
+            },
+        })
+    }
+
+    /// Returns what a link leads to in the same revision; `None` if that can't be told.
+    fn target(&self, link: Oid, parent: &str) -> Result<Option<EntryKind>, Error> {
+        let Ok(target) = read(&self.repo.odb()?, &LINK, BlobId(link)) else {
+            return Ok(None);
+        };
+        let target = std::str::from_utf8(&target).ok();
+        let Some(path) = target.and_then(|target| link_target(parent, target)) else {
+            return Ok(None);
+        };
+        Ok(entry(self.repo, &root(self.repo, self.to)?, &path)?.map(|(_, kind)| kind))
     }
 
     fn file(&mut self, path: &str, wanted: Wanted, old: Option<Entry>, new: Option<Entry>) {
@@ -326,15 +396,6 @@ impl Walk<'_> {
                 blob,
             });
         }
-        match new {
-            Some((_, EntryKind::Symlink)) => self.skip(path.to_owned(), Skip::Symlink),
-            Some((_, EntryKind::Submodule)) => self.skip(path.to_owned(), Skip::Submodule),
-            _ => {}
-        }
-    }
-
-    fn skip(&mut self, path: String, why: Skip) {
-        self.changes.skipped.push(Skipped { path, why });
     }
 
     fn wanted(&self, path: &str) -> Wanted {
@@ -348,21 +409,6 @@ impl Walk<'_> {
             Wanted::Partly
         } else {
             Wanted::Not
-        }
-    }
-
-    fn unreadable(&self, name: &[u8], path: &str, depth: usize) -> Option<Skip> {
-        let Ok(name) = std::str::from_utf8(name) else {
-            return Some(Skip::NotUtf8);
-        };
-        if matches!(name, "" | "." | "..") || name.contains('/') || name.chars().any(char::is_control) {
-            Some(Skip::BadName)
-        } else if depth >= self.limits.depth {
-            Some(Skip::TooDeep)
-        } else if path.len() > self.limits.path_bytes {
-            Some(Skip::PathTooLong)
-        } else {
-            None
         }
     }
 

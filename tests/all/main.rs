@@ -20,6 +20,7 @@ mod differential;
 mod drift;
 #[cfg(feature = "sandbox")]
 mod e2e;
+mod entries;
 mod evacuation;
 mod events;
 mod evicted;

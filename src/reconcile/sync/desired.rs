@@ -16,6 +16,7 @@ use crate::name::{GroupKind, ObjectKey, Revision};
 use crate::plan::applyset::set_id;
 use crate::plan::drift::Dress;
 use crate::reconcile::intents::{Templates, Wanted};
+use crate::repo::Skipped;
 
 /// Which files of a repository are read, and how.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +64,17 @@ impl Selection {
     /// Returns whether a file is meant for the cluster, and for this sync.
     pub(super) fn owns(&self, path: &str) -> bool {
         let owner = self.config.sync_of(path);
-        owner.is_some_and(|owner| self.sync.as_ref().is_none_or(|sync| *sync == owner.name))
+        owner.is_some_and(|owner| self.is_own(owner))
+    }
+
+    /// Returns whether an entry that isn't read may hold something that is meant for this sync.
+    pub(super) fn misses(&self, skipped: &Skipped) -> bool {
+        let affected = self.config.affected_by(&skipped.path, skipped.shape);
+        affected.into_iter().any(|sync| self.is_own(sync))
+    }
+
+    fn is_own(&self, sync: &config::Sync) -> bool {
+        self.sync.as_ref().is_none_or(|name| *name == sync.name)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The files of a branch as they were read last: a new revision costs the files that it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
@@ -11,7 +12,7 @@ use super::report::Problem;
 use crate::cluster::Outcome;
 use crate::manifest::{self, Entries, Entry, Packer, Set, Shelf};
 use crate::name::{Gvk, Location, ObjectKey, Revision};
-use crate::repo::{self, BlobId, Change, ChangeKind, Repo};
+use crate::repo::{self, BlobId, Change, ChangeKind, Changes, Repo, Skipped};
 
 /// How many files are read with one handle of the mirror, one after the other.
 const BATCH: usize = 512;
@@ -58,26 +59,58 @@ impl Source {
     ) -> Result<Vec<Arc<Entry>>, repo::Error> {
         let paths = &self.selection.paths;
         let changes = match self.repo.changed(self.revision.clone(), to.clone(), paths).await {
-            Ok(changes) => changes.files,
+            Ok(changes) => changes,
             // A forced push took the old revision away: everything is compared by name.
             Err(repo::Error::UnknownRevision(_)) => self.all(to).await?,
             Err(error) => return Err(error),
         };
         let (gone, new): (Vec<_>, Vec<_>) = changes
+            .files
             .into_iter()
             .filter(|change| self.selection.owns(&change.path))
             .partition(|change| change.kind == ChangeKind::Deleted);
         let contents = self.read(new, met).await?;
+        let skipped: Vec<Skipped> = changes
+            .skipped
+            .into_iter()
+            .filter(|skipped| self.selection.misses(skipped))
+            .collect();
+        // Before anything is forgotten: what a folder defined that is a link now counts as wanted.
+        let covered: Vec<_> = skipped
+            .iter()
+            .map(|skipped| self.keys_at(&skipped.path))
+            .collect();
         let mut touched = Vec::new();
-        for change in gone {
-            touched.extend(self.set.remove(&change.path));
-            self.frozen.remove(&change.path);
+        let gone = gone.into_iter().map(|change| change.path);
+        for path in changes.cleared.into_iter().chain(gone) {
+            touched.extend(self.set.remove(&path));
+            self.frozen.remove(&path);
         }
         for content in contents {
             touched.extend(self.take_in(content));
         }
+        for (Skipped { path, why, .. }, keys) in skipped.into_iter().zip(covered) {
+            touched.extend(self.set.take_in(&path, Entries::unreadable(&path, why)));
+            self.frozen.insert(path, Frozen { keys, unread: None });
+        }
         self.revision = Some(to.clone());
         Ok(touched)
+    }
+
+    /// Returns what a path and everything below it defines, or defined when it could be read.
+    fn keys_at(&self, path: &str) -> BTreeSet<ObjectKey> {
+        let files = std::iter::once(path).chain(self.set.files_in(path));
+        let objects = files.flat_map(|file| self.set.file(file));
+        let mut keys: BTreeSet<ObjectKey> = objects.map(|entry| entry.key.clone()).collect();
+        let below = format!("{path}/");
+        let frozen = self
+            .frozen
+            .range::<str, _>((Bound::Included(below.as_str()), Bound::Unbounded))
+            .take_while(|(file, _)| file.starts_with(&below))
+            .map(|(_, frozen)| frozen)
+            .chain(self.frozen.get(path));
+        keys.extend(frozen.flat_map(|frozen| frozen.keys.iter().cloned()));
+        keys
     }
 
     async fn read(&self, files: Vec<Change>, met: impl Fn(&Gvk) + Send) -> Result<Vec<Content>, repo::Error> {
@@ -119,20 +152,13 @@ impl Source {
         self.set.take_in(&path, entries)
     }
 
-    async fn all(&self, to: &Revision) -> Result<Vec<Change>, repo::Error> {
-        let mut files = self.repo.files(to.clone(), &self.selection.paths).await?.files;
-        let there: BTreeSet<String> = files.iter().map(|change| change.path.clone()).collect();
+    async fn all(&self, to: &Revision) -> Result<Changes, repo::Error> {
+        let mut changes = self.repo.files(to.clone(), &self.selection.paths).await?;
+        let there: BTreeSet<&str> = changes.files.iter().map(|change| change.path.as_str()).collect();
         let known = self.set.files().chain(self.frozen.keys().map(String::as_str));
-        let gone: BTreeSet<&str> = known.filter(|path| !there.contains(*path)).collect();
-        let Some(any) = files.first().map(|change| change.blob) else {
-            return Ok(files);
-        };
-        files.extend(gone.into_iter().map(|path| Change {
-            path: path.to_owned(),
-            kind: ChangeKind::Deleted,
-            blob: any,
-        }));
-        Ok(files)
+        let gone: BTreeSet<&str> = known.filter(|path| !there.contains(path)).collect();
+        changes.cleared = gone.into_iter().map(str::to_owned).collect();
+        Ok(changes)
     }
 
     pub(super) fn written(&self) -> Written<'_> {

@@ -104,7 +104,9 @@ fn obvious(scratch: &Scratch, old: &Flat, new: &Flat, paths: &[&str]) -> Changes
                 .iter()
                 .any(|dir| path == *dir || path.starts_with(&format!("{dir}/")))
     };
-    let all: BTreeSet<&String> = old.keys().chain(new.keys()).filter(|path| under(path)).collect();
+    let above = |path: &str| paths.iter().any(|dir| dir.starts_with(&format!("{path}/")));
+    let all: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let all = all.into_iter().filter(|path| under(path) || above(path));
     let mut changes = Changes::default();
     for path in all {
         let (before, after) = (old.get(path), new.get(path));
@@ -118,23 +120,29 @@ fn obvious(scratch: &Scratch, old: &Flat, new: &Flat, paths: &[&str]) -> Changes
             (Some(old), Some(new)) if old != new => Some((ChangeKind::Modified, new)),
             _ => None,
         };
-        if let Some((kind, blob)) = change {
+        if let Some((kind, blob)) = change.filter(|_| under(path)) {
             changes.files.push(Change {
                 path: path.clone(),
                 kind,
                 blob,
             });
         }
-        let why = match after {
-            Some((EntryKind::Symlink, _)) => Skip::Symlink,
-            Some((EntryKind::Submodule, _)) => Skip::Submodule,
-            _ => continue,
+        let skipped = |entry: Option<&(EntryKind, String)>| match entry?.0 {
+            EntryKind::Symlink => Some((Obstacle::Symlink, Shape::Either)),
+            EntryKind::Submodule => Some((Obstacle::Submodule, Shape::Folder)),
+            _ => None,
         };
-        if before != after {
-            changes.skipped.push(Skipped {
+        if before == after {
+            continue;
+        }
+        match (skipped(before), skipped(after)) {
+            (_, Some((why, shape))) => changes.skipped.push(Skipped {
                 path: path.clone(),
                 why,
-            });
+                shape,
+            }),
+            (Some(_), None) => changes.cleared.push(path.clone()),
+            (None, None) => {}
         }
     }
     changes
@@ -202,8 +210,8 @@ fn names_that_no_file_has_are_skipped_with_a_note() {
             .collect::<Vec<_>>(),
         ["fine"]
     );
-    let reasons: Vec<Skip> = changes.skipped.iter().map(|skipped| skipped.why).collect();
-    assert_eq!(reasons, [Skip::BadName, Skip::BadName, Skip::NotUtf8]);
+    let reasons: Vec<Obstacle> = changes.skipped.iter().map(|skipped| skipped.why).collect();
+    assert_eq!(reasons, [Obstacle::BadName, Obstacle::BadName, Obstacle::NotUtf8]);
 }
 
 /// Any entries in any order, some of them again: what no Git writes, and a hostile client can.
@@ -275,7 +283,7 @@ fn directories_below_the_limit_of_depth_are_skipped_with_a_note() {
     let changes = scratch.changed(None, &scratch.commit(tree), &[]);
     assert!(changes.files.is_empty());
     assert_eq!(changes.skipped.len(), 1);
-    assert_eq!(changes.skipped[0].why, Skip::TooDeep);
+    assert_eq!(changes.skipped[0].why, Obstacle::TooDeep);
 }
 
 #[test]
@@ -297,6 +305,63 @@ fn a_large_file_is_refused_by_its_size() {
         })
     ));
     assert_eq!(read(&odb, &LIMITS, blob).unwrap().len(), 101);
+}
+
+#[test]
+fn a_link_stands_for_what_it_leads_to_in_the_same_revision() {
+    let scratch = Scratch::new();
+    let blob = |text: &str| scratch.blob(text);
+    let folder = scratch.tree(&[
+        ("100644", b"a.yaml", blob("x")),
+        ("120000", b"file", blob("../f/a.yaml")),
+        ("120000", b"folder", blob("./../f")),
+        ("120000", b"nowhere", blob("gone")),
+        ("120000", b"outside", blob("../../f")),
+        ("120000", b"device", blob("/dev/zero")),
+        ("160000", b"module", Oid::from_str(&"2".repeat(40)).unwrap()),
+    ]);
+    let root = scratch.tree(&[("40000", b"f", folder)]);
+    let changes = scratch.changed(None, &scratch.commit(root), &["f"]);
+    let shapes: Vec<_> = changes
+        .skipped
+        .iter()
+        .map(|skipped| (skipped.path.as_str(), skipped.shape))
+        .collect();
+    assert_eq!(
+        shapes,
+        [
+            ("f/device", Shape::Either),
+            ("f/file", Shape::File),
+            ("f/folder", Shape::Folder),
+            ("f/module", Shape::Folder),
+            ("f/nowhere", Shape::Either),
+            ("f/outside", Shape::Either),
+        ]
+    );
+}
+
+#[test]
+fn what_stands_in_the_place_of_a_file_or_above_it_is_no_missing_file() {
+    let scratch = Scratch::new();
+    let folder = scratch.tree(&[("100644", b"x", scratch.blob("x"))]);
+    let root = scratch.tree(&[
+        ("120000", b"above", scratch.blob("cutover.d")),
+        ("40000", b"cutover.d", folder),
+        ("120000", b"cutover.yaml", scratch.blob("/dev/zero")),
+    ]);
+    let tree = scratch.repo.find_tree(root).unwrap();
+    for (path, expected) in [
+        ("cutover.yaml", Some(Obstacle::Symlink)),
+        ("cutover.d", Some(Obstacle::Folder)),
+        ("above/x", Some(Obstacle::Symlink)),
+        ("cutover.d/y", None),
+    ] {
+        match (read_path(&scratch.repo, &LIMITS, &tree, path), expected) {
+            (Ok(None), None) => {}
+            (Err(Error::NotAFile { why, .. }), Some(expected)) => assert_eq!(why, expected, "{path}"),
+            (other, _) => panic!("{path}: {other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cutover::cluster::{Cluster, Limits};
 use cutover::error::Error;
-use cutover::plan::Change;
+use cutover::plan::{Change, ChangeSet};
 use cutover::reconcile::sync::{PruneReport, SyncReport};
 use cutover::reconcile::{self, Options, Summary};
 use cutover::repo::{self, Polling};
@@ -72,6 +72,11 @@ impl Plane {
             .unwrap()
     }
 
+    /// A new reconciler does all there is to do, or says why it can't begin.
+    pub async fn try_run(&self) -> Result<Summary, Error> {
+        self.run_with(self.client(usize::MAX, Arc::default())).await
+    }
+
     /// A new reconciler runs until it is dropped.
     pub fn start(&self) -> Running {
         let client = self.client(usize::MAX, Arc::default());
@@ -116,6 +121,11 @@ impl Plane {
     }
 
     pub async fn plan(&self) -> Vec<Change> {
+        self.planned().await.changes
+    }
+
+    /// Returns the whole plan, with what is wrong with the files.
+    pub async fn planned(&self) -> ChangeSet {
         let client = self.client(usize::MAX, Arc::default());
         let cluster = Cluster::from_client(client, Limits::default());
         let repo = self.repo();
@@ -127,7 +137,6 @@ impl Plane {
         )
         .await
         .unwrap()
-        .changes
         .changes
     }
 
