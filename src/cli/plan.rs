@@ -129,7 +129,8 @@ impl Plan {
         for problem in &plan.changes.problems {
             output::problem(&problem.message, problem.at.as_ref(), problem.hint.as_deref());
         }
-        Ok(if !plan.changes.problems.is_empty() {
+        let is_blocked = plan.changes.summary().blocked > 0;
+        Ok(if is_blocked || !plan.changes.problems.is_empty() {
             ExitCode::from(Kind::User.exit_code())
         } else if self.detailed_exitcode && !plan.changes.is_noop() {
             ExitCode::from(CHANGES)

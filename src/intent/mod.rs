@@ -12,6 +12,7 @@ pub mod evacuation;
 pub mod failover;
 pub(crate) mod fence;
 pub mod fight;
+pub mod gate;
 pub mod hold_back;
 pub mod migration;
 pub mod moves;

@@ -165,13 +165,14 @@ impl Placement {
 
     /// Returns the taint for which Karmada's taint manager would evict what is placed like this, at once or some time.
     pub fn evicted_by<'a>(&self, cluster: &'a Cluster) -> Option<&'a Taint> {
-        let stays = |taint: &Taint| {
-            let mut tolerations = self.cluster_tolerations.iter();
-            tolerations
-                .any(|toleration| toleration.tolerates(taint) && toleration.toleration_seconds.is_none())
-        };
         let mut taints = cluster.spec.taints.iter();
-        taints.find(|taint| taint.effect == "NoExecute" && !stays(taint))
+        taints.find(|taint| taint.effect == "NoExecute" && !self.tolerates_for_ever(taint))
+    }
+
+    /// Tells whether a taint is tolerated without a limit of time.
+    pub fn tolerates_for_ever(&self, taint: &Taint) -> bool {
+        let mut tolerations = self.cluster_tolerations.iter();
+        tolerations.any(|toleration| toleration.tolerates(taint) && toleration.toleration_seconds.is_none())
     }
 
     /// Tells whether replicas are divided among clusters; otherwise each cluster gets all of them.

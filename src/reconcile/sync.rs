@@ -10,6 +10,7 @@ mod dirty;
 mod doubt;
 mod fights;
 mod followed;
+mod gate;
 mod left_behind;
 mod members;
 mod namespaces;

@@ -32,6 +32,7 @@ mod fights;
 mod forecasts;
 mod forge;
 mod forgotten;
+mod gate;
 mod generated;
 #[cfg(feature = "sandbox")]
 mod hooks;

@@ -17,7 +17,7 @@ const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolici
 const BINDINGS: Resource = Resource::new("work.karmada.io", "resourcebindings");
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 
-fn policy(name: &str, job: &str, clusters: &str) -> String {
+pub fn policy(name: &str, job: &str, clusters: &str) -> String {
     format!(
         "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -29,7 +29,7 @@ spec:
     )
 }
 
-fn job(name: &str) -> String {
+pub fn job(name: &str) -> String {
     format!(
         "apiVersion: flink.apache.org/v1beta1
 kind: FlinkDeployment
@@ -46,7 +46,7 @@ spec:
     )
 }
 
-fn migration(job: &str, more: &str) -> String {
+pub fn migration(job: &str, more: &str) -> String {
     format!(
         "apiVersion: cutover.dev/v1alpha1
 kind: Migration
@@ -60,7 +60,7 @@ spec:
 }
 
 /// `orders` runs in east, the only cluster that the policy names.
-async fn started(policy: &str, more: &[(&str, &str)]) -> (World, Plane) {
+pub async fn started(policy: &str, more: &[(&str, &str)]) -> (World, Plane) {
     let world = World::start(WorldOptions::fast());
     let job = job("orders");
     let mut all = vec![NAMESPACE, ("policy.yaml", policy), ("job.yaml", &job)];
@@ -71,7 +71,7 @@ async fn started(policy: &str, more: &[(&str, &str)]) -> (World, Plane) {
     (world, plane)
 }
 
-fn runs(world: &World, cluster: &str, job: &str) -> bool {
+pub fn runs(world: &World, cluster: &str, job: &str) -> bool {
     let copy = world.member(cluster).api.get(&JOBS, Some("shop"), job);
     copy.is_ok_and(|copy| copy.pointer("/status/jobStatus/state") == Some(&Value::from("RUNNING")))
 }
@@ -81,13 +81,13 @@ fn migration_of(plane: &Plane, job: &str) -> Value {
     found.map(|found| found["status"].clone()).unwrap_or_default()
 }
 
-fn phase(plane: &Plane, job: &str) -> String {
+pub fn phase(plane: &Plane, job: &str) -> String {
     let status = migration_of(plane, job);
     status["phase"].as_str().unwrap_or_default().to_owned()
 }
 
 /// The clusters that a policy names.
-fn named(plane: &Plane, policy: &str) -> Value {
+pub fn named(plane: &Plane, policy: &str) -> Value {
     let policy = plane.get(&POLICIES, Some("shop"), policy).unwrap();
     policy["spec"]["placement"]["clusterAffinity"]["clusterNames"].clone()
 }
@@ -159,13 +159,25 @@ async fn a_policy_that_would_move_the_workload_stays_unapplied_when_the_migratio
         plane.run().await;
         assert_eq!(named(&plane, "orders"), Value::from(vec!["east"]), "{more}");
         assert!(runs(&world, "east", "orders"), "{}", world.ledger());
-        plane.push(&[("policy.yaml", &policy("orders", "orders", "east, west"))]);
-        plane.run().await;
-        assert_eq!(
-            named(&plane, "orders"),
-            Value::from(vec!["east", "west"]),
-            "{more}"
+        // Then the gate still keeps one that would move it.
+        let changed = policy("orders", "orders", "west").replace("spec:", "spec:\n  propagateDeps: true");
+        plane.push(&[("policy.yaml", &changed)]);
+        let summary = plane.run().await;
+        let problems: Vec<String> = summary.syncs[0]
+            .1
+            .all_problems()
+            .iter()
+            .map(|it| it.to_string())
+            .collect();
+        assert!(
+            problems.iter().any(|it| it.contains("would stop in east")),
+            "{problems:?}"
         );
+        assert_eq!(named(&plane, "orders"), Value::from(vec!["east"]), "{more}");
+        plane.push(&[("policy.yaml", &changed.replace("[west]", "[east]"))]);
+        plane.run().await;
+        let applied = plane.get(&POLICIES, Some("shop"), "orders").unwrap();
+        assert_eq!(applied["spec"]["propagateDeps"], true, "{more}");
     }
 }
 
@@ -196,7 +208,7 @@ async fn a_policy_that_would_take_the_workload_up_stays_unapplied_as_well() {
             assert!(plane.get(&POLICIES, Some("shop"), "orders-west").is_none());
         }
         assert!(runs(&world, "east", "orders"), "{}", world.ledger());
-        plane.push(&[("west.yaml", &taken_by.replace("[west]", "[west, east]"))]);
+        plane.push(&[("west.yaml", &taken_by.replace("[west]", "[east]"))]);
         plane.run().await;
         assert!(plane.get(&POLICIES, Some("shop"), "orders-west").is_some());
     }

@@ -26,6 +26,7 @@ pub use bound::{AT_ONCE, LISTED};
 pub use choose::{Room, Traveller, emptied};
 pub use cordon::taint_key;
 pub use evict::{Evicting, Ground, undo};
+pub(in crate::intent) use evict::{divides, fits, static_weight};
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
 
 use super::Step;

@@ -19,7 +19,7 @@ mod metrics;
 mod moving;
 mod observe;
 mod others;
-pub(super) mod policies;
+pub(in crate::reconcile) mod policies;
 mod policing;
 mod rolling;
 mod scope;

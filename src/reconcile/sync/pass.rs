@@ -223,6 +223,7 @@ impl Sync {
             }
         }
         let (due, homeless) = self.with_namespaces(due).await;
+        let (due, gated) = self.gated(due).await;
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
         let live = due
             .iter()
@@ -235,6 +236,7 @@ impl Sync {
         // What wasn't sent because the work ends is no news about the objects.
         self.cluster.may_write()?;
         outcomes.extend(homeless);
+        outcomes.extend(gated);
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         for (key, outcome) in outcomes {
             let version = versions.get(&key).map(String::as_str);

@@ -97,6 +97,7 @@ pub(in crate::reconcile) async fn plan_part(
         changes.push(change);
     }
     drop(answers);
+    let changes = sync.gate_plan(changes).await;
     let is_left = |live: &Live| sync.pruner.is_none() && sync.observer.contains(&live.key);
     Ok(Part {
         desired,

@@ -224,10 +224,14 @@ impl Sync {
     }
 
     /// Returns whether all of them are gone.
-    async fn delete(&mut self, next: Vec<Doomed>) -> bool {
+    async fn delete(&mut self, mut next: Vec<Doomed>) -> bool {
+        let gated = self.gated_deletions(&next).await;
         let Some(pruner) = &mut self.pruner else {
             return false;
         };
+        next.retain(|doomed| !gated.contains_key(&doomed.key));
+        let mut all = gated.is_empty();
+        pruner.failed.extend(gated);
         let uids: BTreeMap<ObjectKey, String> = next
             .iter()
             .map(|doomed| (doomed.key.clone(), doomed.uid.clone()))
@@ -236,7 +240,6 @@ impl Sync {
         let still = |live: &Value| part_of(live) == Some(&id) && plan::protection(live).is_none();
         let outcomes = cluster::delete(&self.cluster, &self.observer, next, still).await;
         let mut gone = BTreeSet::new();
-        let mut all = true;
         for (key, outcome) in outcomes {
             match outcome {
                 Deleted::Gone => {

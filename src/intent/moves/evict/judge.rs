@@ -404,7 +404,7 @@ fn affinity_in_use<'a>(
 }
 
 /// Returns whether the scheduler's filters let a cluster pass. Where it is already, neither taints nor kinds count.
-fn fits(
+pub(in crate::intent) fn fits(
     spec: &ResourceBindingSpec,
     placement: &Placement,
     affinity: Option<&ClusterAffinity>,
@@ -453,7 +453,7 @@ pub fn divides(spec: &ResourceBindingSpec, placement: &Placement) -> bool {
     placement.divides() && counts
 }
 
-fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
+pub(in crate::intent) fn static_weight(placement: &Placement, cluster: &Cluster) -> i64 {
     let weights = placement
         .replica_scheduling
         .as_ref()

@@ -31,6 +31,7 @@ use crate::name::ClusterName;
 use crate::profile::Profile;
 
 pub use judge::Ground;
+pub(in crate::intent) use judge::{divides, fits, static_weight};
 pub use patch::undo;
 
 /// What one pass sees of a workload on its way: the claim first, then the binding, then the rest.

@@ -1,0 +1,320 @@
+//! What the gate says of a policy's change, of every shape of placement, and of what goes.
+
+use serde_json::json;
+
+use super::*;
+
+fn cluster(name: &str, more: Value) -> (ClusterName, Cluster) {
+    let mut object = json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name, "labels": {"name": name}},
+        "spec": {"syncMode": "Push", "region": "eu"},
+        "status": {"apiEnablements": [{
+            "groupVersion": "flink.apache.org/v1beta1",
+            "resources": [{"kind": "FlinkDeployment", "name": "flinkdeployments"}],
+        }]},
+    });
+    json_patch::merge(&mut object, &more);
+    (ClusterName::new(name), serde_json::from_value(object).unwrap())
+}
+
+fn workload() -> ObjectKey {
+    ObjectKey {
+        group: "flink.apache.org".to_owned(),
+        kind: "FlinkDeployment".to_owned(),
+        namespace: Some("shop".to_owned()),
+        name: "orders".to_owned(),
+    }
+}
+
+fn policy_name(name: &str) -> PolicyName {
+    PolicyName {
+        namespace: Some("shop".to_owned()),
+        name: name.to_owned(),
+    }
+}
+
+fn policy(placement: Value) -> PropagationSpec {
+    policy_with(placement, json!({}))
+}
+
+fn policy_with(placement: Value, more: Value) -> PropagationSpec {
+    let mut spec = json!({
+        "resourceSelectors": [{
+            "apiVersion": "flink.apache.org/v1beta1",
+            "kind": "FlinkDeployment",
+            "namespace": "shop",
+            "name": "orders",
+        }],
+        "placement": placement,
+    });
+    json_patch::merge(&mut spec, &more);
+    serde_json::from_value(spec).unwrap()
+}
+
+fn one_of(names: &[&str]) -> Value {
+    json!({
+        "clusterAffinity": {"clusterNames": names},
+        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+    })
+}
+
+fn all_of(names: &[&str]) -> Value {
+    json!({"clusterAffinity": {"clusterNames": names}})
+}
+
+/// Three clusters; orders runs in some of them, by the policy `orders`.
+fn ground(placement: Value, runs_in: &[&str]) -> Ground {
+    let spec = policy(placement.clone());
+    let binding = json!({
+        "metadata": {"name": "orders", "namespace": "shop"},
+        "spec": {
+            "resource": {
+                "apiVersion": "flink.apache.org/v1beta1",
+                "kind": "FlinkDeployment",
+                "namespace": "shop",
+                "name": "orders",
+            },
+            "schedulerName": "default-scheduler",
+            "placement": placement,
+            "clusters": runs_in.iter().map(|name| json!({"name": name})).collect::<Vec<_>>(),
+        },
+    });
+    let clusters = ["east", "north", "west"].map(|name| cluster(name, json!({})));
+    Ground {
+        tenants: vec![Tenant {
+            workload: workload(),
+            template: json!({
+                "apiVersion": "flink.apache.org/v1beta1",
+                "kind": "FlinkDeployment",
+                "metadata": {"name": "orders", "namespace": "shop", "labels": {"team": "shop"}},
+            }),
+            binding: serde_json::from_value(binding).unwrap(),
+            owner: Some(policy_name("orders")),
+            in_hand: false,
+        }],
+        clusters: clusters.into_iter().collect(),
+        policies: BTreeMap::from([(policy_name("orders"), spec)]),
+    }
+}
+
+fn change(ground: &mut Ground, placement: Value) -> Result<(), String> {
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(placement))));
+    ground.pass(&write, None).map_err(|refusal| refusal.to_string())
+}
+
+const ORDERS: &str = "FlinkDeployment shop/orders";
+
+#[test]
+fn a_policy_is_judged_by_what_the_scheduler_would_make_of_it() {
+    let stops = |to: &str| format!("{ORDERS} would stop in east and start in {to} from nothing");
+    let beside = |to: &str| format!("{ORDERS} would start in {to} from nothing, beside east where it runs");
+    let unclear = |why: &str| format!("it cannot be told whether {ORDERS} would stay in east: {why}");
+    let divided = |more: Value| {
+        let mut placement = one_of(&["east", "west"]);
+        json_patch::merge(&mut placement, &json!({"replicaScheduling": more}));
+        placement
+    };
+    for (to, expected) in [
+        (one_of(&["east", "west"]), None),
+        (one_of(&["east"]), None),
+        (one_of(&["west"]), Some(stops("west"))),
+        (one_of(&["west", "north"]), Some(stops("north or west"))),
+        (
+            one_of(&["nowhere"]),
+            Some(format!("{ORDERS} would stop in east and run nowhere else")),
+        ),
+        (all_of(&["east"]), None),
+        (all_of(&["east", "west"]), Some(beside("west"))),
+        (json!({}), Some(beside("north and west"))),
+        (
+            json!({"clusterAffinity": {"exclude": ["east"]}}),
+            Some(stops("north or west")),
+        ),
+        (
+            json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"name": "west"}}}}),
+            Some(stops("west")),
+        ),
+        (
+            json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"name": "east"}}}}),
+            None,
+        ),
+        (
+            json!({"clusterAffinities": [
+                {"affinityName": "first", "clusterNames": ["west"]},
+                {"affinityName": "second", "clusterNames": ["east"]},
+            ]}),
+            Some(stops("west")),
+        ),
+        (
+            json!({"clusterAffinities": [
+                {"affinityName": "first", "clusterNames": ["east"]},
+                {"affinityName": "second", "clusterNames": ["west"]},
+            ]}),
+            None,
+        ),
+        (
+            json!({
+                "clusterAffinity": {"clusterNames": ["east", "west"]},
+                "spreadConstraints": [{"spreadByField": "region", "minGroups": 1, "maxGroups": 1}],
+            }),
+            Some(unclear("its policy spreads it, and not by cluster")),
+        ),
+        // Without replicas of its own it isn't divided.
+        (divided(json!({"replicaSchedulingType": "Divided"})), None),
+    ] {
+        let mut ground = ground(one_of(&["east", "west", "north"]), &["east"]);
+        assert_eq!(change(&mut ground, to.clone()).err(), expected, "{to}");
+    }
+}
+
+#[test]
+fn what_two_clusters_run_keeps_both() {
+    let mut two = ground(all_of(&["east", "west"]), &["east", "west"]);
+    assert_eq!(
+        change(&mut two, all_of(&["east"])).unwrap_err(),
+        format!("{ORDERS} would stop in west and run nowhere else")
+    );
+    assert_eq!(
+        change(&mut two, one_of(&["east", "west", "north"])).unwrap_err(),
+        format!(
+            "it cannot be told whether {ORDERS} would stay in east and west: it runs in more clusters than its policy would allow"
+        )
+    );
+    assert_eq!(change(&mut two, all_of(&["east", "west", "nowhere"])), Ok(()));
+}
+
+#[test]
+fn a_toleration_that_goes_lets_karmada_evict() {
+    let tolerating = |tolerations: Value| {
+        let mut placement = one_of(&["east", "west"]);
+        json_patch::merge(&mut placement, &json!({"clusterTolerations": tolerations}));
+        placement
+    };
+    let mut ground = ground(tolerating(json!([{"operator": "Exists"}])), &["east"]);
+    let taint = json!({"spec": {"taints": [{"key": "down", "effect": "NoExecute"}]}});
+    ground.clusters.extend([cluster("east", taint)]);
+    assert_eq!(
+        change(&mut ground, tolerating(json!([]))).unwrap_err(),
+        format!("{ORDERS} would stop in east and start in west from nothing")
+    );
+}
+
+#[test]
+fn nothing_is_said_of_what_is_in_hand_or_placed_so_already() {
+    let mut held = ground(one_of(&["east"]), &["east"]);
+    held.tenants[0].in_hand = true;
+    assert_eq!(change(&mut held, one_of(&["west"])), Ok(()));
+    // The scheduler has yet to look: it isn't this write that moves it.
+    let mut placed = ground(one_of(&["west"]), &["east"]);
+    assert_eq!(change(&mut placed, one_of(&["west"])), Ok(()));
+}
+
+#[test]
+fn a_policy_of_another_name_counts_when_it_takes_over() {
+    let always = json!({"preemption": "Always", "priority": 1});
+    let other = |more: &Value| {
+        let spec = policy_with(one_of(&["west"]), more.clone());
+        Write::Policy(policy_name("other"), Some(Box::new(spec)))
+    };
+    let start = || ground(one_of(&["east"]), &["east"]);
+    assert_eq!(start().pass(&other(&json!({})), None), Ok(()));
+    assert_eq!(
+        start().pass(&other(&json!({"preemption": "Always"})), None),
+        Ok(())
+    );
+    assert!(start().pass(&other(&always), None).is_err());
+    // A rename: the new one beside the old one is nothing yet, the old one's deletion is.
+    let mut renamed = start();
+    assert_eq!(renamed.pass(&other(&json!({})), None), Ok(()));
+    let gone = Write::Policy(policy_name("orders"), None);
+    assert_eq!(
+        renamed.pass(&gone, None).unwrap_err().to_string(),
+        format!("{ORDERS} would stop in east and start in west from nothing")
+    );
+    // Nobody takes over: Karmada leaves the binding as it is.
+    assert_eq!(start().pass(&gone, None), Ok(()));
+    // Under the same placement it is but a rename.
+    let same = policy(one_of(&["east"]));
+    let mut renamed = start();
+    let write = Write::Policy(policy_name("other"), Some(Box::new(same)));
+    assert_eq!(renamed.pass(&write, None), Ok(()));
+    assert_eq!(renamed.pass(&gone, None), Ok(()));
+    // One for the whole control plane is outranked by one of the namespace.
+    let wide = PolicyName {
+        namespace: None,
+        name: "wide".to_owned(),
+    };
+    let spec = Box::new(policy_with(one_of(&["west"]), always));
+    assert_eq!(start().pass(&Write::Policy(wide, Some(spec)), None), Ok(()));
+}
+
+#[test]
+fn a_selector_that_lets_go_gives_the_workload_to_the_next() {
+    let mut ground = ground(one_of(&["east"]), &["east"]);
+    let team = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "labelSelector": {"matchLabels": {"team": "shop"}},
+    }]});
+    let rest = policy_with(one_of(&["west"]), team);
+    ground.policies.insert(policy_name("rest"), rest);
+    let elsewhere = json!({"resourceSelectors": [{
+        "apiVersion": "flink.apache.org/v1beta1",
+        "kind": "FlinkDeployment",
+        "name": "another",
+    }]});
+    let lets_go = policy_with(one_of(&["east"]), elsewhere);
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(lets_go)));
+    assert!(ground.pass(&write, None).is_err());
+    // By labels it is selected, too.
+    ground.policies.remove(&policy_name("orders"));
+    let labels = BTreeMap::from([("team".to_owned(), "other".to_owned())]);
+    assert_eq!(ground.pass(&Write::Labels(workload(), labels), None), Ok(()));
+    let back = BTreeMap::from([("team".to_owned(), "shop".to_owned())]);
+    assert!(ground.pass(&Write::Labels(workload(), back), None).is_err());
+}
+
+#[test]
+fn what_is_deleted_ends_and_is_accepted_for_one_change_only() {
+    for write in [
+        Write::Template(workload()),
+        Write::Namespace("shop".to_owned()),
+        Write::Definition(GroupKind::new("flink.apache.org", "FlinkDeployment")),
+    ] {
+        let mut ground = ground(one_of(&["east"]), &["east"]);
+        let refusal = ground.pass(&write, None).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            format!("{ORDERS} would end in east, with its state")
+        );
+        assert!(refusal.hint().contains(ACCEPT_DELETION), "{}", refusal.hint());
+        assert!(ground.pass(&write, Some("something")).is_err());
+        assert_eq!(ground.pass(&write, Some(ACCEPT_DELETION)), Ok(()));
+    }
+    let moves = |to: &str| Write::Policy(policy_name("orders"), Some(Box::new(policy(one_of(&[to])))));
+    let mut start = ground(one_of(&["east"]), &["east"]);
+    let digest = start.pass(&moves("west"), None).unwrap_err().digest;
+    // Another target, and another cluster that it runs in, are other losses.
+    assert!(start.pass(&moves("north"), Some(&digest)).is_err());
+    assert!(start.pass(&moves("west"), Some(ACCEPT_DELETION)).is_err());
+    let mut elsewhere = ground(one_of(&["north"]), &["north"]);
+    assert!(elsewhere.pass(&moves("west"), Some(&digest)).is_err());
+    assert_eq!(start.pass(&moves("west"), Some(&format!("x, {digest}"))), Ok(()));
+}
+
+#[test]
+fn the_hint_says_how_to_take_the_state_along() {
+    let mut ground = ground(one_of(&["east"]), &["east"]);
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(one_of(&["west"])))));
+    let refusal = ground.pass(&write, None).unwrap_err();
+    let hint = refusal.hint();
+    assert!(
+        hint.starts_with(
+            "a Migration carries its state: cutover migrate FlinkDeployment/orders --namespace shop --to west; "
+        ),
+        "{hint}"
+    );
+    assert!(hint.contains(&refusal.digest), "{hint}");
+}

@@ -1,0 +1,287 @@
+//! The gate: no push takes a live stateful workload out of its cluster without a move that carries its state, or a word that
+//! accepts the loss.
+
+use cutover::intent::gate::{ACCEPT_ANNOTATION, ACCEPT_DELETION};
+use cutover::plan::{Action, Change};
+use cutover::sandbox::World;
+use cutover::sandbox::api::{Patch, Resource};
+use serde_json::{Value, json};
+
+use crate::placement::{job, migration, named, phase, policy, runs, started};
+use crate::support::plane::{NAMESPACE, Plane, settings, until};
+
+const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
+const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");
+const NAMESPACES: Resource = Resource::new("", "namespaces");
+const PRUNES: &str = "- {name: main, prune: true, pruneLimit: {objects: 100, percent: 100}}";
+
+/// A policy that lets the scheduler choose one of some clusters.
+fn one_of(clusters: &str) -> String {
+    let text = policy("orders", "orders", clusters);
+    text.replace(
+        "placement: {",
+        "placement: {spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}], ",
+    )
+}
+
+async fn problems(plane: &Plane) -> Vec<String> {
+    let report = plane.sync("main").await;
+    report
+        .all_problems()
+        .iter()
+        .map(|problem| problem.to_string())
+        .collect()
+}
+
+fn one_run(world: &World) {
+    let verdict = world.ledger().verdict();
+    assert!(verdict.is_clean(), "{}", world.ledger());
+    assert_eq!(verdict.runs.len(), 1, "{}", world.ledger());
+    assert!(runs(world, "east", "orders"), "{}", world.ledger());
+}
+
+/// Why the object `orders` of a kind is blocked.
+fn blocked(changes: &[Change], kind: &str) -> String {
+    let found = changes
+        .iter()
+        .find(|change| change.key.name == "orders" && change.key.kind == kind);
+    match found.map(|change| &change.action) {
+        Some(Action::Blocked { reason }) => reason.clone(),
+        other => panic!("{kind}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn one_edited_line_of_a_policy_moves_no_job_without_its_state() {
+    for (before, after, says) in [
+        (
+            one_of("east"),
+            one_of("west"),
+            "would stop in east and start in west from nothing",
+        ),
+        (
+            one_of("east"),
+            one_of("west, north"),
+            "would stop in east and start in north or west from nothing",
+        ),
+        (
+            policy("orders", "orders", "east"),
+            policy("orders", "orders", "east, west"),
+            "would start in west from nothing, beside east where it runs",
+        ),
+    ] {
+        let (world, plane) = started(&before, &[]).await;
+        let live = named(&plane, "orders");
+        plane.push(&[("policy.yaml", &after)]);
+        let planned = blocked(&plane.plan().await, "PropagationPolicy");
+        assert!(planned.contains(says), "{planned}");
+        for _ in 0..2 {
+            let problems = problems(&plane).await;
+            let said = problems
+                .iter()
+                .any(|problem| problem.contains(says) && problem.contains("policy.yaml"));
+            assert!(said, "{problems:?}");
+        }
+        assert_eq!(named(&plane, "orders"), live);
+        one_run(&world);
+        // Taken back, there is nothing to say any more.
+        plane.push(&[("policy.yaml", &before)]);
+        assert!(plane.run().await.is_clean());
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_the_job_where_it_is_goes_out() {
+    let (world, plane) = started(&one_of("east"), &[]).await;
+    for after in [
+        one_of("east, west, north"),
+        one_of("east").replace("spec:", "spec:\n  propagateDeps: true"),
+        one_of("west, east"),
+    ] {
+        plane.push(&[("policy.yaml", &after)]);
+        let summary = plane.run().await;
+        assert!(summary.is_clean(), "{summary:?}");
+    }
+    one_run(&world);
+}
+
+#[tokio::test]
+async fn a_migration_takes_the_policy_along_that_was_held_back() {
+    let (world, plane) = started(&one_of("east"), &[]).await;
+    let _running = plane.start();
+    // The policy first, as somebody does who has read the hint.
+    plane.push(&[("policy.yaml", &one_of("west"))]);
+    plane.push(&[("move.yaml", &migration("orders", ""))]);
+    until("it has moved", || phase(&plane, "orders") == "Completed").await;
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    let verdict = world.ledger().verdict();
+    assert!(verdict.is_clean(), "{}", world.ledger());
+    assert!(runs(&world, "west", "orders"));
+}
+
+#[tokio::test]
+async fn a_policy_held_back_goes_out_when_the_job_has_come_to_where_it_names() {
+    let (_world, plane) = started(&one_of("east, west"), &[]).await;
+    plane.push(&[("policy.yaml", &one_of("west"))]);
+    assert!(!problems(&plane).await.is_empty());
+    // The old policy stays in force while it moves; what was held back goes out after.
+    plane.push(&[("move.yaml", &migration("orders", ""))]);
+    let _running = plane.start();
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    until("it has moved", || phase(&plane, "orders") == "Completed").await;
+}
+
+#[tokio::test]
+async fn the_loss_is_accepted_for_one_change() {
+    let (world, plane) = started(&one_of("east"), &[]).await;
+    plane.push(&[("policy.yaml", &one_of("west"))]);
+    let reason = blocked(&plane.plan().await, "PropagationPolicy");
+    let (_, digest) = reason.rsplit_once(&format!("{ACCEPT_ANNOTATION}: ")).unwrap();
+    let annotated = |clusters: &str| {
+        let metadata = format!("annotations: {{{ACCEPT_ANNOTATION}: '{digest}'}}, namespace");
+        one_of(clusters).replace("namespace", &metadata)
+    };
+    plane.push(&[("policy.yaml", &annotated("north"))]);
+    assert!(!problems(&plane).await.is_empty());
+    one_run(&world);
+    plane.push(&[("policy.yaml", &annotated("west"))]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    until("it runs in west", || runs(&world, "west", "orders")).await;
+}
+
+#[tokio::test]
+async fn a_renamed_policy_moves_no_job_either() {
+    let settings = settings(PRUNES);
+    let (world, plane) = started(&one_of("east"), &[("cutover.yaml", &settings)]).await;
+    let renamed = one_of("west").replace("name: orders,", "name: other,");
+    plane.push(&[("policy.yaml", ""), ("other.yaml", &renamed)]);
+    let says = "would stop in east and start in west from nothing";
+    let planned = blocked(&plane.plan().await, "PropagationPolicy");
+    assert!(planned.contains(says), "{planned}");
+    for _ in 0..2 {
+        let problems = problems(&plane).await;
+        assert!(
+            problems.iter().any(|problem| problem.contains(says)),
+            "{problems:?}"
+        );
+    }
+    assert!(plane.get(&POLICIES, Some("shop"), "orders").is_some());
+    one_run(&world);
+    // With the same placement it is only a name.
+    plane.push(&[("other.yaml", &renamed.replace("[west]", "[east]"))]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    // Karmada has a finalizer on it.
+    let is_gone = || plane.get(&POLICIES, Some("shop"), "orders").is_none();
+    until("the old policy is gone", is_gone).await;
+    one_run(&world);
+}
+
+#[tokio::test]
+async fn a_policy_that_preempts_is_held_back() {
+    let (world, plane) = started(&one_of("east"), &[]).await;
+    let other = one_of("west")
+        .replace("name: orders,", "name: other,")
+        .replace("spec:", "spec:\n  preemption: Always\n  priority: 10");
+    plane.push(&[("other.yaml", &other)]);
+    let problems = problems(&plane).await;
+    assert!(
+        problems
+            .iter()
+            .any(|problem| problem.contains("would stop in east")),
+        "{problems:?}"
+    );
+    assert!(plane.get(&POLICIES, Some("shop"), "other").is_none());
+    one_run(&world);
+}
+
+#[tokio::test]
+async fn a_job_and_its_namespace_are_pruned_only_when_somebody_has_said_so() {
+    let settings = settings(PRUNES);
+    // Git keeps something: else all of it would have to be approved.
+    let other = NAMESPACE.1.replace("shop", "other");
+    let more = [("cutover.yaml", &*settings), ("other.yaml", &*other)];
+    let (world, plane) = started(&one_of("east"), &more).await;
+    plane.push(&[("job.yaml", ""), ("policy.yaml", ""), (NAMESPACE.0, "")]);
+    let says = "FlinkDeployment shop/orders would end in east, with its state";
+    assert!(blocked(&plane.plan().await, "FlinkDeployment").contains(says));
+    for _ in 0..2 {
+        let problems = problems(&plane).await;
+        assert!(
+            problems.iter().any(|problem| problem.contains(says)),
+            "{problems:?}"
+        );
+    }
+    assert!(plane.get(&NAMESPACES, None, "shop").is_some());
+    one_run(&world);
+    let accept = Patch::Merge(json!({"metadata": {"annotations": {ACCEPT_ANNOTATION: ACCEPT_DELETION}}}));
+    plane
+        .server
+        .patch(&JOBS, Some("shop"), "orders", None, &accept, "kubectl-annotate");
+    plane.run().await;
+    until("the job is gone", || {
+        plane.get(&JOBS, Some("shop"), "orders").is_none()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_has_no_state_or_is_new_costs_no_word() {
+    let web = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: 'web:1'}]}}
+";
+    let place = |clusters: &str| {
+        one_of(clusters)
+            .replace("name: orders,", "name: web,")
+            .replace("flink.apache.org/v1beta1", "apps/v1")
+            .replace(
+                "kind: FlinkDeployment, name: 'orders'",
+                "kind: Deployment, name: web",
+            )
+    };
+    let more = [("web.yaml", web), ("web-policy.yaml", &*place("east"))];
+    let (world, plane) = started(&one_of("east"), &more).await;
+    let fresh = job("fresh");
+    let fresh_policy = one_of("north").replace("orders", "fresh");
+    plane.push(&[
+        ("web-policy.yaml", &place("west")),
+        ("fresh.yaml", &fresh),
+        ("fresh-policy.yaml", &fresh_policy),
+    ]);
+    let summary = plane.run().await;
+    assert!(summary.is_clean(), "{summary:?}");
+    until("a new job begins", || runs(&world, "north", "fresh")).await;
+    assert_eq!(named(&plane, "web"), Value::from(vec!["west"]));
+}
+
+#[tokio::test]
+async fn while_it_cannot_be_told_what_runs_where_a_policy_waits() {
+    let (world, plane) = started(&one_of("east"), &[]).await;
+    plane.push(&[("policy.yaml", &one_of("west"))]);
+    plane.refuse(&["/resourcebindings"]);
+    let said = problems(&plane).await;
+    assert!(
+        said.iter().any(|problem| problem.contains("it cannot be told")),
+        "{said:?}"
+    );
+    plane.refuse(&["/clusters"]);
+    let said = problems(&plane).await;
+    assert!(
+        said.iter().any(|problem| problem.contains("it cannot be told")),
+        "{said:?}"
+    );
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    one_run(&world);
+}
