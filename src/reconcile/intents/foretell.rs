@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Parts;
 use super::around::Around;
 use super::ask::get;
+use super::compute;
 use super::failing::Failing;
 use super::kind::{self, Input, Kind};
 use super::many::{Many, MovingMany};
@@ -392,7 +393,7 @@ async fn rehearse<K: Foretold>(parts: &Parts, intent: &mut K::Intent) -> (Came, 
         pass += 1;
         let status = intent.status().cloned().unwrap_or_default();
         let world = Box::pin(kind.observe(parts, intent, &status, false)).await;
-        let step = K::step(&input::<K>(parts, intent, &status, &world));
+        let step = compute::off_the_runtime(|| K::step(&input::<K>(parts, intent, &status, &world)));
         let moved = step.status != status;
         let waits = step.status.waiting_for().map(|wait| wait.reason.clone());
         let over = step.status.has_ended();

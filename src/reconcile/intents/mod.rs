@@ -6,6 +6,7 @@ mod around;
 mod ask;
 pub(super) mod beside;
 mod canaries;
+mod compute;
 pub(super) mod events;
 mod evicting;
 mod execute;

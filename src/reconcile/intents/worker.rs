@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::compute;
 use super::events::Events;
 use super::execute::Sent;
 use super::kind::{self, Input, Kind};
@@ -237,7 +238,7 @@ impl<K: Kind> Worker<K> {
             return Ok(Pass::Gone);
         };
         let before = intent.status().cloned().unwrap_or_default();
-        let (step, told) = self.decide(&mut intent, &world);
+        let (step, told) = compute::off_the_runtime(|| self.decide(&mut intent, &world));
         interest.update(&self.key, K::interest(&intent, &world));
         self.tell_of_wait(&intent, &step.status);
         if step.status != before {
@@ -298,7 +299,8 @@ impl<K: Kind> Worker<K> {
                 && step.effects.is_empty()
                 && step.recheck == Some(Duration::ZERO)
                 && K::has_seen_enough(&status, &step.status)
-                && steps < STEPS;
+                && steps < STEPS
+                && !self.stop.is_cancelled();
             if moves && status.phase_name() != step.status.phase_name() {
                 tracing::info!(intent = %self.key, phase = step.status.phase_name(), "enters");
             }
