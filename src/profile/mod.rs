@@ -3,7 +3,9 @@
 //! An expression that cannot be evaluated is an error, never a no: what follows from it is decided by the caller.
 
 mod expression;
+mod mistakes;
 mod parts;
+mod path;
 mod template;
 
 use std::collections::BTreeMap;
@@ -15,6 +17,7 @@ use crate::api::{Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSp
 use crate::karmada::LabelSelector;
 use crate::name::Gvk;
 use expression::Expression;
+pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
 #[cfg(feature = "sandbox")]
 pub(crate) use parts::Parts;
 pub use template::Variables;
@@ -76,6 +79,14 @@ pub struct Profile {
 impl Profile {
     /// Compiles the expressions of a profile.
     pub fn compile(name: &str, spec: &WorkloadProfileSpec) -> Result<Self, Error> {
+        mistakes::check_count(spec).map_err(|message| Error::Invalid {
+            profile: name.to_owned(),
+            field: "spec",
+            message,
+        })?;
+        for (_, source) in mistakes::paths(spec) {
+            path::check(source)?;
+        }
         let compile = |field, source: &str| {
             Expression::compile(field, source).map_err(|message| Error::Invalid {
                 profile: name.to_owned(),
@@ -285,11 +296,10 @@ impl Profile {
     }
 }
 
-fn text_at(object: &Value, path: &str) -> Result<Option<String>, Error> {
-    let found = object.query(path).map_err(|error| Error::Path {
-        path: path.to_owned(),
-        message: error.to_string(),
-    })?;
+fn text_at(object: &Value, source: &str) -> Result<Option<String>, Error> {
+    let found = object
+        .query(source)
+        .map_err(|error| path::error(source, error.to_string()))?;
     Ok(found.first().and_then(|value| match value {
         Value::Null => None,
         Value::String(text) if text.is_empty() => None,

@@ -1,0 +1,120 @@
+//! What is wrong with the expressions and paths of a spec, and where each stands: all of it at once, for whoever wrote it.
+
+use serde_json::Value;
+
+use super::expression::Expression;
+use super::{compile_check, path};
+use crate::api::{Check, WorkloadProfileSpec};
+
+/// How many expressions and paths a profile may have: each is looked up in every copy, in every pass.
+const EXPRESSIONS: usize = 64;
+
+/// An expression or path that can't be compiled, or exceeds its budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where it stands in the object.
+    pub pointer: String,
+    pub message: String,
+}
+
+/// Returns what is wrong with the expressions and paths of a profile.
+pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
+    if let Err(message) = check_count(spec) {
+        let pointer = "/spec".to_owned();
+        return vec![Mistake { pointer, message }];
+    }
+    let expressions = expressions(spec).into_iter().filter_map(|(pointer, source)| {
+        let message = Expression::compile("", source).err()?;
+        Some(Mistake { pointer, message })
+    });
+    let paths = paths(spec).into_iter().filter_map(|(pointer, source)| {
+        let message = path::check(source).err()?.to_string();
+        Some(Mistake { pointer, message })
+    });
+    expressions.chain(paths).collect()
+}
+
+/// Returns what is wrong with the expressions of the checks of an intent, wherever its kind has them.
+pub fn mistakes_of_checks(intent: &Value) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    if let Some(spec) = intent.get("spec") {
+        add_checks(spec, "/spec", &mut mistakes);
+    }
+    mistakes
+}
+
+fn add_checks(of: &Value, at: &str, mistakes: &mut Vec<Mistake>) {
+    for (name, value) in of.as_object().into_iter().flatten() {
+        let pointer = format!("{at}/{name}");
+        if name != "checks" {
+            add_checks(value, &pointer, mistakes);
+            continue;
+        }
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            // What can't be read is the schema's to tell.
+            let Ok(check) = serde_json::from_value::<Check>(item.clone()) else {
+                continue;
+            };
+            if let Err(error) = compile_check(&check) {
+                let message = match error {
+                    super::Error::Evaluation { message, .. } => message,
+                    other => other.to_string(),
+                };
+                let pointer = format!("{pointer}/{index}/cel");
+                mistakes.push(Mistake { pointer, message });
+            }
+        }
+    }
+}
+
+pub(super) fn check_count(spec: &WorkloadProfileSpec) -> Result<(), String> {
+    let count = expressions(spec).len() + paths(spec).len();
+    if count > EXPRESSIONS {
+        return Err(format!(
+            "the profile has {count} expressions and paths: the limit is {EXPRESSIONS}"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the expressions of a profile, by where they stand.
+pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
+    let single = [
+        ("observedWhen", Some(&spec.observed_when)),
+        ("suspendedWhen", Some(&spec.suspended_when)),
+        ("healthyWhen", Some(&spec.healthy_when)),
+        ("failedWhen", spec.failed_when.as_ref()),
+        ("ranWhen", spec.ran_when.as_ref()),
+    ];
+    let single = single
+        .into_iter()
+        .filter_map(|(name, source)| Some((format!("/spec/{name}"), source?.as_str())));
+    let requires = spec.requires.iter().enumerate().map(|(index, requirement)| {
+        let pointer = format!("/spec/requires/{index}/cel");
+        (pointer, requirement.cel.as_str())
+    });
+    let valid = rules(spec).filter_map(|(pointer, rule)| {
+        let source = rule.valid_when.as_deref()?;
+        Some((format!("{pointer}/validWhen"), source))
+    });
+    single.chain(requires).chain(valid).collect()
+}
+
+/// Returns the JSONPaths of a profile, by where they stand.
+pub(super) fn paths(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
+    let single = [("inUse", spec.in_use.as_ref()), ("runId", spec.run_id.as_ref())];
+    let single = single
+        .into_iter()
+        .filter_map(|(name, path)| Some((format!("/spec/{name}"), path?.as_str())));
+    let of_rules =
+        rules(spec).map(|(pointer, rule)| (format!("{pointer}/jsonPath"), rule.json_path.as_str()));
+    single.chain(of_rules).collect()
+}
+
+fn rules(spec: &WorkloadProfileSpec) -> impl Iterator<Item = (String, &crate::api::CaptureRule)> {
+    let lists = [("capture", &spec.capture), ("lastKnown", &spec.last_known)];
+    lists.into_iter().flat_map(|(name, rules)| {
+        let rules = rules.iter().enumerate();
+        rules.map(move |(index, rule)| (format!("/spec/{name}/{index}"), rule))
+    })
+}
