@@ -3,6 +3,7 @@
 //! No rule asks a cluster: what can only be told by one (does the cluster exist, is the kind installed) isn't said here.
 
 mod code;
+mod expressions;
 mod failover;
 mod failover_plan;
 mod gradual;
@@ -134,6 +135,7 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
     moves::check(set, &mut findings);
     gradual::check(set, &mut findings);
     intents::check(set, context, &mut findings);
+    expressions::check(set, &mut findings);
     let schemas = context
         .schemas
         .with_definitions(set.definitions().map(|object| &object.value));

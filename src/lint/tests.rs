@@ -642,3 +642,74 @@ fn a_plan_for_what_has_no_state_is_refused_by_the_profiles_that_are_known() {
     let handle = plan("StatefulSet", "  preserved: [{label: a, handle: nothing}]\n", "");
     assert!(handle.contains("the profile has no handle nothing"), "{handle}");
 }
+
+const PROFILE: &str = r#"apiVersion: cutover.dev/v1alpha1
+kind: WorkloadProfile
+metadata: {name: queue}
+spec:
+  appliesTo: {group: example.org, kinds: [Queue]}
+  requires:
+  - {cel: "has(object.spec.replicas)", message: it has no replicas}
+  stateful: true
+  suspend: []
+  hold: []
+  start: []
+  restart: []
+  observedWhen: object.status.observedGeneration == object.metadata.generation
+  suspendedWhen: object.status.replicas == 0
+  healthyWhen: object.status.ready
+  capture:
+  - {name: offset, jsonPath: $.status.offset, validWhen: object.status.offset != ''}
+"#;
+
+#[test]
+fn expressions_of_profiles_are_compiled() {
+    assert_eq!(check_text(PROFILE), "");
+    let text = PROFILE
+        .replace("object.status.replicas == 0", "object.status.replicas = 0")
+        .replace("object.status.ready\n", "|-\n    status.ready\n")
+        .replace(
+            "has(object.spec.replicas)",
+            "object.a.all(a, object.a.all(b, object.a.all(c, object.a.all(d, true))))",
+        )
+        .replace("object.status.offset != ''", "object.status.offset.trim() != ''")
+        .replace("$.status.offset,", "$..*..*..*,");
+    insta::assert_snapshot!(check_text(&text), @r#"
+    error[CUT0111]: spec.requires.0.cel of WorkloadProfile queue cannot be used: the expression nests more than 3 loops (all, exists, exists_one, map, filter)
+      --> a.yaml:7:11
+    hint: docs/migrating.md says what an expression may use, and its limits
+    error[CUT0111]: spec.suspendedWhen of WorkloadProfile queue cannot be used: at 1:24 of the expression: Syntax error: token recognition error at: '= '; at 1:26 of the expression: Syntax error: extraneous input '0' expecting <EOF>
+      --> a.yaml:14:18
+    hint: docs/migrating.md says what an expression may use, and its limits
+    error[CUT0111]: spec.healthyWhen of WorkloadProfile queue cannot be used: unknown variable status: only object is known
+      --> a.yaml:16:5
+    hint: docs/migrating.md says what an expression may use, and its limits
+    error[CUT0111]: spec.capture.0.jsonPath of WorkloadProfile queue cannot be used: $..*..*..* is not a JSONPath: it has ".." 3 times: the limit is 1
+      --> a.yaml:18:30
+    hint: docs/migrating.md says what an expression may use, and its limits
+    error[CUT0111]: spec.capture.0.validWhen of WorkloadProfile queue cannot be used: unknown function trim: known are size, contains, startsWith, endsWith, matches, json, string, bytes, int, uint, double, bool, dyn, type
+      --> a.yaml:18:53
+    hint: docs/migrating.md says what an expression may use, and its limits
+    "#);
+}
+
+#[test]
+fn a_profile_of_too_many_expressions_is_refused() {
+    let more = "  - {cel: \"true\", message: m}\n".repeat(80);
+    let text = PROFILE.replace("  stateful", &format!("{more}  stateful"));
+    insta::assert_snapshot!(check_text(&text), @r#"
+    error[CUT0111]: spec of WorkloadProfile queue cannot be used: the profile has 86 expressions and paths: the limit is 64
+      --> a.yaml:5:3
+    hint: docs/migrating.md says what an expression may use, and its limits
+    "#);
+}
+
+#[test]
+fn expressions_of_checks_are_compiled() {
+    let checks = "  verify: {checks: [{cel: value < 1, prometheus: up}, {cel: value < 1}]}\n";
+    insta::assert_snapshot!(check_text(&format!("{MIGRATION}{checks}{ORDERS}")), @r#"
+    error[CUT0111]: spec.verify.checks.1.cel of Migration shop/orders-to-west cannot be used: unknown variable value: only object is known
+      --> a.yaml:8:61
+    hint: docs/migrating.md says what an expression may use, and its limits
+    "#);
+}
