@@ -39,16 +39,26 @@ pub enum Unusable {
     #[error("the event of this workflow cannot be read: {0}")]
     Event(String),
     /// Its token and secrets are those of the repository, while the files are those of whoever asks.
-    #[error(
-        "a workflow on pull_request_target runs with this repository's secrets on files that anybody can propose"
-    )]
-    Target,
+    #[error("a workflow on {0} can run with this repository's secrets on files that anybody may propose")]
+    Privileged(String),
 }
+
+/// Events whose workflows run on files that people with write access have put there, or without secrets. Others are refused:
+/// `pull_request_target`, `workflow_run`, `issue_comment` and their like have the secrets whoever caused them.
+const SAFE: [&str; 7] = [
+    "pull_request",
+    "push",
+    "merge_group",
+    "schedule",
+    "workflow_dispatch",
+    "repository_dispatch",
+    "release",
+];
 
 impl From<Unusable> for crate::error::Error {
     fn from(error: Unusable) -> Self {
         let hint = match &error {
-            Unusable::Target => {
+            Unusable::Privileged(_) => {
                 "use `on: pull_request`: what comes from forks is checked without secrets, and the report is in the summary"
             }
             Unusable::NotSet(_) => "without a runner, `-o markdown` prints the report",
@@ -66,8 +76,8 @@ impl Runner {
     ) -> Result<Self, Unusable> {
         let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
         let name = variable("GITHUB_EVENT_NAME").ok_or(Unusable::NotSet("GITHUB_EVENT_NAME"))?;
-        if name == "pull_request_target" {
-            return Err(Unusable::Target);
+        if !SAFE.contains(&name.as_str()) {
+            return Err(Unusable::Privileged(name));
         }
         let repository = variable("GITHUB_REPOSITORY").ok_or(Unusable::NotSet("GITHUB_REPOSITORY"))?;
         let pull_request = match event {
@@ -153,7 +163,21 @@ mod tests {
 
     #[test]
     fn an_environment_that_is_dangerous_or_none_is_refused() {
-        assert_eq!(read("pull_request_target", None), Err(Unusable::Target));
+        // And whatever else comes to be.
+        for event in [
+            "pull_request_target",
+            "workflow_run",
+            "issue_comment",
+            "issues",
+            "another",
+        ] {
+            let refused = read(event, Some(b"{}")).unwrap_err();
+            assert_eq!(refused, Unusable::Privileged(event.to_owned()));
+            assert!(refused.to_string().contains(event));
+        }
+        for event in SAFE.iter().filter(|event| **event != "pull_request") {
+            assert!(read(event, Some(b"{}")).is_ok(), "{event}");
+        }
         assert_eq!(read("", None), Err(Unusable::NotSet("GITHUB_EVENT_NAME")));
         assert_eq!(
             read("pull_request", None),

@@ -480,7 +480,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[allow(clippy::too_many_lines, reason = "what a reviewer reads is the test")]
-async fn a_fork_is_checked_without_secrets_and_pull_request_target_is_refused() {
+async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused() {
     let stage = Stage::begin().await;
     stage.commit(
         "From a fork",
@@ -606,14 +606,12 @@ async fn a_fork_is_checked_without_secrets_and_pull_request_target_is_refused() 
     let said = format!("{}{}{}", stdout(&output), stderr(&output), stage.read("summary"));
     assert!(!said.contains("swordfish") && !said.contains("marlin"), "{said}");
 
-    let refused = stage.step("pull_request_target", "mallory/fleet", BOT, &[]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(
-        stderr(&refused).contains("pull_request_target"),
-        "{}",
-        stderr(&refused)
-    );
-    assert_eq!(stage.read("summary"), "");
+    for event in ["pull_request_target", "workflow_run", "issue_comment"] {
+        let refused = stage.step(event, "mallory/fleet", BOT, &[]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains(event), "{}", stderr(&refused));
+        assert_eq!(stage.read("summary"), "");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
