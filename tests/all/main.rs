@@ -4,6 +4,7 @@
 mod stops;
 mod support;
 
+mod action;
 mod admission;
 mod apply;
 mod architecture;
