@@ -29,14 +29,19 @@ pub fn manifests(reconcilers: &[String]) -> Result<Vec<Value>, Unusable> {
         objects.push(object);
     }
     let names = json!(reconcilers).to_string();
-    let list = objects
+    let lists: Vec<&mut Value> = objects
         .iter_mut()
         .filter_map(|object| object.pointer_mut("/spec/variables")?.as_array_mut())
         .flatten()
-        .find(|variable| variable["name"] == "reconcilers")
-        .ok_or_else(|| Unusable("nothing says who reconciles".to_owned()))?;
-    // A list of JSON strings is one of CEL.
-    list["expression"] = names.into();
+        .filter(|variable| variable["name"] == "reconcilers")
+        .collect();
+    if lists.is_empty() {
+        return Err(Unusable("nothing says who reconciles".to_owned()));
+    }
+    for list in lists {
+        // A list of JSON strings is one of CEL.
+        list["expression"] = names.clone().into();
+    }
     objects.sort_by_key(|object| object["kind"] != "ValidatingAdmissionPolicy");
     Ok(objects)
 }
@@ -190,14 +195,14 @@ mod tests {
             .iter()
             .map(|object| object["kind"].as_str().unwrap())
             .collect();
-        let (policies, bindings) = kinds.split_at(4);
+        let (policies, bindings) = kinds.split_at(5);
         assert!(policies.iter().all(|kind| *kind == "ValidatingAdmissionPolicy"));
         assert!(
             bindings
                 .iter()
                 .all(|kind| *kind == "ValidatingAdmissionPolicyBinding")
         );
-        assert_eq!(bindings.len(), 4);
+        assert_eq!(bindings.len(), 5);
         let text = json!(objects).to_string();
         assert!(!text.contains("system:serviceaccount:cutover-system:cutover"));
         for guard in Guard::ALL {

@@ -378,15 +378,15 @@ async fn init_installs_the_fence_once_and_proves_it(on: On) {
         fence.filter(|line| line.ends_with(change)).count()
     };
     let (data, notes) = init(&[]);
-    assert_eq!(lines(&data, " created"), 8, "{data}");
+    assert_eq!(lines(&data, " created"), 10, "{data}");
     assert!(notes.contains("it refuses"), "{notes}");
     assert!(notes.contains("written by system:admin alone"), "{notes}");
     let (again, notes) = init(&[]);
-    assert_eq!(lines(&again, " unchanged"), 8, "{again}");
+    assert_eq!(lines(&again, " unchanged"), 10, "{again}");
     assert!(again.lines().all(|line| line.ends_with(" unchanged")), "{again}");
     assert!(notes.contains("it refuses"), "{notes}");
     let (other, _) = init(&["--reconciler", "a", "--reconciler", "b"]);
-    assert_eq!(lines(&other, " configured"), 1, "{other}");
+    assert_eq!(lines(&other, " configured"), 2, "{other}");
     let (bare, _) = init(&["--no-fence"]);
     assert_eq!(bare.lines().count(), cutover::api::crds().len(), "{bare}");
 }

@@ -344,3 +344,33 @@ async fn claims_and_pins_are_written_by_cutover_alone() {
     fenced.write(Step::delete(&claim).by(CUTOVER)).await;
     fenced.end().await;
 }
+
+/// Its token may create Works, which RBAC can't limit to dry-runs.
+#[tokio::test]
+async fn cutover_tries_works_and_writes_none() {
+    let Some(fenced) = Fenced::start("the fence around what cutover may write").await else {
+        return;
+    };
+    let none = "system:serviceaccount:cutover-system:cutover may try by a dry-run whether a Work is refused, and may write none";
+    let path = fenced.path("work.karmada.io/v1alpha1", "works");
+    let mut work = fenced.work("any", &json!({}));
+    work["metadata"]["labels"]["resourcebinding.karmada.io/permanent-id"] = json!("another");
+    fenced
+        .refused(Step::post(&path, work.clone()).by(CUTOVER), none)
+        .await;
+    fenced
+        .write(Step::post(format!("{path}?dryRun=All"), work.clone()).by(CUTOVER))
+        .await;
+    // Karmada writes them, whoever it is.
+    for writer in ["system:admin", "system:serviceaccount:karmada-system:karmada"] {
+        fenced.write(Step::post(&path, work.clone()).by(writer)).await;
+        let one = format!("{path}/any");
+        let changed = json!({"spec": {"suspendDispatching": true}});
+        fenced.refused(Step::merge(&one, changed).by(CUTOVER), none).await;
+        fenced.refused(Step::delete(&one).by(CUTOVER), none).await;
+        fenced.write(Step::delete(&one).by(writer)).await;
+    }
+    let claim = format!("{CLAIMS}/orders-{}", fenced.both.namespace);
+    fenced.write(Step::delete(&claim).by(CUTOVER)).await;
+    fenced.end().await;
+}

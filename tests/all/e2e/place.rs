@@ -27,11 +27,12 @@ use super::server::{
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The policies that `cutover init --cluster` installs, each with a binding of its name.
-const FENCE: [&str; 4] = [
+const FENCE: [&str; 5] = [
     "cutover-bindings",
     "cutover-works",
     "cutover-overrides",
     "cutover-claims",
+    "cutover-dry-runs",
 ];
 
 pub struct Place {
