@@ -93,12 +93,17 @@ pub async fn delete_parent(cluster: &Cluster, before: &Parent) -> Result<(), Unu
     Ok(())
 }
 
+/// Who may not create namespaces can still use one that is there.
 async fn create_own_namespace(cluster: &Cluster) -> Result<()> {
+    let served = served(cluster, "Namespace").await?;
+    let there = cluster.reader().get(&served, None, OWN_NAMESPACE).await.answer;
+    if !matches!(there, Answer::NotFound) {
+        return Ok(());
+    }
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": OWN_NAMESPACE, "labels": {SKIP_AUTO_PROPAGATION: "true"}},
     });
-    let served = served(cluster, "Namespace").await?;
     cluster
         .writer(SYNC_MANAGER)
         .create(&served, &namespace, Mode::Write)
