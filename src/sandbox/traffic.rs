@@ -1,6 +1,6 @@
 //! Who asked an API server for what, and how much within a second: what tests of restraint go by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
@@ -20,6 +20,8 @@ struct Counts {
     asked: BTreeMap<Asked, u64>,
     /// Seconds since the beginning in which users other than `system:` ones asked for something.
     seconds: BTreeMap<u64, u64>,
+    /// What was asked for in every detail, where somebody wants to know.
+    recorded: Option<BTreeSet<RequestInfo>>,
 }
 
 /// What requests are told apart by.
@@ -43,6 +45,9 @@ impl Asked {
 impl Traffic {
     pub(super) fn note(&self, request: &RequestInfo) {
         let mut counts = self.counts();
+        if let Some(recorded) = &mut counts.recorded {
+            recorded.insert(request.clone());
+        }
         let asked = Asked {
             user: request.user.clone(),
             verb: request.verb,
@@ -74,6 +79,16 @@ impl Traffic {
             .collect()
     }
 
+    /// Keeps every request from now on, names included: for tests, since there is no end to it.
+    pub fn record(&self) {
+        self.counts().recorded.get_or_insert_default();
+    }
+
+    /// Returns the requests that were different in anything, since [`Self::record`].
+    pub fn recorded(&self) -> BTreeSet<RequestInfo> {
+        self.counts().recorded.clone().unwrap_or_default()
+    }
+
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,6 +100,7 @@ impl Default for Traffic {
             begun: Instant::now(),
             asked: BTreeMap::new(),
             seconds: BTreeMap::new(),
+            recorded: None,
         })))
     }
 }

@@ -55,6 +55,7 @@ mod prune;
 mod publish;
 mod published;
 mod races;
+mod rbac;
 mod real_server;
 mod rebalance;
 mod repo;

@@ -37,7 +37,7 @@ pub trait Aggregated: Send + Sync {
 }
 
 /// What a request is about, as far as it is known before it is carried out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestInfo {
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or `raw`.
     pub verb: &'static str,
@@ -46,6 +46,7 @@ pub struct RequestInfo {
     pub namespace: Option<String>,
     pub name: Option<String>,
     pub subresource: Option<String>,
+    pub dry_run: bool,
     pub user: String,
 }
 

@@ -56,7 +56,7 @@ impl Fleet {
                 .unwrap();
         }
         let fleet = Self {
-            _roles: roles::Suffice(world.traffic().clone()),
+            _roles: roles::Suffice::of(world.traffic()),
             world,
             records: Arc::default(),
             templates: Arc::default(),

@@ -32,6 +32,10 @@ const TOOLS: &str = "CUTOVER_KUBE_TOOLS";
 /// From the start of the programs until they answer. A loaded machine of two cores takes some seconds.
 const START: Duration = Duration::from_mins(2);
 
+/// What the log of requests has: who asked for what, and whether it was allowed, by which role.
+const AUDIT: &str = r#"{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}]}"#;
+
 /// A user of the server, who may do everything.
 const USER: &str = "system:admin";
 
@@ -127,9 +131,21 @@ impl RealServer {
     /// # Panics
     /// When it doesn't start.
     pub async fn start(tools: &Path) -> Self {
+        Self::start_with(tools, "AlwaysAllow").await
+    }
+
+    /// Starts a server that allows what roles allow, and keeps a log of who asked for what.
+    ///
+    /// # Panics
+    /// When it doesn't start.
+    pub async fn with_rbac(tools: &Path) -> Self {
+        Self::start_with(tools, "RBAC").await
+    }
+
+    async fn start_with(tools: &Path, authorization: &str) -> Self {
         // Between the choice of a port and its use somebody else may take it.
         for _ in 0..3 {
-            if let Some(mut server) = Self::start_once(tools).await {
+            if let Some(mut server) = Self::start_once(tools, authorization).await {
                 server.install(&definitions()).await;
                 server.store = Some(Etcd::of(&server.folder));
                 return server;
@@ -138,7 +154,7 @@ impl RealServer {
         panic!("kube-apiserver does not start");
     }
 
-    async fn start_once(tools: &Path) -> Option<Self> {
+    async fn start_once(tools: &Path, authorization: &str) -> Option<Self> {
         let folder = tempfile::Builder::new()
             .prefix("cutover-kube-")
             .tempdir()
@@ -151,6 +167,7 @@ impl RealServer {
         )
         .unwrap();
         std::fs::write(folder.join("accounts.key"), account_key()).unwrap();
+        std::fs::write(folder.join("audit.yaml"), AUDIT).unwrap();
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -161,6 +178,7 @@ impl RealServer {
             .arg(&folder)
             .arg(tools)
             .arg(port.to_string())
+            .arg(authorization)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // Ctrl-C is for the tests: the guard cleans up after them.
@@ -201,6 +219,25 @@ impl RealServer {
     /// Returns the path of a kubeconfig, for other processes.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
+    }
+
+    /// Writes a kubeconfig for another identity of this server, and returns its path.
+    pub fn kubeconfig_of(&self, name: &str, token: &str) -> PathBuf {
+        let text = std::fs::read_to_string(self.kubeconfig()).unwrap();
+        let mut kubeconfig: Value = serde_yaml::from_str(&text).unwrap();
+        kubeconfig["users"][0]["user"] = json!({"token": token});
+        let path = self.folder.join(format!("{name}.kubeconfig"));
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        path
+    }
+
+    /// Returns the log of requests that were answered, of a server that keeps one.
+    pub fn audit_log(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder.join("audit.log")).unwrap();
+        // The last line may be half written.
+        text.lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
     }
 
     /// Returns a client. Must be called on the tokio runtime that will use it.

@@ -40,7 +40,9 @@ impl Call<'_> {
                 ..RequestInfo::default()
             };
         };
-        let watch = Query::parse(self.request.uri()).is_ok_and(|query| query.flag("watch"));
+        let query = Query::parse(self.request.uri());
+        let watch = query.as_ref().is_ok_and(|query| query.flag("watch"));
+        let dry_run = query.is_ok_and(|query| query.get("dryRun").is_some());
         let verb = match (self.request.method(), &place.name) {
             (&Method::GET, Some(_)) => "get",
             (&Method::GET, None) if watch => "watch",
@@ -59,6 +61,7 @@ impl Call<'_> {
             namespace: place.namespace,
             name: place.name,
             subresource: place.subresource,
+            dry_run,
             user: self.user.clone(),
         }
     }
