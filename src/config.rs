@@ -5,10 +5,12 @@
 mod entries;
 mod glob;
 mod receivers;
+mod status;
 mod sync;
 
 pub use entries::{Shape, link_target};
 pub use receivers::{Filter, Masked, Receiver, Receivers};
+pub use status::{STATUS_BRANCH, Status, StatusBranches, refused_status_branch};
 pub use sync::{Drift, DriftMode, Ignore, PruneLimit, Sync};
 
 use std::time::Duration;
@@ -48,84 +50,6 @@ pub struct Config {
     pub interval: Interval,
     #[serde(default)]
     pub author: Author,
-}
-
-/// Where status is committed to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Status {
-    /// `cutover-status` if nothing is said; the branch that is synced, if only a directory is named.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
-    /// A folder of the branch, under which everything is put. One of the branch that is synced is never synced itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub directory: Option<String>,
-    /// How often at most a commit is made while things move. What ends or fails is told at once.
-    pub every: Interval,
-    /// After how many days commits become one, so that the branch stays small; they stay for ever if nothing is said. The
-    /// files stay either way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 36500))]
-    pub keep_days: Option<u32>,
-}
-
-impl Default for Status {
-    fn default() -> Self {
-        Self {
-            branch: None,
-            directory: None,
-            every: Interval(Duration::from_secs(10)),
-            keep_days: None,
-        }
-    }
-}
-
-/// The branch that status is committed to where nobody names another one.
-pub const STATUS_BRANCH: &str = "cutover-status";
-
-impl Status {
-    /// Returns the branch; `source` is the one that is synced.
-    pub fn branch_beside<'a>(&'a self, source: &'a str) -> &'a str {
-        match &self.branch {
-            Some(branch) => branch,
-            None if self.directory.is_some() => source,
-            None => STATUS_BRANCH,
-        }
-    }
-
-    /// Returns the folder in the branch that is synced, if it is there that status is committed to.
-    pub fn within_source(&self) -> Option<&str> {
-        self.directory.as_deref().filter(|_| self.branch.is_none())
-    }
-
-    fn faults(&self, syncs: &[Sync], report: &mut impl FnMut(&str, String)) {
-        if self.keep_days.is_some() && self.within_source().is_some() {
-            report(
-                "keepDays",
-                "the history of the branch that is synced is not rewritten".to_owned(),
-            );
-        }
-        let Some(directory) = &self.directory else { return };
-        let is_name = |name: &str| {
-            !matches!(name, "" | "." | "..")
-                && !name.eq_ignore_ascii_case(".git")
-                && !name.contains(|c: char| c.is_control() || c == '\\')
-        };
-        if !directory.split('/').all(is_name) {
-            report(
-                "directory",
-                format!("{directory:?} is not a folder of the branch"),
-            );
-        }
-        let inside = |sync: &&Sync| {
-            let rest = sync.folder().strip_prefix(directory.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        if let (Some(sync), Some(_)) = (syncs.iter().find(inside), self.within_source()) {
-            let why = format!("{directory:?} has the files of the sync {:?}", sync.name);
-            report("directory", why);
-        }
-    }
 }
 
 /// Who makes the commits on the status branch.

@@ -6,6 +6,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use crate::cluster::{self, Cluster, ConnectOptions};
+use crate::config::StatusBranches;
 use crate::error::{Error, Result};
 use crate::reconcile::Elsewhere;
 use crate::repo::{Credentials, HttpsCredentials, Options, RemoteUrl, Secret, SigningKey, SshCredentials};
@@ -126,6 +127,10 @@ pub struct StatusArgs {
     /// The private key for it; default: what opens --repo
     #[arg(long, value_name = "FILE", requires = "status_repo")]
     status_ssh_key: Option<PathBuf>,
+    /// A branch that cutover.yaml may name for status, beside cutover-status; * and ? stand for letters within a name.
+    /// May be given several times [default: cutover-status-*]
+    #[arg(long = "status-branch", value_name = "PATTERN")]
+    status_branches: Vec<String>,
     /// Sign the commits with this private key (OpenSSH's format; ed25519 or ECDSA), as git does with gpg.format=ssh
     #[arg(long, value_name = "FILE")]
     signing_key: Option<PathBuf>,
@@ -141,6 +146,14 @@ impl StatusArgs {
             path,
             passphrase_file: self.signing_passphrase_file.clone(),
         })
+    }
+
+    /// Returns the branches that `cutover.yaml` may name.
+    pub fn branches(&self) -> StatusBranches {
+        if self.status_branches.is_empty() {
+            return StatusBranches::default();
+        }
+        StatusBranches::of(self.status_branches.iter().cloned())
     }
 
     /// Returns the repository and what opens it, if it is another one.

@@ -50,13 +50,14 @@ pub fn read(root: &Path, config: &Config) -> Result<Vec<File>> {
 
 /// Reads `cutover.yaml` under a directory; without it, the settings are the default ones.
 pub fn read_config(root: &Path) -> Result<Result<Config, config::Error>> {
-    let Some(content) = read_one(root, config::PATH)? else {
-        return Ok(Ok(Config::default()));
-    };
-    Ok(match content {
-        Ok(bytes) => Config::parse(&bytes),
-        Err(why) => Err(manifest::Error::unreadable(config::PATH, why).into()),
-    })
+    let bytes = read_config_bytes(root)?;
+    Ok(bytes.and_then(|bytes| Config::parse(&bytes)))
+}
+
+/// Reads `cutover.yaml` under a directory as it is written; nothing if there is none.
+pub fn read_config_bytes(root: &Path) -> Result<Result<Vec<u8>, config::Error>> {
+    let content = read_one(root, config::PATH)?.unwrap_or_else(|| Ok(Vec::new()));
+    Ok(content.map_err(|why| manifest::Error::unreadable(config::PATH, why).into()))
 }
 
 /// Reads one file under a directory; `None` if there is none.

@@ -243,6 +243,7 @@ impl Run {
             patience: positive(self.lease.lease_wait),
             grace: positive(self.grace_period),
             status_repo: self.status.elsewhere(&self.git),
+            status_branches: self.status.branches(),
             ..Options::new(repo, cluster)
         };
         let sending = self.notify(&mut options)?;

@@ -48,7 +48,11 @@ impl Validate {
 
 /// Returns the number of objects under a root, and all that can be said about them.
 pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
-    let config = match files::read_config(root)? {
+    let bytes = match files::read_config_bytes(root)? {
+        Ok(bytes) => bytes,
+        Err(error) => return Ok((0, error.findings())),
+    };
+    let config = match Config::parse(&bytes) {
         Ok(config) => config,
         // Which files belong to a sync can't be told then.
         Err(error) => return Ok((0, error.findings())),
@@ -61,5 +65,9 @@ pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
         now: Some(jiff::Timestamp::now()),
         ..Context::built_in()?
     };
-    Ok((set.iter().count(), lint::check(&set, &context)))
+    let mut findings: Vec<Finding> = config::refused_status_branch(&bytes, &config)
+        .into_iter()
+        .collect();
+    findings.extend(lint::check(&set, &context));
+    Ok((set.iter().count(), findings))
 }

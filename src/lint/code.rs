@@ -96,6 +96,7 @@ rules! {
     ScaledBesides = 142, "scaled-besides", Warning, "Something else sets the replicas that a shift moves, so that the shift is refused.";
     FailoverMeanwhile = 143, "failover-meanwhile", Warning, "The policy of a workload whose replicas are shifted has failover: the shift is refused.";
     AppliedTwice = 151, "applied-twice", Warning, "An object in the repository carries the marks of another tool that applies it.";
+    StatusBranch = 152, "status-branch", Warning, "cutover.yaml names a status branch that a reconciler refuses unless a flag allows it.";
     DeadStatePath = 201, "dead-state-path", Error, "A state-preservation path matches nothing, which silently disables failover altogether.";
     OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
     StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";

@@ -241,10 +241,18 @@ impl Keep {
         let Ok(before) = before else { return };
         match repo.squash(before).await {
             Ok(Squashed::Kept | Squashed::Moved) => {}
+            Ok(Squashed::Foreign(commit)) => {
+                let commit = commit.short();
+                tracing::warn!(
+                    commit,
+                    "the history of the status branch grows on: it has a commit that cutover did not make"
+                );
+                self.next = None;
+            }
             Ok(Squashed::Done(commits)) => {
                 tracing::info!(commits, "old commits of the status branch are one now");
             }
-            Err(error @ repo::Error::Refused { .. }) => {
+            Err(error @ (repo::Error::Refused { .. } | repo::Error::NotOurs { .. })) => {
                 tracing::warn!(%error, "the history of the status branch grows on: it may not be rewritten");
                 self.next = None;
             }

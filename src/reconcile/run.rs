@@ -25,7 +25,7 @@ use crate::api::{
     SuspensionPhase, WaitCode,
 };
 use crate::cluster::{Cluster, Observer};
-use crate::config::{self, Config};
+use crate::config::{self, Config, StatusBranches};
 use crate::error::Error;
 use crate::name::{ObjectKey, Revision};
 use crate::notify::Notifier;
@@ -44,6 +44,8 @@ pub struct Options {
     pub repo: repo::Options,
     /// The repository that status is committed to; `None`: the same.
     pub status_repo: Option<Elsewhere>,
+    /// The branches that `cutover.yaml` may name for status.
+    pub status_branches: StatusBranches,
     pub cluster: Cluster,
     /// The revision that [`once`] works with; `None`: the newest.
     pub at: Option<Revision>,
@@ -73,6 +75,7 @@ impl Options {
         Self {
             repo,
             status_repo: None,
+            status_branches: StatusBranches::default(),
             cluster,
             at: None,
             polling: None,
@@ -178,9 +181,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
     };
     let begin = async {
         let settings = settings::first(&options.repo, &talk).await?;
-        let repos = settings
-            .open(&options.repo, options.status_repo.as_ref(), &talk)
-            .await?;
+        let repos = settings.open(&options, &talk).await?;
         Ok::<_, Error>((settings, repos))
     };
     let (mut settings, mut repos) = tokio::select! {
@@ -197,7 +198,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
         let changed = tokio::select! {
             () = cancel.cancelled() => None,
             () = running.broken() => return Err(Error::internal("one of the loops has ended by itself")),
-            changed = settings.changed(&source, desired) => Some(changed),
+            changed = settings.changed(&source, desired, &options) => Some(changed),
         };
         running.end(&stop).await;
         match changed {
@@ -206,9 +207,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
         }
         drop(source);
         tracing::info!("cutover.yaml has changed");
-        repos = settings
-            .open(&options.repo, options.status_repo.as_ref(), &talk)
-            .await?;
+        repos = settings.open(&options, &talk).await?;
     }
 }
 
@@ -219,10 +218,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         Some(revision) => settings::at_revision(&options.repo, revision, &cancel).await?,
         None => settings::first(&options.repo, &cancel).await?,
     };
-    let repos = settings
-        .open(&options.repo, options.status_repo.as_ref(), &cancel)
-        .await?
-        .within(&tenure);
+    let repos = settings.open(&options, &cancel).await?.within(&tenure);
     let source = repos.source.source();
     let mut layout = Layout::new(&options, repos, &settings.config);
     let going_through = async {

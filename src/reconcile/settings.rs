@@ -13,7 +13,7 @@ use crate::name::Revision;
 use crate::repo::{self, Author, Branch, Repo};
 use crate::tenure::Tenure;
 
-use super::run::Elsewhere;
+use super::run::Options;
 use super::sync::Desired;
 
 /// How long a conversation that was broken off may still have the mirror.
@@ -79,22 +79,10 @@ impl Repos {
 impl Settings {
     /// Opens the repositories with the status branch and the author that the file names. Which repository status goes to is
     /// not the file's to say: whoever may push could have credentials sent anywhere.
-    pub(super) async fn open(
-        &self,
-        options: &repo::Options,
-        elsewhere: Option<&Elsewhere>,
-        cancel: &CancellationToken,
-    ) -> Result<Repos, Error> {
+    pub(super) async fn open(&self, run: &Options, cancel: &CancellationToken) -> Result<Repos, Error> {
+        check(&self.config, run)?;
+        let (options, elsewhere) = (&run.repo, run.status_repo.as_ref());
         let status = &self.config.status;
-        if elsewhere.is_none() && status.branch.as_ref() == Some(&options.branch) {
-            return Err(Error::user(format!(
-                "the status branch {} is the branch that is synced",
-                options.branch
-            ))
-            .hint(
-                "name another one in cutover.yaml: status: {branch: cutover-status}; or only a folder of this one: status: {directory: status}",
-            ));
-        }
         let source = repo::Options {
             status_branch: status.branch_beside(&options.branch).to_owned(),
             status_directory: status.directory.clone(),
@@ -117,6 +105,7 @@ impl Settings {
             credentials: elsewhere.credentials.clone(),
             branch: branch.to_owned(),
             status_branch: branch.to_owned(),
+            status_only: true,
             state_dir: options.state_dir.join("status-repository"),
             ..source.clone()
         };
@@ -133,7 +122,7 @@ impl Settings {
     }
 
     /// Returns the new settings when a revision changes the file to something usable; until then the old ones stay.
-    pub(super) async fn changed(&self, repo: &Repo, mut desired: Desiring) -> Self {
+    pub(super) async fn changed(&self, repo: &Repo, mut desired: Desiring, run: &Options) -> Self {
         loop {
             if desired.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -153,12 +142,28 @@ impl Settings {
                     continue;
                 }
             };
-            match parse(bytes.as_deref()) {
+            let usable = parse(bytes.as_deref()).and_then(|config| check(&config, run).map(|()| config));
+            match usable {
                 Ok(config) => return Self { bytes, config },
                 Err(error) => {
                     tracing::warn!(%error, at = ?error.location(), "what cutover.yaml said before stays in force");
                 }
             }
+        }
+    }
+}
+
+/// Checks that status may go where the file says.
+fn check(config: &Config, run: &Options) -> Result<(), Error> {
+    let (status, synced) = (&config.status, &run.repo.branch);
+    match &run.status_repo {
+        None if status.within_source().is_some() => Ok(()),
+        None => status.check_branch(status.branch_beside(synced), Some(synced), &run.status_branches),
+        Some(elsewhere) => {
+            let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+            let is_same = elsewhere.url.place() == run.repo.url.place();
+            let synced = is_same.then_some(synced.as_str());
+            status.check_branch(branch, synced, &run.status_branches)
         }
     }
 }

@@ -275,7 +275,7 @@ impl Checkout {
         let head = self.repo.head()?.peel_to_commit()?.id();
         let tip = access
             .fetch(&self.repo, &[&upstream.branch])?
-            .remove(&upstream.branch);
+            .get(&upstream.branch);
         let pushed = match tip {
             Some(tip) if tip == head => 0,
             Some(tip) if !self.repo.graph_descendant_of(head, tip)? => {

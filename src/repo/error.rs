@@ -57,6 +57,13 @@ pub enum Error {
         branch: String,
         reason: String,
     },
+    /// The branch is somebody's, and not for status.
+    #[error("status cannot be committed to branch {branch} of {url}: {why}")]
+    NotOurs {
+        url: RemoteUrl,
+        branch: String,
+        why: &'static str,
+    },
     /// Publishing is not this process's to do at the moment.
     #[error("cannot publish: {0}")]
     NotPushed(Refused),
@@ -78,9 +85,11 @@ impl Error {
     /// Returns who can do something about it.
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::Auth { .. } | Self::HostKey { .. } | Self::Certificate { .. } | Self::Refused { .. } => {
-                Kind::Auth
-            }
+            Self::Auth { .. }
+            | Self::HostKey { .. }
+            | Self::Certificate { .. }
+            | Self::Refused { .. }
+            | Self::NotOurs { .. } => Kind::Auth,
             Self::Unreachable { .. } | Self::Interrupted => Kind::Unreachable,
             Self::Conflict { .. } | Self::InUse(_) | Self::NotPushed(_) => Kind::Conflict,
             Self::BadPath(_) => Kind::Internal,
@@ -111,6 +120,9 @@ impl Error {
             Self::Damaged(_) => "the next fetch makes the mirror anew",
             Self::Refused { .. } => {
                 "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
+            }
+            Self::NotOurs { .. } => {
+                "name a branch in cutover.yaml that doesn't exist yet, or one that cutover made: status: {branch: cutover-status}"
             }
             Self::Conflict { .. } => {
                 "something else pushes to the status branch all the time: give it a branch of its own"

@@ -1,12 +1,11 @@
 //! Conversations with a repository on this machine: libgit2's own copy all branches, and overwrite what they push to.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorClass, ErrorCode, ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository, Tree};
 
-use super::remote::{Push, tracking};
+use super::remote::{Head, Push, Tips, tracking};
 use super::url::scrub;
 
 /// Opens a repository on this machine: bare or with a work tree, but at `path` and not above it.
@@ -19,11 +18,16 @@ pub(super) fn fetch(
     mirror: &Repository,
     remote: &Repository,
     branches: &[&str],
-) -> Result<BTreeMap<String, Oid>, git2::Error> {
-    let mut tips = BTreeMap::new();
+) -> Result<Tips, git2::Error> {
+    let mut tips = Tips::default();
+    let head = remote.find_reference("HEAD").ok();
+    let head = head.and_then(|head| head.symbolic_target().ok().flatten().map(str::to_owned));
+    if let Some(name) = head.as_ref().and_then(|head| head.strip_prefix("refs/heads/")) {
+        tips.head = Head::Branch(name.to_owned());
+    }
     for branch in branches {
         match remote.refname_to_id(&format!("refs/heads/{branch}")) {
-            Ok(tip) => drop(tips.insert((*branch).to_owned(), tip)),
+            Ok(tip) => drop(tips.branches.insert((*branch).to_owned(), tip)),
             Err(error) if error.code() == ErrorCode::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -33,6 +37,7 @@ pub(super) fn fetch(
         .filter_map(|branch| mirror.refname_to_id(&tracking(branch)).ok())
         .collect();
     let missing: Vec<Oid> = tips
+        .branches
         .values()
         .copied()
         .filter(|tip| !known.contains(tip))

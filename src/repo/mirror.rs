@@ -2,7 +2,6 @@
 //!
 //! The mirror holds nothing that the remote doesn't: when in doubt about it, it is made anew beside and swapped.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -13,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use git2::{Oid, Repository, RepositoryInitOptions};
 use tokio_util::sync::CancellationToken;
 
-use super::remote::{Access, tracking};
+use super::remote::{Access, Tips, tracking};
 use super::{BlobId, Branch, Error, Options, log, tidy, tree};
 use crate::name::Revision;
 
@@ -53,6 +52,8 @@ pub(super) struct Mirror {
     /// The tip of the source branch as it was fetched last, and the newest commit up to it that says more than how things
     /// stand.
     walked: Mutex<Option<(Oid, Oid)>>,
+    /// A commit of the status branch whose history is known to begin with one of cutover's.
+    owned: Mutex<Option<Oid>>,
 }
 
 impl Mirror {
@@ -88,6 +89,7 @@ impl Mirror {
             handles: Handles::default(),
             fetched: Mutex::new(None),
             walked: Mutex::new(None),
+            owned: Mutex::new(None),
         };
         match mirror.repository() {
             Ok(repo) => tidy::remove_partial_packs(&repo),
@@ -175,10 +177,10 @@ impl Mirror {
                     branch: self.options.branch.clone(),
                 });
             };
-            let tip = &self.wanted(repo, *tip)?;
+            let tip = &self.wanted(repo, tip)?;
             let revision = log::revision(*tip)?;
             let status = tips.get(&self.options.status_branch);
-            let status = status.map(|tip| log::revision(*tip)).transpose()?;
+            let status = status.map(log::revision).transpose()?;
             let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
             let previous = fetched.replace(revision.clone());
             let kept = match previous.as_ref().map(|previous| tree::commit(repo, previous)) {
@@ -251,22 +253,22 @@ impl Mirror {
     }
 
     /// Brings branches up to the remote; a branch that is gone there goes here.
-    pub(super) fn update(
-        &self,
-        repo: &Repository,
-        branches: &[&str],
-    ) -> Result<BTreeMap<String, Oid>, Error> {
+    pub(super) fn update(&self, repo: &Repository, branches: &[&str]) -> Result<Tips, Error> {
         let tips = self.access.fetch(repo, branches)?;
         // Deletions first: `a` may have gone to make room for `a/b`.
-        for branch in branches.iter().filter(|branch| !tips.contains_key(**branch)) {
+        for branch in branches.iter().filter(|branch| tips.get(branch).is_none()) {
             if let Ok(mut gone) = repo.find_reference(&tracking(branch)) {
                 gone.delete()?;
             }
         }
-        for (branch, tip) in &tips {
+        for (branch, tip) in &tips.branches {
             repo.reference(&tracking(branch), *tip, true, "fetch")?;
         }
         Ok(tips)
+    }
+
+    pub(super) fn owned(&self) -> MutexGuard<'_, Option<Oid>> {
+        self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn branch(&self, branch: Branch) -> &str {

@@ -4,7 +4,8 @@
 //!
 //! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
 //! - `remote`, `local`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
-//! - `tree`, `log`: reading revisions; `publish`, `sign`: writing them; `retention`: forgetting them; `watch`: when to fetch
+//! - `tree`, `log`: reading revisions; `publish`, `sign`: writing them; `retention`: forgetting them; `ownership`: which branch
+//!   either may be done to; `watch`: when to fetch
 //! - `checkout`: a person's working copy, without a mirror
 //!
 //! ```no_run
@@ -30,6 +31,7 @@ mod known_hosts;
 mod local;
 mod log;
 mod mirror;
+mod ownership;
 mod process;
 mod publish;
 mod remote;
@@ -77,6 +79,8 @@ pub struct Options {
     /// The folder of that branch under which everything is put. Of the branch that is synced, commits that change nothing
     /// else are not seen.
     pub status_directory: Option<String>,
+    /// The repository is for status alone: `branch` is the status branch, too.
+    pub status_only: bool,
     /// A directory for the mirror alone. Losing it costs a clone.
     pub state_dir: PathBuf,
     pub credentials: Credentials,
@@ -101,6 +105,7 @@ impl Options {
             branch: branch.into(),
             status_branch: "cutover/status".to_owned(),
             status_directory: None,
+            status_only: false,
             state_dir: state_dir.into(),
             credentials: Credentials::default(),
             author: Author::default(),

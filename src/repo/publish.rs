@@ -15,6 +15,10 @@ use crate::tenure::Tenure;
 
 const FILE_MODE: i32 = 0o100_644;
 const TREE_MODE: i32 = 0o040_000;
+/// How a commit begins that stands for others, and what its body says.
+pub(super) const SQUASHED: &str = "status: as it stood on ";
+pub(super) const SQUASHED_INTO: &str =
+    "commits up to then are this one. What they recorded stands in history/ and intents/.";
 
 /// Who the commits are by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +110,22 @@ pub enum Trailer {
     Revision,
     Intent,
     Phase,
+    /// The branch, in a commit of a status branch that would say neither revision nor phase.
+    Status,
+}
+
+impl Trailer {
+    /// Returns whether only commits of a status branch have it: `cutover migrate` names an intent in commits of others.
+    const fn is_of_status(self) -> bool {
+        match self {
+            Self::Revision | Self::Phase | Self::Status => true,
+            Self::Intent => false,
+        }
+    }
+
+    fn key(self) -> String {
+        format!("Cutover-{self:?}")
+    }
 }
 
 impl Message {
@@ -121,6 +141,26 @@ impl Message {
     pub fn body(mut self, body: impl Into<String>) -> Self {
         self.body = body.into();
         self
+    }
+
+    /// Makes sure that it can be told from other people's.
+    fn of_status(self, branch: &str) -> Self {
+        if self.trailers.iter().any(|(trailer, _)| trailer.is_of_status()) {
+            return self;
+        }
+        self.trailer(Trailer::Status, branch)
+    }
+
+    /// Returns whether a message is one of a status branch, by its trailers.
+    pub(super) fn is_of_status(message: &str) -> bool {
+        let marks = [Trailer::Revision, Trailer::Phase, Trailer::Status].map(Trailer::key);
+        let has_mark = git2::message_trailers_strs(message).is_ok_and(|trailers| {
+            trailers
+                .iter()
+                .any(|(key, _)| marks.iter().any(|mark| mark == key))
+        });
+        // What commits that had grown old became before they had a trailer.
+        has_mark || message.starts_with(SQUASHED) && message.contains(SQUASHED_INTO)
     }
 
     /// Adds a trailer; its value becomes one line, so that it can't forge another.
@@ -139,7 +179,7 @@ impl std::fmt::Display for Message {
         }
         for (number, (trailer, value)) in self.trailers.iter().enumerate() {
             let separator = if number == 0 { "\n" } else { "" };
-            writeln!(f, "{separator}Cutover-{trailer:?}: {value}")?;
+            writeln!(f, "{separator}{}: {value}", trailer.key())?;
         }
         Ok(())
     }
@@ -180,15 +220,21 @@ impl Mirror {
 
     /// Reads a file of a branch from the remote's present tip.
     pub(super) fn read_fresh(&self, branch: Branch, path: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.write(|repo| self.tip(repo, branch)?.read(path))
+        self.write(|repo| self.tip(repo, branch, false)?.read(path))
     }
 
-    fn tip<'a>(&'a self, repo: &'a Repository, branch: Branch) -> Result<Tip<'a>, Error> {
+    fn tip<'a>(
+        &'a self,
+        repo: &'a Repository,
+        branch: Branch,
+        for_publishing: bool,
+    ) -> Result<Tip<'a>, Error> {
         let name = self.branch(branch);
-        let commit = match self.update(repo, &[name])?.get(name) {
-            Some(tip) => Some(repo.find_commit(*tip)?),
-            None => None,
-        };
+        let tips = self.update(repo, &[name])?;
+        if for_publishing && branch == Branch::Status {
+            self.check_ownership(repo, &tips)?;
+        }
+        let commit = tips.get(name).map(|tip| repo.find_commit(tip)).transpose()?;
         let root = commit.as_ref().map(git2::Commit::tree).transpose()?;
         let tree = match (&root, self.directory(branch)) {
             (Some(root), Some(directory)) => match tree::entry(repo, root, directory)? {
@@ -235,10 +281,11 @@ impl Mirror {
         drafter: &mut Drafter<'_>,
         tenure: &Tenure,
     ) -> Result<Attempt, Error> {
-        let tip = self.tip(repo, branch)?;
+        let tip = self.tip(repo, branch, true)?;
         let folders: Vec<&str> = self
             .directory(branch)
             .map_or_else(Vec::new, |path| path.split('/').collect());
+        let is_status = branch == Branch::Status;
         let branch = self.branch(branch);
         let draft = drafter(&tip).map_err(|error| Error::Draft(Box::new(error)))?;
         let tree = write_files(repo, tip.tree.as_ref(), &draft.files)?;
@@ -258,7 +305,11 @@ impl Mirror {
             .transpose()?;
         let author = &self.options.author;
         let who = Signature::now(&author.name, &author.email)?;
-        let message = draft.message.to_string();
+        let message = if is_status {
+            draft.message.of_status(branch).to_string()
+        } else {
+            draft.message.to_string()
+        };
         let commit = self.commit(
             repo,
             &who,

@@ -38,6 +38,40 @@ pub(super) enum Push {
     Refused(String),
 }
 
+/// Where branches are at a remote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tips {
+    /// Those of the branches asked for that exist.
+    pub(super) branches: BTreeMap<String, Oid>,
+    pub(super) head: Head,
+}
+
+/// What the remote says of its default branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Head {
+    /// There is none, or it is a commit that was checked out.
+    #[default]
+    None,
+    Branch(String),
+    /// A server that doesn't say which branch it is.
+    At(Oid),
+}
+
+impl Tips {
+    pub(super) fn get(&self, branch: &str) -> Option<Oid> {
+        self.branches.get(branch).copied()
+    }
+
+    /// Says whether a branch is the default one; yes, if that can't be told.
+    pub(super) fn may_be_default(&self, branch: &str) -> bool {
+        match &self.head {
+            Head::None => false,
+            Head::Branch(name) => name == branch,
+            Head::At(tip) => self.get(branch) == Some(*tip),
+        }
+    }
+}
+
 /// Where a push may take a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
@@ -55,11 +89,7 @@ impl Access {
     /// Asks where branches are, and downloads what the mirror lacks of them: one round trip if that is nothing.
     ///
     /// Returns the tips of those branches that exist. References of the mirror are left as they are.
-    pub(super) fn fetch(
-        &self,
-        mirror: &Repository,
-        branches: &[&str],
-    ) -> Result<BTreeMap<String, Oid>, Error> {
+    pub(super) fn fetch(&self, mirror: &Repository, branches: &[&str]) -> Result<Tips, Error> {
         if let Some(path) = self.url.local_path() {
             let result = local::open(path).and_then(|remote| local::fetch(mirror, &remote, branches));
             return result.map_err(|error| classify(&self.url, &error));
@@ -151,18 +181,25 @@ impl<'a> Call<'a> {
         }
     }
 
-    fn fetch(&self, mirror: &Repository, branches: &[&str]) -> Result<BTreeMap<String, Oid>, git2::Error> {
+    fn fetch(&self, mirror: &Repository, branches: &[&str]) -> Result<Tips, git2::Error> {
         let mut remote = mirror.remote_anonymous(self.access.url.address())?;
         let mut connection = remote.connect_auth(Direction::Fetch, Some(self.callbacks()), Some(proxy()))?;
-        let mut tips = BTreeMap::new();
+        let mut tips = Tips::default();
         for head in connection.list()? {
+            if head.name() == "HEAD" {
+                let branch = head
+                    .symref_target()
+                    .and_then(|name| name.strip_prefix("refs/heads/"));
+                tips.head = branch.map_or(Head::At(head.oid()), |name| Head::Branch(name.to_owned()));
+            }
             if let Some(branch) = head.name().strip_prefix("refs/heads/")
                 && branches.contains(&branch)
             {
-                tips.insert(branch.to_owned(), head.oid());
+                tips.branches.insert(branch.to_owned(), head.oid());
             }
         }
         let missing: Vec<String> = tips
+            .branches
             .iter()
             .filter(|(branch, tip)| mirror.refname_to_id(&tracking(branch)).ok() != Some(**tip))
             .map(|(branch, _)| format!("+refs/heads/{branch}:{}", tracking(branch)))

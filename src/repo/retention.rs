@@ -5,16 +5,18 @@ use git2::{Commit, Oid, Repository, Signature};
 use jiff::Timestamp;
 
 use super::mirror::Mirror;
-use super::publish::Message;
+use super::ownership::is_of_cutover;
+use super::publish::{Message, SQUASHED, SQUASHED_INTO, Trailer};
 use super::remote::{Push, tracking};
-use super::{Branch, Error};
+use super::{Branch, Error, log};
+use crate::name::Revision;
 use crate::tenure::Tenure;
 
 /// Fewer old commits are not worth a new history: whoever has a clone has to throw it away.
 const FEWEST: usize = 100;
 
 /// What became of a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Squashed {
     /// It is short enough, or nobody's to change: somebody has merged into it.
     Kept,
@@ -22,17 +24,24 @@ pub enum Squashed {
     Done(usize),
     /// Somebody else pushed meanwhile.
     Moved,
+    /// This commit would be dropped, and is none of cutover's.
+    Foreign(Revision),
 }
 
 impl Mirror {
     /// Makes one commit of all that were made before a time, once they are worth it: at least [`FEWEST`], and a quarter of
-    /// those that stay. Pushes by force, and over nothing that it hasn't seen.
+    /// those that stay. Pushes by force, and over nothing that it hasn't seen. Drops no commit of anybody else's.
     pub(super) fn squash(&self, before: Timestamp, tenure: &Tenure) -> Result<Squashed, Error> {
         self.write(|repo| {
             let branch = self.branch(Branch::Status);
-            let Some(&tip) = self.update(repo, &[branch])?.get(branch) else {
+            if !self.has_status_branch() {
+                return Ok(Squashed::Kept);
+            }
+            let tips = self.update(repo, &[branch])?;
+            let Some(tip) = tips.get(branch) else {
                 return Ok(Squashed::Kept);
             };
+            self.check_ownership(repo, &tips)?;
             let Some(line) = line(repo, tip)? else {
                 return Ok(Squashed::Kept);
             };
@@ -41,6 +50,9 @@ impl Mirror {
             let old = line.len() - young;
             if old < FEWEST || old < young / 4 {
                 return Ok(Squashed::Kept);
+            }
+            if let Some(foreign) = line[young..].iter().find(|commit| !is_of_cutover(commit)) {
+                return Ok(Squashed::Foreign(log::revision(foreign.id())?));
             }
             let new = self.rewritten(repo, &line[..young], &line[young], old)?;
             tenure.may_publish().map_err(Error::NotPushed)?;
@@ -68,10 +80,9 @@ impl Mirror {
         old: usize,
     ) -> Result<Oid, Error> {
         let until = Timestamp::from_second(last.time().seconds()).unwrap_or_default();
-        let message =
-            Message::new(format!("status: as it stood on {}", until.strftime("%Y-%m-%d"))).body(format!(
-                "{old} commits up to then are this one. What they recorded stands in history/ and intents/."
-            ));
+        let message = Message::new(format!("{SQUASHED}{}", until.strftime("%Y-%m-%d")))
+            .body(format!("{old} {SQUASHED_INTO}"))
+            .trailer(Trailer::Status, self.branch(Branch::Status));
         let author = &self.options.author;
         let who = Signature::new(&author.name, &author.email, &last.time())?;
         let mut new = self.commit(repo, &who, &who, &message.to_string(), &last.tree()?, None)?;

@@ -129,6 +129,78 @@ async fn in_the_branch_that_is_synced_our_own_commits_are_no_news_and_those_of_o
     );
 }
 
+/// `status: {branch: production}` is one push away.
+#[tokio::test]
+async fn status_is_committed_to_no_branch_that_somebody_else_began() {
+    let origin = Origin::with(&[("README.md", "hello")]);
+    origin.commit("production", &[("release", "1")]);
+    origin.commit("production", &[("release", "2")]);
+    let before = origin.tip("production");
+    let server = Http::of(origin.root()).start();
+    for url in [origin.url(), server.http()] {
+        let mirrored = Mirrored::with(url, |options| options.status_branch = "production".to_owned()).await;
+        let error = publish(&mirrored, &[("STATUS.md", "one")]).await.unwrap_err();
+        assert!(matches!(error, Error::NotOurs { .. }), "{error:?}");
+        let error = mirrored.squash(jiff::Timestamp::now()).await.unwrap_err();
+        assert!(matches!(error, Error::NotOurs { .. }), "{error:?}");
+    }
+    assert_eq!(origin.tip("production"), before);
+}
+
+#[tokio::test]
+async fn status_is_committed_to_the_default_branch_only_where_there_is_nothing_but_status() {
+    let origin = Origin::with(&[("README.md", "hello")]);
+    origin.commit(STATUS, &[("a", "1")]);
+    origin.repo().set_head("refs/heads/cutover/status").unwrap();
+    let server = Http::of(origin.root()).start();
+    for url in [origin.url(), server.http()] {
+        let beside = Mirrored::of(url.clone()).await;
+        let error = publish(&beside, &[("a", "2")]).await.unwrap_err();
+        assert!(error.to_string().contains("default branch"), "{error}");
+        let alone = Mirrored::with(url, |options| {
+            options.branch.clone_from(&options.status_branch);
+            options.status_only = true;
+        })
+        .await;
+        publish(&alone, &[("a", "3")]).await.unwrap();
+        publish(&alone, &[("a", "1")]).await.unwrap();
+    }
+    origin.commit("theirs", &[("a", "1")]);
+    let theirs = Mirrored::with(origin.url(), |options| {
+        options.branch = "theirs".to_owned();
+        options.status_branch = "theirs".to_owned();
+        options.status_only = true;
+    })
+    .await;
+    let error = publish(&theirs, &[("a", "2")]).await.unwrap_err();
+    assert!(matches!(error, Error::NotOurs { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_commit_of_a_status_branch_can_always_be_told_from_other_peoples() {
+    let origin = Origin::with(&[("README.md", "hello")]);
+    let repo = Mirrored::of(origin.url()).await;
+    let draft = |_: &Tip<'_>| {
+        Ok(Draft {
+            message: Message::new("status: nothing to tell").trailer(Trailer::Intent, "shop/a"),
+            files: Files::Edit([("a".to_owned(), Some(b"1".to_vec()))].into()),
+        })
+    };
+    repo.publish(Branch::Status, draft).await.unwrap();
+    let tip = origin.tip(STATUS).unwrap();
+    let bare = origin.repo();
+    let commit = bare.find_commit(tip.as_str().parse().unwrap()).unwrap();
+    let message = commit.message().unwrap();
+    assert!(
+        message.ends_with("Cutover-Intent: shop/a\nCutover-Status: cutover/status\n"),
+        "{message}"
+    );
+    // A mirror that has never seen it takes it for cutover's.
+    publish(&Mirrored::of(origin.url()).await, &[("a", "2")])
+        .await
+        .unwrap();
+}
+
 #[tokio::test]
 async fn the_status_branch_shares_no_history_with_the_source() {
     let origin = Origin::with(&[("README.md", "hello")]);

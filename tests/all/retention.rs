@@ -133,3 +133,24 @@ async fn a_history_into_which_somebody_has_merged_is_left_alone() {
     let mirrored = Mirrored::of(origin.url()).await;
     assert_eq!(mirrored.squash(day(120)).await.unwrap(), Squashed::Kept);
 }
+
+#[tokio::test]
+async fn no_commit_is_dropped_that_somebody_else_made() {
+    let origin = Origin::with(&[("README.md", "hello")]);
+    grow(&origin, 60);
+    let theirs = origin.commit(STATUS, &[("note", "by hand")]);
+    let repo = origin.repo();
+    let mut parent = repo.find_commit(theirs.as_str().parse().unwrap()).unwrap();
+    for number in 60..160 {
+        let who = Signature::new("Ada", "ada@example.com", &Time::new(day(number).as_second(), 0)).unwrap();
+        let (message, tree) = ("more\n\nCutover-Phase: Hold\n", parent.tree().unwrap());
+        let id = repo.commit(None, &who, &who, message, &tree, &[&parent]).unwrap();
+        parent = repo.find_commit(id).unwrap();
+    }
+    repo.reference(&format!("refs/heads/{STATUS}"), parent.id(), true, "grow")
+        .unwrap();
+    let mirrored = Mirrored::of(origin.url()).await;
+    let squashed = mirrored.squash(day(200)).await.unwrap();
+    assert_eq!(squashed, Squashed::Foreign(theirs));
+    assert_eq!(history(&origin).len(), 161);
+}

@@ -224,10 +224,11 @@ async fn status_in_a_folder_of_the_branch_that_is_synced_is_no_news_and_is_not_s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_goes_to_another_repository_which_the_operator_names() {
-    let config = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nstatus: {branch: main, directory: east, every: 1s}\n";
+    let config = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nstatus: {branch: cutover-status, directory: east, every: 1s}\n";
     let origin = Origin::with(&[("cutover.yaml", config), NAMESPACE, ("a.yaml", &map("one"))]);
     let first = origin.tip("main").unwrap();
     let elsewhere = Origin::with(&[("README.md", "what clusters do")]);
+    elsewhere.commit(STATUS, &[("west/status.yaml", "of another one")]);
     let (source, there) = (
         Http::of(origin.root()).start(),
         Http::of(elsewhere.root()).start(),
@@ -240,14 +241,47 @@ async fn status_goes_to_another_repository_which_the_operator_names() {
     });
     until("it is applied", || running.has("one")).await;
     until("the other repository says so", || {
-        let told = elsewhere.read("main", "east/status.yaml");
+        let told = elsewhere.read(STATUS, "east/status.yaml");
         told.is_some_and(|told| told.contains(first.as_str()))
     })
     .await;
     assert_eq!(
-        elsewhere.read("main", "README.md").as_deref(),
-        Some("what clusters do")
+        elsewhere.read(STATUS, "west/status.yaml").as_deref(),
+        Some("of another one")
     );
     assert_eq!(origin.tip("main").unwrap(), first);
     assert_eq!(origin.tip(STATUS), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_names_somebody_elses_branch_for_status_changes_nothing_there() {
+    let origin = Origin::with(&[
+        ("cutover.yaml", &config("1s")),
+        NAMESPACE,
+        ("a.yaml", &map("one")),
+    ]);
+    for number in 0..3 {
+        origin.commit("production", &[("release", &number.to_string())]);
+    }
+    let production = origin.tip("production");
+    let running = Running::on(origin.url());
+    until("it is told", || status(&origin).is_some()).await;
+    let bad = config("1s").replace("every", "branch: production, keepDays: 1, every");
+    let tip = origin.commit("main", &[("cutover.yaml", &bad), ("a.yaml", &map("two"))]);
+    until("what else it changes is applied", || running.has("two")).await;
+    until("it is told where it was told before", || {
+        status(&origin).is_some_and(|status| status["revision"] == tip.as_str())
+    })
+    .await;
+    assert_eq!(origin.tip("production"), production);
+    // And a reconciler doesn't begin with it.
+    let state = tempfile::tempdir().unwrap();
+    let cluster = Cluster::from_client(running.server.client(), Limits::default());
+    let anew = Options::new(options(origin.url(), state.path()), cluster);
+    let error = reconcile::once(anew, CancellationToken::new()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("\"production\" is none of those"),
+        "{error}"
+    );
+    assert_eq!(origin.tip("production"), production);
 }

@@ -132,9 +132,14 @@ fn commit_tree(
 ) -> Revision {
     let who = git2::Signature::new("Ada", "ada@example.com", &git2::Time::new(1_700_000_000, 0)).unwrap();
     let parents: Vec<_> = parent.into_iter().collect();
-    let commit = repo
-        .commit(None, &who, &who, "change files\n\nand say why\n", tree, &parents)
-        .unwrap();
+    // A status branch is cutover's from its first commit on, or it isn't used.
+    let is_first_of_status = parents.is_empty() && matches!(branch, "cutover-status" | "cutover/status");
+    let message = if is_first_of_status {
+        "status: begin\n\nCutover-Phase: Hold\n"
+    } else {
+        "change files\n\nand say why\n"
+    };
+    let commit = repo.commit(None, &who, &who, message, tree, &parents).unwrap();
     repo.reference(&format!("refs/heads/{branch}"), commit, true, "test")
         .unwrap();
     commit.to_string().parse().unwrap()
