@@ -9,7 +9,9 @@ use crate::cluster::{self, Cluster, ConnectOptions};
 use crate::config::StatusBranches;
 use crate::error::{Error, Result};
 use crate::reconcile::Elsewhere;
-use crate::repo::{Credentials, HttpsCredentials, Options, RemoteUrl, Secret, SigningKey, SshCredentials};
+use crate::repo::{
+    Credentials, HttpsCredentials, Limits, Options, RemoteUrl, Secret, SigningKey, SshCredentials,
+};
 
 /// Which Karmada API server.
 #[derive(Args, Debug)]
@@ -63,6 +65,9 @@ pub struct GitArgs {
     /// More certificate authorities (PEM) to trust for https
     #[arg(long, value_name = "FILE")]
     git_ca_file: Option<PathBuf>,
+    /// The most that is received in one conversation, the first clone included
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    git_receive_limit: u64,
 }
 
 impl GitArgs {
@@ -72,7 +77,12 @@ impl GitArgs {
             Some(dir) => dir.clone(),
             None => default_state_dir(&url)?,
         };
+        let limits = Limits {
+            received_bytes: self.git_receive_limit.saturating_mul(1 << 20),
+            ..Limits::default()
+        };
         Ok(Options {
+            limits,
             credentials: self.credentials(),
             seed: fastrand::u64(..),
             ..Options::new(url, branch, state_dir)

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use super::{files, output};
+use crate::config::{self, Config};
 use crate::error::{Kind, Result};
 use crate::lint::{self, Context, Finding, Severity};
 use crate::manifest::Set;

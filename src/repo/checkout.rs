@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::remote::{Access, Push};
 use super::url::scrub;
-use super::{Credentials, Error, Message, RemoteUrl, log};
+use super::{Credentials, Error, Limits, Message, RemoteUrl, log};
 use crate::error::Kind;
 use crate::name::Revision;
 
@@ -270,6 +270,7 @@ impl Checkout {
             url: self.url(&upstream.remote, true)?,
             credentials: credentials.clone(),
             timeout: TIMEOUT,
+            most_bytes: Limits::default().received_bytes,
             cancel: CancellationToken::new(),
         };
         let head = self.repo.head()?.peel_to_commit()?.id();

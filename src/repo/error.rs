@@ -46,6 +46,8 @@ pub enum Error {
     TooMany { revision: Revision, limit: usize },
     #[error("cannot read {path}: {why}")]
     NotAFile { path: String, why: Obstacle },
+    #[error("{url} sends more than it may: the limit is {limit} bytes")]
+    TooMuch { url: RemoteUrl, limit: u64 },
     #[error("cannot publish to a path such as {0:?}")]
     BadPath(String),
     #[error("branch {branch} moved under each of {attempts} attempts to publish")]
@@ -120,6 +122,9 @@ impl Error {
             Self::Damaged(_) => "the next fetch makes the mirror anew",
             Self::Refused { .. } => {
                 "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
+            }
+            Self::TooMuch { .. } => {
+                "check that it is the repository that is meant; one that is larger needs a higher --git-receive-limit, one with more than 500,000 branches and tags fewer of them"
             }
             Self::NotOurs { .. } => {
                 "name a branch in cutover.yaml that doesn't exist yet, or one that cutover made: status: {branch: cutover-status}"

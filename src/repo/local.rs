@@ -3,8 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use git2::{ErrorClass, ErrorCode, ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository, Tree};
+use git2::{ErrorClass, ErrorCode, OdbLookupFlags, Oid, Repository};
 
+use super::reach;
 use super::remote::{Head, Push, Tips, tracking};
 use super::url::scrub;
 
@@ -182,55 +183,10 @@ fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Re
         walk.hide(*id)?;
     }
     let mut pack = from.packbuilder()?;
-    // Not `insert_walk`: that visits every file of the commits that are known already.
-    for id in walk {
-        let commit = from.find_commit(id?)?;
-        insert(&mut pack, commit.id(), &lacks)?;
-        let before = commit.parent(0).and_then(|parent| parent.tree()).ok();
-        insert_new(from, &mut pack, &lacks, before.as_ref(), &commit.tree()?)?;
-    }
+    reach::insert(from, &mut pack, walk, &lacks)?;
     if pack.object_count() == 0 {
         return Ok(());
     }
     pack.write(&pack_directory(to)?, 0)?;
     there.refresh()
-}
-
-fn insert(pack: &mut PackBuilder<'_>, id: Oid, lacks: &impl Fn(Oid) -> bool) -> Result<(), git2::Error> {
-    if lacks(id) {
-        pack.insert_object(id, None)
-    } else {
-        Ok(())
-    }
-}
-
-/// Adds what a tree has and the tree before it had not, in the same place.
-fn insert_new(
-    from: &Repository,
-    pack: &mut PackBuilder<'_>,
-    lacks: &impl Fn(Oid) -> bool,
-    before: Option<&Tree<'_>>,
-    tree: &Tree<'_>,
-) -> Result<(), git2::Error> {
-    if before.is_some_and(|before| before.id() == tree.id()) {
-        return Ok(());
-    }
-    insert(pack, tree.id(), lacks)?;
-    for entry in tree {
-        let was = before.and_then(|before| before.get_name_bytes(entry.name_bytes()));
-        if was.as_ref().is_some_and(|was| was.id() == entry.id()) {
-            continue;
-        }
-        match entry.kind() {
-            Some(ObjectType::Tree) => {
-                let was = was.filter(|was| was.kind() == Some(ObjectType::Tree));
-                let was = was.map(|was| from.find_tree(was.id())).transpose()?;
-                insert_new(from, pack, lacks, was.as_ref(), &from.find_tree(entry.id())?)?;
-            }
-            Some(ObjectType::Blob) => insert(pack, entry.id(), lacks)?,
-            // A submodule: its commit is in another repository.
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -79,6 +79,7 @@ impl Mirror {
                 url: options.url.clone(),
                 credentials: options.credentials.clone(),
                 timeout: options.timeout,
+                most_bytes: options.limits.received_bytes,
                 cancel,
             },
             directory,

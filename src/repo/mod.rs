@@ -3,7 +3,8 @@
 //! [`Repo`] is the asynchronous edge; behind it everything blocks. Nothing here knows what is in the files.
 //!
 //! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
-//! - `remote`, `local`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
+//! - `budget`, `relay`, `stream`: what a conversation may cost, and what ends it then
+//! - `remote`, `local`, `reach`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
 //! - `tree`, `log`: reading revisions; `publish`, `sign`: writing them; `retention`: forgetting them; `ownership`: which branch
 //!   either may be done to; `watch`: when to fetch
 //! - `checkout`: a person's working copy, without a mirror
@@ -24,6 +25,7 @@
 //! # }
 //! ```
 
+mod budget;
 mod checkout;
 mod credentials;
 mod error;
@@ -34,9 +36,14 @@ mod mirror;
 mod ownership;
 mod process;
 mod publish;
+mod reach;
+#[cfg(unix)]
+mod relay;
 mod remote;
 mod retention;
 mod sign;
+#[cfg(unix)]
+mod stream;
 mod tidy;
 mod tree;
 mod url;
@@ -129,6 +136,8 @@ pub struct Limits {
     /// Directories below each other.
     pub depth: usize,
     pub path_bytes: usize,
+    /// Received in one conversation with the remote.
+    pub received_bytes: u64,
 }
 
 impl Default for Limits {
@@ -138,6 +147,7 @@ impl Default for Limits {
             entries: 1_000_000,
             depth: 64,
             path_bytes: 1024,
+            received_bytes: 2 << 30,
         }
     }
 }

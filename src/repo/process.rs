@@ -1,6 +1,6 @@
 //! The settings of libgit2 that hold for the whole process: timeouts and additional certificate authorities.
 //!
-//! The only place with unsafe code. git2 marks these setters unsafe because they write C globals without a lock;
+//! With `stream` the only place with unsafe code. git2 marks these setters unsafe because they write C globals without a lock;
 //! here every write happens before the first connection that could read it, under a lock of our own.
 #![allow(unsafe_code)]
 
@@ -27,6 +27,8 @@ pub(super) fn settle() {
             let _ = git2::opts::set_server_connect_timeout_in_milliseconds(CONNECT_TIMEOUT_MS);
             let _ = git2::opts::set_server_timeout_in_milliseconds(SILENCE_TIMEOUT_MS);
         }
+        #[cfg(unix)]
+        super::stream::register();
     });
 }
 

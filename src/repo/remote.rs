@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use git2::{
     CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions,
@@ -10,6 +11,7 @@ use git2::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::budget::{Budget, Spent};
 use super::credentials::{Answers, Credentials, refusal};
 use super::error::classify;
 use super::url::scrub;
@@ -25,6 +27,8 @@ pub(super) struct Access {
     pub(super) credentials: Credentials,
     /// For one conversation as a whole; a silent server is given up much earlier (see `process`).
     pub(super) timeout: Duration,
+    /// The most that is received in one conversation.
+    pub(super) most_bytes: u64,
     pub(super) cancel: CancellationToken,
 }
 
@@ -155,10 +159,10 @@ impl Access {
     }
 }
 
-/// One conversation: its deadline, and what callbacks learned that libgit2's error doesn't tell.
+/// One conversation: its budget, and what callbacks learned that libgit2's error doesn't tell.
 struct Call<'a> {
     access: &'a Access,
-    deadline: Instant,
+    budget: Arc<Budget>,
     heard: RefCell<Heard>,
 }
 
@@ -176,12 +180,13 @@ impl<'a> Call<'a> {
         process::settle();
         Self {
             access,
-            deadline: Instant::now() + access.timeout,
+            budget: Budget::new(access.timeout, access.most_bytes, access.cancel.clone()),
             heard: RefCell::default(),
         }
     }
 
     fn fetch(&self, mirror: &Repository, branches: &[&str]) -> Result<Tips, git2::Error> {
+        let _conversation = self.budget.begin();
         let mut remote = mirror.remote_anonymous(self.access.url.address())?;
         let mut connection = remote.connect_auth(Direction::Fetch, Some(self.callbacks()), Some(proxy()))?;
         let mut tips = Tips::default();
@@ -198,6 +203,7 @@ impl<'a> Call<'a> {
                 tips.branches.insert(branch.to_owned(), head.oid());
             }
         }
+        self.budget.begin_negotiation();
         let missing: Vec<String> = tips
             .branches
             .iter()
@@ -223,6 +229,7 @@ impl<'a> Call<'a> {
         expected: Oid,
         how: Move,
     ) -> Result<(), git2::Error> {
+        let _conversation = self.budget.begin();
         let mut callbacks = self.callbacks();
         callbacks.push_negotiation(move |updates| {
             if updates.iter().all(|update| update.src() == expected) {
@@ -266,7 +273,10 @@ impl<'a> Call<'a> {
                     None => Ok(CertificateCheckStatus::CertificatePassthrough),
                 }
             })
-            .transfer_progress(|_| self.go_on())
+            .transfer_progress(|_| {
+                self.budget.begin_pack();
+                self.go_on()
+            })
             .sideband_progress(|text| {
                 let mut heard = self.heard.borrow_mut();
                 let room = SAID_LIMIT.saturating_sub(heard.said.len());
@@ -279,18 +289,20 @@ impl<'a> Call<'a> {
 
     /// Says whether to go on; libgit2 asks on every piece that arrives.
     fn go_on(&self) -> bool {
-        let failure = if self.access.cancel.is_cancelled() {
-            Error::Interrupted
-        } else if Instant::now() >= self.deadline {
-            Error::Unreachable {
-                url: self.access.url.clone(),
+        self.budget.goes_on()
+    }
+
+    /// Returns why the conversation was ended before its end, if it was.
+    fn ended(&self) -> Option<Error> {
+        let url = self.access.url.clone();
+        Some(match self.budget.spent()? {
+            Spent::Cancelled => Error::Interrupted,
+            Spent::Time => Error::Unreachable {
+                url,
                 why: format!("not done within {} s", self.access.timeout.as_secs()),
-            }
-        } else {
-            return true;
-        };
-        self.heard.borrow_mut().failure.get_or_insert(failure);
-        false
+            },
+            Spent::Bytes(limit) => Error::TooMuch { url, limit },
+        })
     }
 
     fn keep<T>(&self, result: Result<T, Error>) -> Result<T, git2::Error> {
@@ -303,7 +315,9 @@ impl<'a> Call<'a> {
     fn explain<T>(&self, result: Result<T, git2::Error>) -> Result<T, Error> {
         result.map_err(|error| {
             let known = self.heard.borrow_mut().failure.take();
-            known.unwrap_or_else(|| classify(&self.access.url, &error))
+            known
+                .or_else(|| self.ended())
+                .unwrap_or_else(|| classify(&self.access.url, &error))
         })
     }
 
@@ -370,6 +384,11 @@ fn is_race(status: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -393,5 +412,72 @@ mod tests {
         ] {
             assert!(!is_race(refusal), "{refusal}");
         }
+    }
+
+    /// A server that does with each connection what `serve` says, and what opens it.
+    fn server(timeout: Duration, serve: impl Fn(TcpStream) + Send + 'static) -> Access {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || listener.incoming().flatten().for_each(serve));
+        Access {
+            url: format!("git://{address}/fleet.git").parse().unwrap(),
+            credentials: Credentials::default(),
+            timeout,
+            most_bytes: 1 << 30,
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    fn fetch(access: &Access) -> Error {
+        let directory = tempfile::tempdir().unwrap();
+        let mirror = Repository::init_bare(directory.path()).unwrap();
+        access.fetch(&mirror, &["main"]).unwrap_err()
+    }
+
+    #[test]
+    fn a_server_that_announces_branches_without_end_is_left() {
+        let sent = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&sent);
+        let access = server(Duration::from_mins(1), move |mut stream| {
+            let line = format!("0041{} refs/heads/abcdef01\n", "1".repeat(40));
+            let lines = line.repeat(1000);
+            while stream.write_all(lines.as_bytes()).is_ok() {
+                count.fetch_add(lines.len(), Ordering::Relaxed);
+            }
+        });
+        let error = fetch(&access);
+        assert!(matches!(error, Error::TooMuch { .. }), "{error:?}");
+        let sent = sent.load(Ordering::Relaxed);
+        assert!(sent < 100 << 20, "{sent} bytes");
+    }
+
+    #[test]
+    fn a_server_that_never_ends_its_first_line_is_left_when_the_time_is_over() {
+        // Shorter pauses than the one after which a server counts as silent.
+        let access = server(Duration::from_secs(1), |mut stream| {
+            while stream.write_all(b"1").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let http = format!("{}", access.url).replace("git://", "http://");
+        for url in [access.url.clone(), http.parse().unwrap()] {
+            let began = Instant::now();
+            let error = fetch(&Access {
+                url,
+                ..access.clone()
+            });
+            assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        }
+    }
+
+    #[test]
+    fn a_conversation_with_a_silent_server_ends_when_it_is_cancelled() {
+        let access = server(Duration::from_mins(1), |stream| {
+            std::mem::forget(stream);
+        });
+        access.cancel.cancel();
+        let error = fetch(&access);
+        assert!(matches!(error, Error::Interrupted), "{error:?}");
     }
 }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use git2::{Oid, PackBuilder, Repository};
 
+use super::reach;
+
 /// The thresholds of `git gc --auto`.
 const LOOSE_OBJECTS: usize = 6700;
 const PACKS: usize = 50;
@@ -116,7 +118,7 @@ fn repack(repo: &Repository, objects: &Path) -> Result<(), git2::Error> {
         }
     }
     let mut pack = repo.packbuilder()?;
-    pack.insert_walk(&mut walk)?;
+    reach::insert(repo, &mut pack, walk, &|_| true)?;
     let Some(new) = write(&mut pack, objects)? else {
         return Ok(());
     };

@@ -12,6 +12,7 @@ const LIMITS: Limits = Limits {
     entries: 10_000,
     depth: 64,
     path_bytes: 1024,
+    received_bytes: 1 << 30,
 };
 
 struct Scratch {

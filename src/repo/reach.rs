@@ -1,0 +1,113 @@
+//! Everything that commits need, for a pack. Each tree is visited once and nothing is called below itself, so that neither trees
+//! a thousand folders deep nor one tree under a billion names cost more than the objects that there are. libgit2's own walks
+//! (`insert_walk`, `insert_commit`) use the stack, and visit every file of commits that are known already.
+
+use std::collections::HashSet;
+
+use git2::{ObjectType, Oid, PackBuilder, Repository};
+
+/// Adds commits and what they need, as far as it is lacked. What is in the same place of a commit's first parent is not
+/// looked at: the parent is among the commits, or known.
+pub(super) fn insert(
+    from: &Repository,
+    pack: &mut PackBuilder<'_>,
+    commits: impl Iterator<Item = Result<Oid, git2::Error>>,
+    lacks: &impl Fn(Oid) -> bool,
+) -> Result<(), git2::Error> {
+    let mut walk = Walk {
+        from,
+        pack,
+        lacks,
+        visited: HashSet::new(),
+        trees: Vec::new(),
+    };
+    for id in commits {
+        let commit = from.find_commit(id?)?;
+        walk.add(commit.id())?;
+        let before = commit.parent(0).map(|parent| parent.tree_id()).ok();
+        walk.trees.push((before, commit.tree_id()));
+        walk.visit()?;
+    }
+    Ok(())
+}
+
+struct Walk<'a, 'p, F> {
+    from: &'a Repository,
+    pack: &'a mut PackBuilder<'p>,
+    lacks: &'a F,
+    visited: HashSet<Oid>,
+    /// Still to visit, each with what was in its place before.
+    trees: Vec<(Option<Oid>, Oid)>,
+}
+
+impl<F: Fn(Oid) -> bool> Walk<'_, '_, F> {
+    fn visit(&mut self) -> Result<(), git2::Error> {
+        while let Some((before, id)) = self.trees.pop() {
+            if before == Some(id) || !self.visited.insert(id) {
+                continue;
+            }
+            self.add(id)?;
+            let before = before.map(|id| self.from.find_tree(id)).transpose()?;
+            for entry in &self.from.find_tree(id)? {
+                let was = before
+                    .as_ref()
+                    .and_then(|before| before.get_name_bytes(entry.name_bytes()));
+                if was.as_ref().is_some_and(|was| was.id() == entry.id()) {
+                    continue;
+                }
+                match entry.kind() {
+                    Some(ObjectType::Tree) => {
+                        let was = was.filter(|was| was.kind() == Some(ObjectType::Tree));
+                        self.trees.push((was.map(|was| was.id()), entry.id()));
+                    }
+                    Some(ObjectType::Blob) => self.add(entry.id())?,
+                    // A submodule: its commit is in another repository.
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, id: Oid) -> Result<(), git2::Error> {
+        if (self.lacks)(id) {
+            self.pack.insert_object(id, None)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use git2::{Signature, Time};
+
+    use super::*;
+
+    /// Commits trees that lie in each other, each under so many names.
+    fn nested(repo: &Repository, depth: usize, names: usize) -> Oid {
+        let mut inside = (repo.blob(b"text").unwrap(), 0o100_644);
+        for _ in 0..depth {
+            let mut builder = repo.treebuilder(None).unwrap();
+            for name in 0..names {
+                builder.insert(format!("d{name}"), inside.0, inside.1).unwrap();
+            }
+            inside = (builder.write().unwrap(), 0o040_000);
+        }
+        let who = Signature::new("a", "a@b", &Time::new(0, 0)).unwrap();
+        let tree = repo.find_tree(inside.0).unwrap();
+        repo.commit(Some("refs/heads/main"), &who, &who, "m", &tree, &[])
+            .unwrap()
+    }
+
+    #[test]
+    fn deep_trees_and_one_tree_under_many_names_cost_what_there_is() {
+        for (depth, names) in [(12_000, 1), (40, 10)] {
+            let directory = tempfile::tempdir().unwrap();
+            let repo = Repository::init_bare(directory.path()).unwrap();
+            let tip = nested(&repo, depth, names);
+            let mut pack = repo.packbuilder().unwrap();
+            insert(&repo, &mut pack, std::iter::once(Ok(tip)), &|_| true).unwrap();
+            assert_eq!(pack.object_count(), depth + 2);
+        }
+    }
+}
