@@ -27,7 +27,7 @@ use crate::api::{
 use crate::cluster::{Cluster, Observer};
 use crate::config::{self, Config, StatusBranches};
 use crate::error::Error;
-use crate::name::{ObjectKey, Revision};
+use crate::name::{GroupKind, ObjectKey, Revision};
 use crate::notify::Notifier;
 use crate::plan::{Decision, owned_matches};
 use crate::repo::{self, Credentials, Polling, RemoteUrl};
@@ -120,6 +120,9 @@ pub struct Summary {
     pub syncs: Vec<(String, Arc<SyncReport>)>,
     /// Namespace, name and phase of every migration.
     pub migrations: Vec<(String, String, Phase)>,
+    /// Namespace and name of those that failed and that this repository asks for, itself or by an intent that moves many.
+    /// What another repository, or a person, asked the same control plane for says nothing of this one.
+    pub failed: Vec<(String, String)>,
     /// What syncs applied and nobody looks after any more.
     pub left_behind: Vec<LeftBehind>,
 }
@@ -127,9 +130,7 @@ pub struct Summary {
 impl Summary {
     /// Returns whether everything is as Git wants it: synced, and no intent that failed.
     pub fn is_clean(&self) -> bool {
-        let failed = |phase: &Phase| matches!(phase, Phase::Failed | Phase::RolledBack | Phase::Aborted);
-        self.syncs.iter().all(|(_, report)| report.is_clean())
-            && !self.migrations.iter().any(|(_, _, phase)| failed(phase))
+        self.syncs.iter().all(|(_, report)| report.is_clean()) && self.failed.is_empty()
     }
 }
 
@@ -216,7 +217,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
     let at = options.at.as_ref();
     let settings = match at {
         Some(revision) => settings::at_revision(&options.repo, revision, &cancel).await?,
-        None => settings::first(&options.repo, &cancel).await?,
+        None => settings::newest(&options.repo, &cancel).await?,
     };
     let repos = settings.open(&options, &cancel).await?.within(&tenure);
     let source = repos.source.source();
@@ -238,6 +239,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         let syncs = layout.sync(at, &cancel).await?;
         let left_behind = layout.abandoned.once(&source).await;
         let migrations = migrations(&layout.observer);
+        let failed = layout.failed();
         if let Some(saying) = saying(&options, &settings.config) {
             saying.say(&layout.seen().overview());
         }
@@ -245,6 +247,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
         Ok(Summary {
             syncs,
             migrations,
+            failed,
             left_behind,
         })
     };
@@ -368,6 +371,23 @@ impl Layout {
         };
         let all = |observer: &Observer| keys.iter().all(|key| is_taken_up(observer, key));
         self.observer.until(TAKEN_UP, all).await;
+    }
+
+    /// Returns the migrations that failed and that this repository asks for.
+    fn failed(&self) -> Vec<(String, String)> {
+        let wanted: Vec<_> = self
+            .syncs
+            .iter()
+            .filter_map(|(_, sync)| sync.desired().latest())
+            .collect();
+        let is_wanted = |key: &ObjectKey| wanted.iter().any(|desired| desired.may_want(key));
+        let list = |kind: &str| self.observer.list(api::GROUP, kind);
+        let of_kind = |kind: &&'static str| {
+            let kind = *kind;
+            list(kind).into_iter().map(move |object| (kind, object))
+        };
+        let parents: Vec<_> = report::MANY.iter().flat_map(of_kind).collect();
+        failed(&list("Migration"), &parents, is_wanted)
     }
 
     fn templates(&self) -> AllTemplates {
@@ -571,6 +591,39 @@ fn rests(object: &serde_json::Value) -> bool {
     seen && (phase.is_terminal() || phase == MovesPhase::Watching || (moving == 0 && waits))
 }
 
+/// Returns the migrations that failed, of those that are wanted, themselves or an intent that made them.
+fn failed(
+    migrations: &[Arc<serde_json::Value>],
+    parents: &[(&str, Arc<serde_json::Value>)],
+    is_wanted: impl Fn(&ObjectKey) -> bool,
+) -> Vec<(String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let is_own = |kind: &str, object: &serde_json::Value| {
+        let (kind, metadata) = (GroupKind::new(api::GROUP, kind), &object["metadata"]);
+        is_wanted(&kind.key(metadata["namespace"].as_str(), &text(&metadata["name"])))
+    };
+    let is_made_by_own = |object: &serde_json::Value| {
+        let parent = &object["metadata"]["labels"][api::PARENT_LABEL];
+        let mut of_it = parents
+            .iter()
+            .filter(|(_, other)| other["metadata"]["uid"] == *parent);
+        parent.is_string() && of_it.any(|(kind, other)| is_own(kind, other))
+    };
+    let has_failed = |object: &serde_json::Value| {
+        let phase = serde_json::from_value(object["status"]["phase"].clone()).unwrap_or(Phase::Pending);
+        matches!(phase, Phase::Failed | Phase::RolledBack | Phase::Aborted)
+    };
+    let failed = migrations
+        .iter()
+        .filter(|object| has_failed(object) && (is_own("Migration", object) || is_made_by_own(object)));
+    failed
+        .map(|object| {
+            let metadata = &object["metadata"];
+            (text(&metadata["namespace"]), text(&metadata["name"]))
+        })
+        .collect()
+}
+
 fn migrations(observer: &Observer) -> Vec<(String, String, Phase)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     observer
@@ -590,6 +643,30 @@ fn migrations(observer: &Observer) -> Vec<(String, String, Phase)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_repository_asked_for_and_failed_is_no_failure_of_this_one() {
+        let object = |name: &str, parent: Option<&str>, phase: &str| {
+            Arc::new(serde_json::json!({
+                "status": {"phase": phase},
+                "metadata": {"namespace": "shop", "name": name, "uid": name, "labels": {api::PARENT_LABEL: parent}},
+            }))
+        };
+        let migrations = [
+            object("own", None, "Failed"),
+            object("own-done", None, "Completed"),
+            object("child", Some("own-evacuation"), "RolledBack"),
+            object("theirs", None, "Failed"),
+            object("their-child", Some("evacuation"), "Aborted"),
+        ];
+        let parents = [
+            ("Evacuation", object("own-evacuation", None, "Failed")),
+            ("Evacuation", object("evacuation", None, "Failed")),
+        ];
+        let failed = failed(&migrations, &parents, |key| key.name.starts_with("own"));
+        let names: Vec<_> = failed.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["own", "child"]);
+    }
 
     #[test]
     fn syncs_come_after_what_they_depend_on() {

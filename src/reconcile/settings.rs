@@ -46,6 +46,11 @@ pub(super) async fn first(options: &repo::Options, cancel: &CancellationToken) -
     }
 }
 
+/// Reads the file; fails when Git can't be reached.
+pub(super) async fn newest(options: &repo::Options, cancel: &CancellationToken) -> Result<Settings, Error> {
+    read(&open(options.clone(), cancel).await?).await
+}
+
 /// Reads the file of a revision.
 pub(super) async fn at_revision(
     options: &repo::Options,

@@ -46,6 +46,9 @@ pub enum Error {
     TooMany { revision: Revision, limit: usize },
     #[error("cannot read {path}: {why}")]
     NotAFile { path: String, why: Obstacle },
+    /// What is stored there doesn't check out: asking again doesn't help.
+    #[error("the repository at {url} is damaged: {why}")]
+    Corrupt { url: RemoteUrl, why: String },
     #[error("{url} sends more than it may: the limit is {limit} bytes")]
     TooMuch { url: RemoteUrl, limit: u64 },
     #[error("cannot publish to a path such as {0:?}")]
@@ -122,6 +125,9 @@ impl Error {
             Self::Damaged(_) => "the next fetch makes the mirror anew",
             Self::Refused { .. } => {
                 "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
+            }
+            Self::Corrupt { .. } => {
+                "look for the damage there (git fsck --full), and restore the objects from another clone"
             }
             Self::TooMuch { .. } => {
                 "check that it is the repository that is meant; one that is larger needs a higher --git-receive-limit, one with more than 500,000 branches and tags fewer of them"
@@ -203,8 +209,12 @@ pub(super) fn classify(url: &RemoteUrl, error: &git2::Error) -> Error {
         | (_, Class::Net | Class::Http | Class::Ssl | Class::Ssh | Class::Os) => {
             Error::Unreachable { url, why }
         }
-        // A pack that breaks off or doesn't check out: the next attempt gets another one.
-        (_, Class::Indexer | Class::Zlib) => Error::Unreachable { url, why },
+        // A pack that doesn't check out; one that breaks off is an error of the network.
+        (_, Class::Indexer | Class::Zlib) => Error::Corrupt { url, why },
+        // The mirror is only written to, so it is an object over there.
+        (_, Class::Odb | Class::Object | Class::Tree) if url.local_path().is_some() => {
+            Error::Corrupt { url, why }
+        }
         _ => Error::from(git2::Error::new(error.code(), error.class(), why)),
     }
 }
@@ -231,6 +241,21 @@ mod tests {
     use git2::{ErrorClass, ErrorCode};
 
     use super::*;
+
+    #[test]
+    fn what_is_stored_damaged_is_no_network_to_wait_for() {
+        for (url, class) in [
+            ("/srv/fleet.git", ErrorClass::Zlib),
+            ("/srv/fleet.git", ErrorClass::Odb),
+            ("https://git.example.com/fleet", ErrorClass::Indexer),
+            ("https://git.example.com/fleet", ErrorClass::Zlib),
+        ] {
+            let error = git2::Error::new(ErrorCode::GenericError, class, "it doesn't inflate");
+            let error = classify(&url.parse().unwrap(), &error);
+            assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+            assert_eq!(error.kind(), Kind::User);
+        }
+    }
 
     #[test]
     fn who_may_not_is_told_from_who_cannot_reach_a_server() {

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
-use cutover::cluster::{ConnectOptions, KindState, Limits, Observer, Watched, connect};
+use cutover::cluster::{Cluster, ConnectOptions, KindState, Limits, Observer, Watched, connect};
+use cutover::error::Kind;
 use cutover::name::{GroupKind, Gvk};
+use cutover::reconcile;
 use cutover::sandbox::api::{ApiServer, Options, Resource, WriteOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
+use crate::support::git::options;
 use crate::support::proxy::Proxy;
+use crate::support::server::On;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -68,4 +73,19 @@ async fn a_watch_that_falls_silent_is_begun_anew_from_where_it_stood() {
     }
     let state = observer.state("", "ConfigMap");
     assert!(matches!(state, Some(KindState::Synced { .. })), "{state:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_run_ends_when_git_cannot_be_reached() {
+    let server = On::Sandbox.server();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let state = tempfile::tempdir().unwrap();
+    let url = format!("git://{address}/fleet.git").parse().unwrap();
+    let cluster = Cluster::from_client(server.client(), Limits::default());
+    let options = reconcile::Options::new(options(url, state.path()), cluster);
+    let run = reconcile::once(options, CancellationToken::new());
+    let error = tokio::time::timeout(SOON, run).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), Kind::Unreachable, "{error}");
 }
