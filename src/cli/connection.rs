@@ -73,6 +73,7 @@ pub struct GitArgs {
 impl GitArgs {
     /// Returns how to open a branch of a repository.
     pub fn options(&self, url: RemoteUrl, branch: &str) -> Result<Options> {
+        let url = absolute(&url)?;
         let state_dir = match &self.state_dir {
             Some(dir) => dir.clone(),
             None => default_state_dir(&url)?,
@@ -167,7 +168,7 @@ impl StatusArgs {
     }
 
     /// Returns the repository and what opens it, if it is another one.
-    pub fn elsewhere(&self, git: &GitArgs) -> Option<Elsewhere> {
+    pub fn elsewhere(&self, git: &GitArgs) -> Result<Option<Elsewhere>> {
         let mut credentials = git.credentials();
         if let Some(path) = &self.status_token_file {
             credentials.https = HttpsCredentials::TokenFile {
@@ -181,9 +182,14 @@ impl StatusArgs {
                 passphrase_file: git.git_ssh_passphrase_file.clone(),
             };
         }
-        let url = self.status_repo.clone()?;
-        Some(Elsewhere { url, credentials })
+        let url = self.status_repo.as_ref().map(absolute).transpose()?;
+        Ok(url.map(|url| Elsewhere { url, credentials }))
     }
+}
+
+fn absolute(url: &RemoteUrl) -> Result<RemoteUrl> {
+    let failed = |error| Error::user(format!("cannot tell which directory {url} is: {error}"));
+    url.absolute().map_err(failed)
 }
 
 /// Returns a directory of its own for each repository.

@@ -242,7 +242,7 @@ impl Run {
             metrics: self.metrics.metrics()?,
             patience: positive(self.lease.lease_wait),
             grace: positive(self.grace_period),
-            status_repo: self.status.elsewhere(&self.git),
+            status_repo: self.status.elsewhere(&self.git)?,
             status_branches: self.status.branches(),
             ..Options::new(repo, cluster)
         };

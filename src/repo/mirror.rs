@@ -58,6 +58,8 @@ pub(super) struct Mirror {
 
 impl Mirror {
     pub(super) fn open(options: Options, cancel: CancellationToken) -> Result<Self, Error> {
+        let url = options.url.absolute().map_err(at(Path::new(".")))?;
+        let options = Options { url, ..options };
         for name in [&options.branch, &options.status_branch] {
             if !git2::Branch::name_is_valid(name).unwrap_or(false) || name.starts_with('-') {
                 return Err(Error::BranchName(name.clone()));

@@ -1,7 +1,8 @@
 //! Where a repository is, without what opens it: credentials in a URL are taken out when it is parsed.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -111,6 +112,24 @@ impl RemoteUrl {
             Transport::Local(path) => Some(path),
             _ => None,
         }
+    }
+
+    /// Returns the URL with a path that doesn't depend on where the program was started: what belongs to a repository is found
+    /// again by its place, and `../fleet.git` is another one from another directory. Links stay in a path that is absolute.
+    pub fn absolute(&self) -> std::io::Result<Self> {
+        let Some(path) = self.local_path() else {
+            return Ok(self.clone());
+        };
+        let depends = |part: Component<'_>| matches!(part, Component::CurDir | Component::ParentDir);
+        if path.is_absolute() && !path.components().any(depends) {
+            return Ok(self.clone());
+        }
+        let path = match path.canonicalize() {
+            Err(error) if error.kind() == ErrorKind::NotFound => std::path::absolute(path)?,
+            found => found?,
+        };
+        let text = path.display().to_string();
+        Ok(local(path, &text))
     }
 
     /// Says whether `url`, which a server may have redirected to, is on the same server as this URL.
@@ -379,6 +398,21 @@ mod tests {
             assert_eq!(url(text).place(), "example.com/team/fleet", "{text}");
         }
         assert_eq!(url("/srv/fleet.git").place(), "/srv/fleet.git");
+    }
+
+    #[test]
+    fn a_path_leads_to_the_same_place_from_every_directory() {
+        let here = std::env::current_dir().unwrap();
+        let absolute = |text: &str| url(text).absolute().unwrap().place();
+        assert_eq!(absolute("src/../src"), here.join("src").display().to_string());
+        assert_eq!(absolute("src"), here.join("src").display().to_string());
+        assert_eq!(
+            absolute("not-there.git"),
+            here.join("not-there.git").display().to_string()
+        );
+        assert_eq!(absolute("/srv/fleet.git"), "/srv/fleet.git");
+        assert_eq!(absolute("file:///srv/fleet.git"), "/srv/fleet.git");
+        assert_eq!(url("https://a/b").absolute().unwrap(), url("https://a/b"));
     }
 
     #[test]
