@@ -104,6 +104,9 @@ mod tests {
         for (depth, names) in [(12_000, 1), (40, 10)] {
             let directory = tempfile::tempdir().unwrap();
             let repo = Repository::init_bare(directory.path()).unwrap();
+            let odb = repo.odb().unwrap();
+            // In memory: a file for each folder takes seconds.
+            odb.add_new_mempack_backend(1000).unwrap();
             let tip = nested(&repo, depth, names);
             let mut pack = repo.packbuilder().unwrap();
             insert(&repo, &mut pack, std::iter::once(Ok(tip)), &|_| true).unwrap();
