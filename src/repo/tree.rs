@@ -20,6 +20,7 @@ const LINK: Limits = Limits {
     entries: 0,
     depth: 0,
     path_bytes: 0,
+    received_bytes: 0,
 };
 
 /// The id of a file's content. Equal ids are equal contents, so it is a key for caches.
