@@ -5,6 +5,8 @@
 // ── core: pure ──
 /// The `cutover.dev` types, from which CRDs and JSON Schemas are generated.
 pub mod api;
+/// What a revision may cost: limits by name, and the accounts held against them.
+pub mod budget;
 /// What `cutover.yaml` in a repository and the flags of a run say.
 pub mod config;
 /// Kinds of errors, hints and exit codes: what every module's error becomes at the border.

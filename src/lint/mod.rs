@@ -22,6 +22,7 @@ use std::fmt;
 pub use code::{Code, RULES, Rule, Severity};
 pub use schema::Schemas;
 
+use crate::budget::{Budget, Limit};
 use crate::manifest::{self, Set};
 use crate::name::Location;
 use crate::{api, error, karmada, profile, redact};
@@ -86,7 +87,7 @@ impl From<&manifest::Error> for Finding {
             | Problem::WrongType(..)
             | Problem::BadName { .. }
             | Problem::GenerateName => Code::NotAnObject,
-            Problem::Limit { .. } => Code::TooLarge,
+            Problem::Limit(_) => Code::TooLarge,
             _ => Code::Unreadable,
         };
         Self::new(code, error.location.clone(), error.to_string()).maybe_hint(error.hint())
@@ -101,6 +102,8 @@ pub struct Context {
     pub profiles: BTreeSet<String>,
     /// `None`: nothing is said of times.
     pub now: Option<jiff::Timestamp>,
+    /// How many findings there may be.
+    pub budget: Budget,
 }
 
 impl Context {
@@ -119,6 +122,7 @@ impl Context {
             schemas: Schemas::new().with_definitions(&definitions),
             profiles: profiles.collect(),
             now: None,
+            budget: Budget::default(),
         })
     }
 }
@@ -144,6 +148,25 @@ pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
         failover::check(object, &mut findings);
     }
     findings.sort();
+    abridged(findings, &context.budget)
+}
+
+/// Returns the first findings, and how many more there are.
+fn abridged(mut findings: Vec<Finding>, budget: &Budget) -> Vec<Finding> {
+    let most = budget.of(Limit::RevisionFindings);
+    let left_out = findings.split_off(findings.len().min(most));
+    // As bad as the worst that it stands for.
+    let worst = left_out.iter().map(|finding| finding.severity).min();
+    if let Some(severity) = worst {
+        let over = budget.exceeded(Limit::RevisionFindings);
+        findings.push(Finding {
+            location: None,
+            severity,
+            code: Code::TooLarge,
+            message: format!("and {} more findings", left_out.len()),
+            hint: Some(over.hint()),
+        });
+    }
     findings
 }
 

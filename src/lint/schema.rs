@@ -83,7 +83,12 @@ pub(super) fn check(object: &Manifest, schemas: &Schemas, findings: &mut Vec<Fin
     let Some(schema) = schemas.get(&object.gvk) else {
         return;
     };
-    for violation in violations(&object.value, schema) {
+    let violations = violations(&object.value, schema);
+    if violations.len() >= MOST_VIOLATIONS {
+        let message = format!("only the first {MOST_VIOLATIONS} faults of this object are shown");
+        findings.push(Finding::new(Code::TooLarge, object.source.clone(), message));
+    }
+    for violation in violations {
         let top = violation.pointer.split('/').nth(1).unwrap_or_default();
         // Checked where objects are read; and `status` is the API server's.
         if !matches!(top, "apiVersion" | "kind" | "metadata" | "status") {
@@ -135,7 +140,10 @@ impl Violation {
     }
 }
 
-/// Returns what in a value doesn't fit a schema.
+/// How many faults of one value are told: each names the fields that are known instead.
+pub const MOST_VIOLATIONS: usize = 100;
+
+/// Returns what in a value doesn't fit a schema, up to [`MOST_VIOLATIONS`].
 pub fn violations(value: &Value, schema: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     Validator { root: schema }.value(value, schema, &mut String::new(), true, 0, &mut found);
@@ -160,7 +168,8 @@ impl<'a> Validator<'a> {
         found: &mut Vec<Violation>,
     ) {
         let schema = self.resolve(schema);
-        if depth > DEPTH || value.is_null() && accepts_null(schema) {
+        let is_enough = found.len() >= MOST_VIOLATIONS;
+        if is_enough || depth > DEPTH || value.is_null() && accepts_null(schema) {
             return;
         }
         let before = found.len();
@@ -219,7 +228,12 @@ impl<'a> Validator<'a> {
                 .filter(|other| other.is_object());
             descend(at, name, |at| match property.or(other) {
                 Some(schema) => self.value(inner, schema, at, true, depth + 1, found),
-                None if closed && !known.open && !known.names.contains(name.as_str()) && !is_identity(at) => {
+                None if closed
+                    && found.len() < MOST_VIOLATIONS
+                    && !known.open
+                    && !known.names.contains(name.as_str())
+                    && !is_identity(at) =>
+                {
                     let known = known.names.iter().map(|name| (*name).to_owned()).collect();
                     found.push(Violation {
                         pointer: at.clone(),

@@ -17,6 +17,7 @@ fn check_text(text: &str) -> String {
         schemas: Schemas::new().with_definitions(&crds),
         profiles: BTreeSet::from(["flink".to_owned()]),
         now: Some("2026-03-01T10:00:00Z".parse().unwrap()),
+        ..Context::default()
     };
     check(&set, &context)
         .iter()
@@ -712,4 +713,24 @@ fn expressions_of_checks_are_compiled() {
       --> a.yaml:8:61
     hint: docs/migrating.md says what an expression may use, and its limits
     "#);
+}
+
+#[test]
+fn of_many_findings_the_first_are_told_and_the_others_counted() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n".repeat(200);
+    let mut set = Set::new();
+    set.update(
+        "a.yaml",
+        parse(Source::new("a.yaml"), text.as_bytes(), &Limits::default()),
+    );
+    let context = Context {
+        budget: Limits::default().with(crate::budget::Limit::RevisionFindings, 50),
+        ..Context::default()
+    };
+    let findings = check(&set, &context);
+    assert_eq!(findings.len(), 51);
+    insta::assert_snapshot!(findings[50], @"
+    error[CUT0004]: and 149 more findings
+    hint: fix those that are shown, or raise the limit where cutover runs: --limit revision-findings=100
+    ");
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Defined, Error, Limits, Manifest, Mark, Obstacle, Parsed, Positions, Source, parse};
+use crate::budget::Size;
 use crate::name::{Gvk, Location, ObjectKey};
 use crate::packed::{Packed, View};
 
@@ -16,6 +17,8 @@ pub struct Origin {
     pub path: Arc<str>,
     /// The id of the Git blob, when there is one.
     pub blob: Option<Box<str>>,
+    /// What the file was when it was read.
+    pub size: Size,
 }
 
 /// An object of a file, kept small; [`Entry::manifest`] unpacks it.
@@ -122,14 +125,15 @@ impl Entry {
 pub struct Entries {
     pub objects: Vec<Entry>,
     pub errors: Vec<Error>,
+    pub size: Size,
 }
 
 impl Entries {
     /// Returns what an entry of a tree gives that can't be read: nothing but the reason.
     pub fn unreadable(path: &str, why: Obstacle) -> Self {
         Self {
-            objects: Vec::new(),
             errors: vec![Error::unreadable(path, why)],
+            ..Self::default()
         }
     }
 }
@@ -150,6 +154,7 @@ impl Packer {
         let origin = Arc::new(Origin {
             path: source.path.into(),
             blob: source.blob.map(Into::into),
+            size: parsed.size,
         });
         let objects = parsed.objects.into_iter().zip(0..);
         Entries {
@@ -157,6 +162,7 @@ impl Packer {
                 .map(|(manifest, index)| self.entry(manifest, index, &origin))
                 .collect(),
             errors: parsed.errors,
+            size: parsed.size,
         }
     }
 
@@ -182,6 +188,7 @@ impl From<&Manifest> for Entry {
         let origin = Origin {
             path: manifest.source.path.as_str().into(),
             blob: manifest.blob.as_deref().map(Into::into),
+            size: Size::default(),
         };
         Packer::default().entry(manifest.clone(), 0, &Arc::new(origin))
     }

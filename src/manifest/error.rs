@@ -1,6 +1,7 @@
 //! Why a file or a document of it could not be read.
 
 use super::{Mark, Obstacle};
+use crate::budget::Exceeded;
 use crate::error;
 use crate::name::Location;
 
@@ -38,8 +39,10 @@ pub enum Problem {
     NotJson(String),
     #[error("an alias inside its own anchor")]
     RecursiveAlias,
-    #[error("more than {limit} {what}")]
-    Limit { what: &'static str, limit: usize },
+    #[error(transparent)]
+    Limit(Exceeded),
+    #[error("and {0} more errors")]
+    More(usize),
     #[error("more than one document")]
     SecondDocument,
     #[error("not a Kubernetes object: {0}")]
@@ -92,11 +95,8 @@ impl Problem {
             Self::Tag(tag) if known(tag) == tag => "remove the tag",
             Self::Tag(_) => "if the value begins with `!`, put it in quotes; if that is a tag, remove it",
             Self::NotJson(text) => return Some(format!("put it in quotes: \"{text}\"")),
-            Self::Limit {
-                what: "copies made by aliases",
-                ..
-            } => "write out what the aliases stand for",
-            Self::Limit { .. } => "split the file",
+            Self::Limit(exceeded) => return Some(exceeded.hint()),
+            Self::More(_) => "fix the others first: cutover validate then shows these",
             Self::SecondDocument => "keep one document in this file",
             Self::NotAnObject(_) => {
                 "exclude the file in cutover.yaml (`syncs[].exclude`) if it is not meant for the cluster"
@@ -105,6 +105,15 @@ impl Problem {
             _ => return None,
         };
         Some(hint.to_owned())
+    }
+}
+
+/// Returns a text as errors quote it: they are kept, and a text may be as long as its file.
+pub(super) fn quoted(text: &str) -> String {
+    const MOST: usize = 128;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

@@ -29,6 +29,10 @@ pub use set::{Duplicate, Set};
 pub use shelf::{Defined, Shelf};
 pub use write::block;
 
+/// What a file may cost: who gets there is refused in time.
+pub use crate::budget::Budget as Limits;
+
+use crate::budget::{Limit, Size};
 use crate::name::{Gvk, Location, ObjectKey};
 
 /// Where bytes come from.
@@ -49,33 +53,6 @@ impl<'a> Source<'a> {
     pub const fn blob(mut self, id: &'a str) -> Self {
         self.blob = Some(id);
         self
-    }
-}
-
-/// What a file may cost. Nobody who writes manifests gets near them; who gets there is refused in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of one file.
-    pub bytes: usize,
-    /// Documents of one file.
-    pub documents: usize,
-    /// How deep mappings and sequences may be nested.
-    pub depth: usize,
-    /// Mappings, sequences and scalars of one document, copies made by aliases included.
-    pub nodes: usize,
-    /// Of these, the copies made by aliases and merge keys: what a "billion laughs" file runs into.
-    pub copies: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            bytes: 8 << 20,
-            documents: 10_000,
-            depth: 100,
-            nodes: 1_000_000,
-            copies: 20_000,
-        }
     }
 }
 
@@ -144,22 +121,76 @@ fn set_namespace(object: &mut Value, namespace: Option<&str>) {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
     pub objects: Vec<Manifest>,
+    /// The first ones; where there are more, the last of these says how many.
     pub errors: Vec<Error>,
+    pub size: Size,
+}
+
+impl Parsed {
+    fn new(bytes: usize) -> Self {
+        let size = Size {
+            files: 1,
+            bytes,
+            ..Size::default()
+        };
+        Self {
+            size,
+            ..Self::default()
+        }
+    }
+}
+
+/// Errors up to a limit: of the others only their number is kept.
+#[derive(Debug)]
+struct Errors {
+    kept: Vec<Error>,
+    most: usize,
+    more: usize,
+    /// Where the first one is that isn't kept.
+    next: Option<Location>,
+}
+
+impl Errors {
+    const fn up_to(most: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            most,
+            more: 0,
+            next: None,
+        }
+    }
+
+    fn push(&mut self, error: Error) {
+        if self.kept.len() < self.most {
+            self.kept.push(error);
+        } else {
+            self.more += 1;
+            self.next.get_or_insert(error.location);
+        }
+    }
+
+    fn finish(mut self) -> Vec<Error> {
+        self.kept.extend(self.next.map(|location| Error {
+            location,
+            problem: Problem::More(self.more),
+        }));
+        self.kept
+    }
 }
 
 impl Parsed {
     /// Returns what an entry gives that can't be read: nothing but the reason.
     pub fn unreadable(path: &str, why: Obstacle) -> Self {
         Self {
-            objects: Vec::new(),
             errors: vec![Error::unreadable(path, why)],
+            ..Self::default()
         }
     }
 }
 
 /// Reads the objects of one file, YAML or JSON. A broken document doesn't keep the others from being read.
 pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
-    let mut parsed = Parsed::default();
+    let mut parsed = Parsed::new(bytes.len());
     let documents = match yaml::documents(source.path, bytes, limits) {
         Ok(documents) => documents,
         Err(error) => {
@@ -167,21 +198,36 @@ pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
             return parsed;
         }
     };
+    let mut errors = Errors::up_to(limits.of(Limit::FileFindings));
+    let mut spent = yaml::Spent::new(limits);
     for document in documents {
-        match document.read(source.path, limits) {
-            Ok(Some((value, positions))) => object::collect(source, value, positions, &mut parsed),
+        match document.read(source.path, &mut spent) {
+            Ok(Some((value, positions))) => {
+                object::collect(source, value, positions, &mut parsed.objects, &mut errors);
+            }
             Ok(None) => {}
-            Err(error) => parsed.errors.push(error),
+            Err(error) => {
+                // What the file may cost is used up: the documents after this one are not read either.
+                let is_over = matches!(error.problem, Problem::Limit(over) if over.limit != Limit::FileDepth);
+                errors.push(error);
+                if is_over {
+                    break;
+                }
+            }
         }
     }
+    parsed.errors = errors.finish();
+    parsed.size.objects = parsed.objects.len();
+    parsed.size.values = spent.values();
     parsed
 }
 
 /// Reads a file that is one document of any shape, such as `cutover.yaml`. `None`: the file says nothing.
 pub fn parse_one(path: &str, bytes: &[u8], limits: &Limits) -> Result<Option<(Value, Positions)>, Error> {
     let mut found = None;
+    let mut spent = yaml::Spent::new(limits);
     for document in yaml::documents(path, bytes, limits)? {
-        if let Some((value, positions)) = document.read(path, limits)? {
+        if let Some((value, positions)) = document.read(path, &mut spent)? {
             if found.is_some() {
                 return Err(Error::new(path, positions.root(), Problem::SecondDocument));
             }

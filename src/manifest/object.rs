@@ -2,11 +2,18 @@
 
 use serde_json::Value;
 
-use super::{Error, Manifest, Parsed, Positions, Problem, Source};
+use super::error::quoted;
+use super::{Error, Errors, Manifest, Positions, Problem, Source};
 use crate::name::{Gvk, ObjectKey};
 
 /// Adds the object of a document, or the objects of a list, to what a file gave.
-pub(super) fn collect(source: Source<'_>, value: Value, positions: Positions, parsed: &mut Parsed) {
+pub(super) fn collect(
+    source: Source<'_>,
+    value: Value,
+    positions: Positions,
+    objects: &mut Vec<Manifest>,
+    errors: &mut Errors,
+) {
     match value {
         Value::Object(mut fields) if is_list(&fields) => {
             let items = fields.get_mut("items").map(Value::take);
@@ -17,12 +24,12 @@ pub(super) fn collect(source: Source<'_>, value: Value, positions: Positions, pa
                     .as_ref()
                     .and_then(|places| places.item(index))
                     .unwrap_or(&positions);
-                collect(source, item, place.clone(), parsed);
+                collect(source, item, place.clone(), objects, errors);
             }
         }
         value => match manifest(source, value, positions) {
-            Ok(manifest) => parsed.objects.push(manifest),
-            Err(error) => parsed.errors.push(error),
+            Ok(manifest) => objects.push(manifest),
+            Err(error) => errors.push(error),
         },
     }
 }
@@ -141,7 +148,7 @@ fn check(
     if fits(value) {
         Ok(())
     } else {
-        let value = value.to_owned();
+        let value = quoted(value);
         Err((pointer, Problem::BadName { what, value, rule }))
     }
 }

@@ -60,7 +60,9 @@ impl Obstacle {
             Self::NotUtf8 | Self::BadName => {
                 "rename it, or exclude it in cutover.yaml (`syncs[].exclude`); until then nothing is pruned"
             }
-            Self::TooLarge { .. } => "split the file",
+            Self::TooLarge { .. } => {
+                "split the file, or raise the limit where cutover runs: --limit file-bytes=NUMBER"
+            }
             Self::Folder | Self::Special => "put a regular file there",
             Self::TooDeep | Self::PathTooLong => {
                 "move it up, or exclude it in cutover.yaml (`syncs[].exclude`); until then nothing is pruned"

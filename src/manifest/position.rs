@@ -26,7 +26,14 @@ impl Mark {
 
 /// The positions of a value and of everything in it. It has the shape of the value, and is cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Positions(Arc<Node>);
+pub struct Positions(Shape);
+
+/// Most values are scalars: those need nothing that is allocated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shape {
+    Scalar(Mark),
+    Nested(Arc<Node>),
+}
 
 #[derive(Debug, PartialEq, Eq)]
 struct Node {
@@ -36,9 +43,9 @@ struct Node {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Inside {
-    Nothing,
-    Items(Vec<Positions>),
-    Fields(BTreeMap<Box<str>, Field>),
+    Items(Box<[Positions]>),
+    /// In order of their keys.
+    Fields(Box<[(Box<str>, Field)]>),
 }
 
 /// Where a key was written, and what belongs to it.
@@ -50,24 +57,34 @@ pub(super) struct Field {
 
 impl Positions {
     pub fn scalar(at: Mark) -> Self {
-        Self::new(at, Inside::Nothing)
+        Self(Shape::Scalar(at))
     }
 
     pub(super) fn sequence(at: Mark, items: Vec<Self>) -> Self {
-        Self::new(at, Inside::Items(items))
+        Self::nested(at, Inside::Items(items.into_boxed_slice()))
     }
 
     pub(super) fn mapping(at: Mark, fields: BTreeMap<Box<str>, Field>) -> Self {
-        Self::new(at, Inside::Fields(fields))
+        Self::nested(at, Inside::Fields(fields.into_iter().collect()))
     }
 
-    fn new(at: Mark, inside: Inside) -> Self {
-        Self(Arc::new(Node { at, inside }))
+    fn nested(at: Mark, inside: Inside) -> Self {
+        Self(Shape::Nested(Arc::new(Node { at, inside })))
+    }
+
+    fn inside(&self) -> Option<&Inside> {
+        match &self.0 {
+            Shape::Scalar(_) => None,
+            Shape::Nested(node) => Some(&node.inside),
+        }
     }
 
     /// Returns where the value begins.
     pub fn root(&self) -> Mark {
-        self.0.at
+        match &self.0 {
+            Shape::Scalar(at) => *at,
+            Shape::Nested(node) => node.at,
+        }
     }
 
     /// Returns where the value at a JSON pointer begins, or the innermost existing value around it.
@@ -86,27 +103,29 @@ impl Positions {
     }
 
     pub(super) fn field(&self, key: &str) -> Option<&Field> {
-        match &self.0.inside {
-            Inside::Fields(fields) => fields.get(key),
-            _ => None,
+        match self.inside()? {
+            Inside::Fields(fields) => {
+                let place = fields.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+                Some(&fields[place].1)
+            }
+            Inside::Items(_) => None,
         }
     }
 
     pub(super) fn item(&self, index: usize) -> Option<&Self> {
-        match &self.0.inside {
+        match self.inside()? {
             Inside::Items(items) => items.get(index),
-            _ => None,
+            Inside::Fields(_) => None,
         }
     }
 
     fn step(&self, token: &str) -> Option<(Mark, &Self)> {
-        match &self.0.inside {
-            Inside::Fields(fields) => fields.get(token).map(|field| (field.key, &field.value)),
+        match self.inside()? {
+            Inside::Fields(_) => self.field(token).map(|field| (field.key, &field.value)),
             Inside::Items(items) => {
                 let item = items.get(token.parse::<usize>().ok()?)?;
                 Some((item.root(), item))
             }
-            Inside::Nothing => None,
         }
     }
 

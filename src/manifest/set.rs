@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Defined, Entries, Entry, Error, Manifest, Mark, Parsed, Shelf};
+use super::{Defined, Entries, Entry, Error, Manifest, Mark, Parsed, Problem, Shelf};
+use crate::budget::{Budget, Limit};
 use crate::name::{Gvk, Location, ObjectKey};
 
 /// The objects of one revision of a repository: [`Manifest`]s, or [`Entry`]s where there are many.
@@ -17,6 +18,9 @@ pub struct Set<T = Manifest> {
     objects: Shelf<T>,
     files: BTreeMap<Arc<str>, Box<[Arc<T>]>>,
     errors: BTreeMap<Arc<str>, Vec<Error>>,
+    /// How many errors are kept, and how many may be; of each file there is always one.
+    kept: usize,
+    most: usize,
     duplicated: BTreeSet<ObjectKey>,
     /// How many definitions there are of each kind.
     kinds: BTreeMap<Gvk, usize>,
@@ -28,6 +32,8 @@ impl<T> Default for Set<T> {
             objects: Shelf::default(),
             files: BTreeMap::new(),
             errors: BTreeMap::new(),
+            kept: 0,
+            most: Budget::default().of(Limit::RevisionFindings),
             duplicated: BTreeSet::new(),
             kinds: BTreeMap::new(),
         }
@@ -83,9 +89,16 @@ impl Set<Entry> {
 }
 
 impl<T: Defined> Set<T> {
+    /// Keeps only so many errors: of others, how many more there are in their file.
+    #[must_use]
+    pub fn within(self, budget: &Budget) -> Self {
+        let most = budget.of(Limit::RevisionFindings);
+        Self { most, ..self }
+    }
+
     /// Forgets what came from one file and returns the definitions that were in it.
     pub fn remove(&mut self, path: &str) -> Vec<Arc<T>> {
-        self.errors.remove(path);
+        self.kept -= self.errors.remove(path).map_or(0, |errors| errors.len());
         let objects = self.files.remove(path).unwrap_or_default();
         for object in &objects {
             let key = object.key();
@@ -106,6 +119,8 @@ impl<T: Defined> Set<T> {
         let mut touched = self.remove(path);
         let path: Arc<str> = path.into();
         if !errors.is_empty() {
+            let errors = abridged(errors, self.most.saturating_sub(self.kept));
+            self.kept += errors.len();
             self.errors.insert(Arc::clone(&path), errors);
         }
         let objects: Box<[Arc<T>]> = objects.into_iter().map(Arc::new).collect();
@@ -218,6 +233,22 @@ impl<T: Defined> Set<T> {
             })
         })
     }
+}
+
+/// Returns the first errors of a file, at least one, and how many more there are.
+fn abridged(mut errors: Vec<Error>, room: usize) -> Vec<Error> {
+    let left_out = errors.split_off(errors.len().min(room.max(1)));
+    if let Some(first) = left_out.first() {
+        let count = |error: &Error| match error.problem {
+            Problem::More(more) => more,
+            _ => 1,
+        };
+        errors.push(Error {
+            location: first.location.clone(),
+            problem: Problem::More(left_out.iter().map(count).sum()),
+        });
+    }
+    errors
 }
 
 fn keys<T: Defined>(objects: Vec<Arc<T>>) -> BTreeSet<ObjectKey> {

@@ -151,13 +151,123 @@ fn a_billion_laughs_are_refused() {
         let below = format!("*a{}, ", level - 1).repeat(10);
         text.extend([&format!("a{level}: &a{level} ["), below.as_str(), "]\n"]);
     }
-    assert_eq!(
-        read(&text).errors[0].problem,
-        Problem::Limit {
-            what: "copies made by aliases",
-            limit: 20_000
-        }
+    assert_eq!(over(&text), Some(Limit::FileCopies));
+}
+
+/// Returns the limit that a text runs into, and checks that what was read until then is within the others.
+fn over(text: &str) -> Option<Limit> {
+    let parsed = read(text);
+    let kept: usize = parsed.objects.iter().map(|object| bytes_of(&object.value)).sum();
+    let budget = Limits::default();
+    assert!(
+        kept <= text.len() + budget.of(Limit::FileCopiedBytes),
+        "{kept} bytes of {}",
+        text.len()
     );
+    parsed.errors.iter().find_map(|error| match &error.problem {
+        Problem::Limit(over) => Some(over.limit),
+        _ => None,
+    })
+}
+
+/// Returns how many bytes all texts in a value have.
+fn bytes_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes_of).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| key.len() + bytes_of(value))
+            .sum(),
+        _ => 0,
+    }
+}
+
+const HEAD: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+
+#[test]
+fn copies_of_long_texts_count_by_their_bytes() {
+    let long = "x".repeat(40_000);
+    let aliases = "*a, ".repeat(10_000);
+    for text in [
+        format!("{HEAD}a: &a {long}\nb: [{aliases}]\n"),
+        format!(
+            "{HEAD}a: &a {{k: {long}}}\nb: [{}]\n",
+            "{<<: *a}, ".repeat(10_000)
+        ),
+        // As keys, in mappings of their own.
+        format!("{HEAD}a: &a {long}\nb: [{}]\n", "{*a : 1}, ".repeat(10_000)),
+        // Each document begins anew, the file doesn't.
+        format!("{HEAD}a: &a {long}\nb: [{}]\n---\n", "*a, ".repeat(50)).repeat(10),
+    ] {
+        assert_eq!(over(&text), Some(Limit::FileCopiedBytes), "{}", &text[..80]);
+    }
+}
+
+#[test]
+fn anchors_in_anchors_count_as_copies() {
+    let nested = |text: &str| (0..90).fold(text.to_owned(), |text, level| format!("&a{level} [{text}]"));
+    let many = format!("{HEAD}a: {}\n", nested(&"x, ".repeat(10_000)));
+    assert_eq!(over(&many), Some(Limit::FileCopies));
+    let long = format!("{HEAD}a: {}\n", nested(&"x".repeat(200_000)));
+    assert_eq!(over(&long), Some(Limit::FileCopiedBytes));
+}
+
+#[test]
+fn aliases_nest_no_deeper_than_what_is_written_out() {
+    let mut text = format!("{HEAD}a0: &a0 x\n");
+    for level in 1..40 {
+        text.push_str(&format!(
+            "a{level}: &a{level} {}*a{}{}\n",
+            "[".repeat(9),
+            level - 1,
+            "]".repeat(9)
+        ));
+    }
+    assert_eq!(over(&text), Some(Limit::FileDepth));
+}
+
+#[test]
+fn what_is_anchored_and_used_now_and_then_is_read() {
+    let base = (0..200).fold(String::new(), |text, field| {
+        text + &format!("  f{field}: some text\n")
+    });
+    let uses = (0..40).fold(String::new(), |text, use_| {
+        text + &format!("u{use_}: {{<<: *base, own: 1}}\n")
+    });
+    let parsed = read(&format!("{HEAD}base: &base\n{base}{uses}"));
+    assert_eq!(parsed.errors, []);
+    assert_eq!(parsed.objects[0].value["u39"]["f199"], "some text");
+}
+
+#[test]
+fn of_many_errors_the_first_are_told_and_the_others_counted() {
+    let parsed = read(&"a: [\n---\n".repeat(9_999));
+    assert_eq!(parsed.errors.len(), 21);
+    let last = &parsed.errors[20];
+    assert_eq!(
+        format!("{}: {last}", last.location),
+        "a.yaml:42:1: and 9979 more errors"
+    );
+}
+
+#[test]
+fn errors_quote_no_more_than_a_line() {
+    let long = "K".repeat(100_000);
+    for text in [
+        format!("{long}: 1\n{long}: 2\n"),
+        format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {long}}}\n"),
+        format!("apiVersion: {long}\nkind: Pod\nmetadata: {{name: a}}\n"),
+        format!("a: !!{long} x\n"),
+        format!("a: !{long} x\n"),
+        format!("{}: x\n", "1".repeat(1000)),
+        format!("a: [*{long}]\n"),
+    ] {
+        let parsed = read(&text);
+        assert_eq!(parsed.errors.len(), 1, "{}", &text[..20]);
+        let told = parsed.errors[0].to_string() + &parsed.errors[0].hint().unwrap_or_default();
+        assert!(told.len() < 600, "{} bytes", told.len());
+    }
 }
 
 #[test]
@@ -165,13 +275,7 @@ fn depth_is_limited() {
     let flow = "[".repeat(150);
     let block = (0..150).fold(String::new(), |text, depth| text + &" ".repeat(depth) + "a:\n");
     for text in [flow, block] {
-        assert_eq!(
-            read(&text).errors[0].problem,
-            Problem::Limit {
-                what: "levels of nesting",
-                limit: 100
-            }
-        );
+        assert_eq!(over(&text), Some(Limit::FileDepth));
     }
 }
 
@@ -337,4 +441,28 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn of_many_broken_files_each_has_an_error_and_no_more_than_the_budget_is_kept() {
+    let mut set = Set::new().within(&Limits::default().with(Limit::RevisionFindings, 30));
+    let broken = parse(
+        Source::new("a.yaml"),
+        "a: [\n---\n".repeat(100).as_bytes(),
+        &Limits::default(),
+    );
+    for file in 0..50 {
+        set.update(&format!("{file}.yaml"), broken.clone());
+    }
+    assert!(set.errors().count() < 150, "{}", set.errors().count());
+    let told = set.errors().map(|error| match error.problem {
+        Problem::More(more) => more,
+        _ => 1,
+    });
+    assert_eq!(told.sum::<usize>(), 5_000);
+    for file in 0..50 {
+        set.remove(&format!("{file}.yaml"));
+    }
+    set.update("a.yaml", broken);
+    assert_eq!(set.errors().count(), 21);
 }

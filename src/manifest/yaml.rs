@@ -2,7 +2,7 @@
 //!
 //! A file is cut at its `---` lines before it is parsed: no document can contain one, so an error in one document
 //! says nothing about the next. Comments are not kept. Values are what [`super::scalar`] says; anchors, aliases and
-//! merge keys are resolved, within [`Limits::copies`].
+//! merge keys are resolved; what they copy is counted in values and in bytes, over the whole file.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +11,11 @@ use std::fmt::Write as _;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use serde_json::{Map, Value};
 
+use super::error::quoted;
 use super::position::Field;
 use super::scalar::{self, Plain};
 use super::{Error, Limits, Mark, Positions, Problem};
+use crate::budget::{Exceeded, Limit};
 
 /// The text of one document and where it begins.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +32,12 @@ pub(super) fn documents<'a>(
     limits: &Limits,
 ) -> Result<Vec<Document<'a>>, Error> {
     let start = |problem| Error::new(path, Mark::START, problem);
-    let limit = |what, limit| start(Problem::Limit { what, limit });
-    if bytes.len() > limits.bytes {
-        return Err(limit("bytes", limits.bytes));
-    }
+    let check = |limit, amount| {
+        limits
+            .check(limit, amount)
+            .map_err(|over| start(Problem::Limit(over)))
+    };
+    check(Limit::FileBytes, bytes.len())?;
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let good = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let last = good.rsplit('\n').next().unwrap_or_default();
@@ -44,9 +48,7 @@ pub(super) fn documents<'a>(
         Error::new(path, mark, Problem::Encoding)
     })?;
     let documents = cut(text.strip_prefix('\u{feff}').unwrap_or(text));
-    if documents.len() > limits.documents {
-        return Err(limit("documents", limits.documents));
-    }
+    check(Limit::FileDocuments, documents.len())?;
     Ok(documents)
 }
 
@@ -81,9 +83,51 @@ fn is_marker(line: &str, marker: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
+/// What of the limits the documents of one file have used up so far.
+pub(super) struct Spent<'a> {
+    limits: &'a Limits,
+    values: usize,
+    copies: usize,
+    copied_bytes: usize,
+}
+
+impl<'a> Spent<'a> {
+    pub(super) const fn new(limits: &'a Limits) -> Self {
+        Self {
+            limits,
+            values: 0,
+            copies: 0,
+            copied_bytes: 0,
+        }
+    }
+
+    /// Returns how many mappings, sequences and scalars there are, copies included.
+    pub(super) const fn values(&self) -> usize {
+        self.values
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), Exceeded> {
+        self.values += 1;
+        self.limits.check(Limit::FileValues, self.values)?;
+        self.limits.check(Limit::FileDepth, depth)
+    }
+
+    /// Counts a copy before it is made.
+    fn copy(&mut self, size: Copied) -> Result<(), Exceeded> {
+        self.copies += size.values;
+        self.copied_bytes += size.bytes;
+        self.limits.check(Limit::FileCopies, self.copies)?;
+        self.limits.check(Limit::FileCopiedBytes, self.copied_bytes)
+    }
+}
+
 impl Document<'_> {
     /// Reads the document. `None`: it is empty, or holds comments only.
-    pub(super) fn read(&self, path: &str, limits: &Limits) -> Result<Option<(Value, Positions)>, Error> {
+    pub(super) fn read(
+        &self,
+        path: &str,
+        spent: &mut Spent<'_>,
+    ) -> Result<Option<(Value, Positions)>, Error> {
         let json = self.text.trim_start().starts_with(['{', '[']);
         let text = if json {
             join_surrogates(self.text)
@@ -93,11 +137,11 @@ impl Document<'_> {
         Reader {
             document: *self,
             path,
-            limits,
+            spent,
             parser: Parser::new_from_str(&text),
             anchors: BTreeMap::new(),
-            nodes: 0,
-            copies: 0,
+            bytes: 0,
+            deepest: 0,
         }
         .document()
     }
@@ -137,26 +181,37 @@ fn surrogate_pair(text: &str) -> Option<char> {
     }
 }
 
-struct Reader<'a> {
+struct Reader<'a, 's> {
     document: Document<'a>,
     path: &'a str,
-    limits: &'a Limits,
+    spent: &'a mut Spent<'s>,
     parser: Parser<'a, StrInput<'a>>,
     anchors: BTreeMap<usize, Anchored>,
-    nodes: usize,
-    copies: usize,
+    /// Bytes of all texts so far, copies included.
+    bytes: usize,
+    /// How deep what was read went.
+    deepest: usize,
 }
 
-/// A value that aliases may copy, and how many nodes a copy has.
+/// A value that aliases may copy.
 struct Anchored {
     value: Value,
     positions: Positions,
-    size: usize,
+    size: Copied,
+}
+
+/// What a copy of a value takes.
+#[derive(Clone, Copy)]
+struct Copied {
+    values: usize,
+    bytes: usize,
+    /// How many levels of it are below each other.
+    height: usize,
 }
 
 type Node = (Value, Positions);
 
-impl<'a> Reader<'a> {
+impl<'a> Reader<'a, '_> {
     fn document(mut self) -> Result<Option<Node>, Error> {
         let mut found = None;
         loop {
@@ -189,11 +244,17 @@ impl<'a> Reader<'a> {
     }
 
     fn node(&mut self, event: Event<'a>, span: Span, depth: usize) -> Result<Node, Error> {
+        let (values, bytes) = (self.spent.values, self.bytes);
         self.count(span, depth)?;
-        let before = self.nodes;
+        let above = std::mem::replace(&mut self.deepest, depth);
         let (anchor, node) = match event {
-            Event::Alias(id) => return self.alias(id, span),
+            Event::Alias(id) => {
+                let node = self.alias(id, span, depth)?;
+                self.deepest = self.deepest.max(above);
+                return Ok(node);
+            }
             Event::Scalar(text, style, anchor, tag) => {
+                self.bytes += text.len();
                 let value = self.scalar(&text, style, tag.as_deref(), span)?;
                 (anchor, (value, Positions::scalar(self.mark(span.start))))
             }
@@ -211,8 +272,13 @@ impl<'a> Reader<'a> {
             }
         };
         if anchor > 0 {
+            let size = Copied {
+                values: self.spent.values - values,
+                bytes: self.bytes - bytes,
+                height: self.deepest - depth,
+            };
+            self.copy(size, span)?;
             let (value, positions) = node.clone();
-            let size = self.nodes - before + 1;
             self.anchors.insert(
                 anchor,
                 Anchored {
@@ -222,30 +288,40 @@ impl<'a> Reader<'a> {
                 },
             );
         }
+        self.deepest = self.deepest.max(above);
         Ok(node)
     }
 
     fn count(&mut self, span: Span, depth: usize) -> Result<(), Error> {
-        self.nodes += 1;
-        if self.nodes > self.limits.nodes {
-            return Err(self.limit(span, "values", self.limits.nodes));
-        }
-        if depth > self.limits.depth {
-            return Err(self.limit(span, "levels of nesting", self.limits.depth));
-        }
-        Ok(())
+        self.spent
+            .value(depth)
+            .map_err(|over| self.error(span.start, Problem::Limit(over)))
     }
 
-    fn alias(&mut self, id: usize, span: Span) -> Result<Node, Error> {
-        let Some(anchored) = self.anchors.get(&id) else {
+    /// Counts a copy of a value: an anchor makes one, to have it for its aliases, and so does each alias.
+    fn copy(&mut self, size: Copied, span: Span) -> Result<(), Error> {
+        self.spent
+            .copy(size)
+            .map_err(|over| self.error(span.start, Problem::Limit(over)))
+    }
+
+    fn alias(&mut self, id: usize, span: Span, depth: usize) -> Result<Node, Error> {
+        let Some(size) = self.anchors.get(&id).map(|anchored| anchored.size) else {
             return Err(self.error(span.start, Problem::RecursiveAlias));
         };
-        self.copies += anchored.size;
-        self.nodes += anchored.size;
-        if self.copies > self.limits.copies {
-            return Err(self.limit(span, "copies made by aliases", self.limits.copies));
+        self.copy(size, span)?;
+        self.spent.values += size.values;
+        self.bytes += size.bytes;
+        // Aliases in anchors would otherwise nest as deep as nothing that is written out can.
+        self.deepest = self.deepest.max(depth + size.height);
+        let limits = self.spent.limits;
+        limits
+            .check(Limit::FileDepth, self.deepest)
+            .map_err(|over| self.error(span.start, Problem::Limit(over)))?;
+        match self.anchors.get(&id) {
+            Some(anchored) => Ok((anchored.value.clone(), anchored.positions.clone())),
+            None => Err(self.error(span.start, Problem::RecursiveAlias)),
         }
-        Ok((anchored.value.clone(), anchored.positions.clone()))
     }
 
     fn sequence(&mut self, start: Span, depth: usize) -> Result<Node, Error> {
@@ -260,6 +336,7 @@ impl<'a> Reader<'a> {
             positions.push(position);
         }
         let at = self.mark(start.start);
+        items.shrink_to_fit();
         Ok((Value::Array(items), Positions::sequence(at, positions)))
     }
 
@@ -275,7 +352,7 @@ impl<'a> Reader<'a> {
             let (event, value_span) = self.next()?;
             let (value, positions) = self.node(event, value_span, depth + 1)?;
             let problem = match key {
-                Key::Merge => fields.merge(&value, &positions, at),
+                Key::Merge => fields.merge(value, &positions, at),
                 Key::Field(key) => fields.insert(
                     key,
                     value,
@@ -299,12 +376,10 @@ impl<'a> Reader<'a> {
         self.count(span, 0)?;
         let (text, style, tag) = match event {
             Event::Scalar(text, style, _, tag) => (text, style, tag),
-            Event::Alias(id) => match self.alias_text(id) {
-                Some(text) => return Ok(Key::Field(text)),
-                None => return Err(self.error(span.start, Problem::CompositeKey)),
-            },
+            Event::Alias(id) => return self.alias_key(id, span),
             _ => return Err(self.error(span.start, Problem::CompositeKey)),
         };
+        self.bytes += text.len();
         let plain = style == ScalarStyle::Plain && tag.is_none();
         if plain && text == "<<" {
             return Ok(Key::Merge);
@@ -319,7 +394,7 @@ impl<'a> Reader<'a> {
                 (Plain::Number(number), _) => return Ok(Key::Field(number.to_string())),
                 (Plain::Text, _) => return Ok(Key::Field(text.into_owned())),
             };
-            return Err(self.error(span.start, Problem::KeyNotString(text.into_owned(), meaning)));
+            return Err(self.error(span.start, Problem::KeyNotString(quoted(&text), meaning)));
         }
         match self.scalar(&text, style, tag.as_deref(), span)? {
             Value::String(key) => Ok(Key::Field(key)),
@@ -327,13 +402,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn alias_text(&self, id: usize) -> Option<String> {
-        self.anchors.get(&id)?.value.as_str().map(str::to_owned)
+    fn alias_key(&mut self, id: usize, span: Span) -> Result<Key, Error> {
+        match self.alias(id, span, 0)?.0 {
+            Value::String(text) => Ok(Key::Field(text)),
+            _ => Err(self.error(span.start, Problem::CompositeKey)),
+        }
     }
 
     fn scalar(&self, text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Result<Value, Error> {
         let plain =
-            || scalar::value(text).ok_or_else(|| self.error(span.start, Problem::NotJson(text.to_owned())));
+            || scalar::value(text).ok_or_else(|| self.error(span.start, Problem::NotJson(quoted(text))));
         let Some(tag) = tag else {
             return if style == ScalarStyle::Plain {
                 plain()
@@ -380,10 +458,6 @@ impl<'a> Reader<'a> {
         Error::new(self.path, self.mark(marker), problem)
     }
 
-    fn limit(&self, span: Span, what: &'static str, limit: usize) -> Error {
-        self.error(span.start, Problem::Limit { what, limit })
-    }
-
     fn syntax(&self, error: &ScanError) -> Error {
         let marker = *error.marker();
         let line = self
@@ -396,7 +470,7 @@ impl<'a> Reader<'a> {
         self.error(
             marker,
             Problem::Syntax {
-                message: error.info().to_owned(),
+                message: quoted(error.info()),
                 tab: line[..indent].contains('\t'),
             },
         )
@@ -424,7 +498,7 @@ impl Fields {
         {
             return Err(Problem::DuplicateKey {
                 first: first.key.of(path),
-                key,
+                key: quoted(&key),
             });
         }
         self.positions.insert(key.as_str().into(), field);
@@ -433,7 +507,7 @@ impl Fields {
     }
 
     /// Takes the fields of a mapping, or of several of which the earlier wins.
-    fn merge(&mut self, value: &Value, positions: &Positions, at: Mark) -> Result<(), Problem> {
+    fn merge(&mut self, value: Value, positions: &Positions, at: Mark) -> Result<(), Problem> {
         match value {
             Value::Object(fields) => {
                 for (key, value) in fields {
@@ -443,7 +517,7 @@ impl Fields {
             }
             Value::Array(items) => {
                 items
-                    .iter()
+                    .into_iter()
                     .enumerate()
                     .try_for_each(|(index, item)| match positions.item(index) {
                         Some(positions) if item.is_object() => self.merge(item, positions, at),
@@ -454,20 +528,20 @@ impl Fields {
         }
     }
 
-    fn merge_field(&mut self, key: &str, value: &Value, from: &Positions, at: Mark) -> Result<(), Problem> {
-        if self.merged.contains(key) {
+    fn merge_field(&mut self, key: String, value: Value, from: &Positions, at: Mark) -> Result<(), Problem> {
+        if self.merged.contains(key.as_str()) {
             return Ok(());
         }
-        if self.positions.contains_key(key) {
-            return Err(Problem::LateMerge { key: key.to_owned() });
+        if self.positions.contains_key(key.as_str()) {
+            return Err(Problem::LateMerge { key: quoted(&key) });
         }
-        let field = from.field(key).cloned().unwrap_or_else(|| Field {
+        let field = from.field(&key).cloned().unwrap_or_else(|| Field {
             key: at,
             value: Positions::scalar(at),
         });
-        self.positions.insert(key.into(), field);
-        self.merged.insert(key.into());
-        self.values.insert(key.to_owned(), value.clone());
+        self.positions.insert(key.as_str().into(), field);
+        self.merged.insert(key.as_str().into());
+        self.values.insert(key, value);
         Ok(())
     }
 }
@@ -499,13 +573,13 @@ fn kind_of_tag(name: &str) -> &'static str {
 
 fn tag_text(tag: &Tag) -> String {
     if tag.is_yaml_core_schema() {
-        format!("!!{}", tag.suffix)
+        format!("!!{}", quoted(&tag.suffix))
     } else {
-        format!("{}{}", tag.handle, tag.suffix)
+        quoted(&format!("{}{}", tag.handle, tag.suffix))
     }
 }
 
-/// A file has far fewer lines and columns than fit; [`Limits::bytes`] sees to it.
+/// A file has far fewer lines and columns than fit; [`Limit::FileBytes`] sees to it.
 fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

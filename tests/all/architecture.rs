@@ -7,6 +7,7 @@ const CORE: &[&str] = &[
     "name.rs",
     "packed.rs",
     "packed",
+    "budget.rs",
     "api",
     "karmada",
     "config.rs",
