@@ -4,11 +4,13 @@
 
 mod entries;
 mod glob;
+mod order;
 mod receivers;
 mod status;
 mod sync;
 
 pub use entries::{Shape, link_target};
+pub use order::in_order;
 pub use receivers::{Filter, Masked, Receiver, Receivers};
 pub use status::{STATUS_BRANCH, Status, StatusBranches, refused_status_branch};
 pub use sync::{Drift, DriftMode, Ignore, PruneLimit, Sync};
@@ -20,10 +22,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::API_VERSION;
+use crate::budget::{Budget, Limit};
 use crate::error;
-use crate::lint::schema::violations;
+use crate::lint::schema::{MOST_VIOLATIONS, violations};
 use crate::lint::{Code, Finding};
-use crate::manifest::{self, Limits, Positions};
+use crate::manifest::{self, Positions};
 use crate::name::Location;
 
 /// The file's place in a repository.
@@ -167,11 +170,22 @@ impl From<Error> for error::Error {
 }
 
 impl Config {
-    /// Reads `cutover.yaml`. An empty file says the same as none.
+    /// Reads `cutover.yaml` within the usual limits. An empty file says the same as none.
     pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        let Some((value, positions)) = manifest::parse_one(PATH, bytes, &Limits::default())? else {
+        Self::parse_within(bytes, &Budget::default())
+    }
+
+    /// Reads `cutover.yaml`. An empty file says the same as none.
+    pub fn parse_within(bytes: &[u8], budget: &Budget) -> Result<Self, Error> {
+        let Some((value, positions)) = manifest::parse_one(PATH, bytes, budget)? else {
             return Ok(Self::default());
         };
+        let syncs = value["syncs"].as_array().map_or(0, Vec::len);
+        budget.check(Limit::RevisionSyncs, syncs).map_err(|over| {
+            let location = positions.value("/syncs").of(PATH);
+            let finding = Finding::new(Code::TooLarge, location, over.to_string()).hint(over.hint());
+            Error::Invalid(vec![finding])
+        })?;
         let faults: Vec<_> = violations(&value, &Self::schema())
             .iter()
             .map(|violation| violation.finding(PATH, PATH, &positions))
@@ -221,9 +235,14 @@ impl Config {
 
     fn faults(&self, positions: &Positions) -> Vec<Finding> {
         let mut faults = Vec::new();
-        let mut report = |at: String, message: String| faults.push(fault(PATH, positions, &at, message));
+        let mut report = |at: String, message: String| {
+            if faults.len() < MOST_VIOLATIONS {
+                faults.push(fault(PATH, positions, &at, message));
+            }
+        };
+        let syncs = sync::Syncs::of(&self.syncs);
         for (index, sync) in self.syncs.iter().enumerate() {
-            sync.faults(&self.syncs, index, &mut |field, message| {
+            sync.faults(&syncs, index, &mut |field, message| {
                 report(format!("/syncs/{index}/{field}"), message);
             });
         }
@@ -318,6 +337,54 @@ mod tests {
         error[CUT0007]: "a" has the files of the sync "b"
           --> cutover.yaml:3:21
         "#);
+    }
+
+    #[test]
+    fn syncs_that_wait_for_themselves_or_for_nobody_are_refused() {
+        let text = format!(
+            "{HEAD}syncs:\n- {{name: a, path: a, dependsOn: [b]}}\n- {{name: b, path: b, dependsOn: [a]}}\n\
+             - {{name: c, path: ./a/, dependsOn: [a, x]}}\n- {{name: c, path: d}}\n"
+        );
+        insta::assert_snapshot!(complaints(&text), @r#"
+        error[CUT0007]: "a" waits for itself
+          --> cutover.yaml:4:33
+        error[CUT0007]: "b" waits for itself
+          --> cutover.yaml:5:33
+        error[CUT0007]: "a" and "c" have the same path
+          --> cutover.yaml:6:19
+        error[CUT0007]: no sync is called "x"
+          --> cutover.yaml:6:40
+        error[CUT0007]: two syncs are called "c"
+          --> cutover.yaml:7:10
+        "#);
+    }
+
+    #[test]
+    fn a_file_of_three_thousand_syncs_is_refused_unless_the_limit_is_raised() {
+        let mut text = format!("{HEAD}syncs:\n- {{name: s0, path: s0}}\n");
+        for place in 1..3_000 {
+            text.push_str(&format!(
+                "- {{name: s{place}, path: s{place}, dependsOn: [s{}]}}\n",
+                place - 1
+            ));
+        }
+        insta::assert_snapshot!(complaints(&text), @"
+        error[CUT0004]: more than 500 syncs in cutover.yaml (limit revision-syncs)
+          --> cutover.yaml:4:3
+        hint: name fewer, or raise the limit where cutover runs: --limit revision-syncs=1000
+        ");
+        let budget = Budget::default().with(Limit::RevisionSyncs, 3_000);
+        let config = Config::parse_within(text.as_bytes(), &budget).unwrap();
+        assert_eq!(in_order(&config.syncs).len(), 3_000);
+    }
+
+    #[test]
+    fn a_file_of_nothing_but_unknown_fields_is_told_in_brief() {
+        let text: String = (0..100_000).map(|field| format!("f{field}: 1\n")).collect();
+        let findings = Config::parse(format!("{HEAD}{text}").as_bytes())
+            .unwrap_err()
+            .findings();
+        assert_eq!(findings.len(), MOST_VIOLATIONS);
     }
 
     #[test]

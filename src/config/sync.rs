@@ -1,11 +1,12 @@
 //! A folder of the repository, and how its objects are brought into the cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Interval;
+use super::order::Graph;
 
 /// A folder of the repository, and how its objects are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -162,7 +163,7 @@ impl Sync {
     }
 
     /// Reports what the schema can't see, with the field. `index` is this one's place among all.
-    pub(super) fn faults(&self, all: &[Self], index: usize, report: &mut impl FnMut(&str, String)) {
+    pub(super) fn faults(&self, all: &Syncs<'_>, index: usize, report: &mut impl FnMut(&str, String)) {
         if self.folder().split('/').any(|part| matches!(part, "." | "..")) || self.path.starts_with('/') {
             report(
                 "path",
@@ -175,26 +176,26 @@ impl Sync {
                 format!("{:?} is not lower-case letters, digits and `-`", self.name),
             );
         }
-        for earlier in &all[..index] {
-            if earlier.name == self.name {
-                report("name", format!("two syncs are called {:?}", self.name));
-            }
-            if earlier.folder() == self.folder() {
-                report(
-                    "path",
-                    format!("{:?} and {:?} have the same path", earlier.name, self.name),
-                );
-            }
+        if all.graph.place(&self.name).is_some_and(|first| first < index) {
+            report("name", format!("two syncs are called {:?}", self.name));
+        }
+        if let Some((first, earlier)) = all.folders.get(self.folder())
+            && *first < index
+        {
+            report(
+                "path",
+                format!("{:?} and {:?} have the same path", earlier, self.name),
+            );
         }
         for (place, wanted) in self.depends_on.iter().enumerate() {
-            if !all.iter().any(|sync| sync.name == *wanted) {
+            if all.graph.place(wanted).is_none() {
                 report(
                     &format!("dependsOn/{place}"),
                     format!("no sync is called {wanted:?}"),
                 );
             }
         }
-        if self.waits_for(&self.name, all, &mut BTreeSet::new()) {
+        if all.circular.contains(&index) {
             report("dependsOn", format!("{:?} waits for itself", self.name));
         }
         for (place, ignore) in self.drift.ignore.iter().enumerate() {
@@ -212,15 +213,30 @@ impl Sync {
             }
         }
     }
+}
 
-    fn waits_for(&self, name: &str, all: &[Self], seen: &mut BTreeSet<String>) -> bool {
-        self.depends_on.iter().any(|wanted| {
-            wanted == name
-                || seen.insert(wanted.clone())
-                    && all
-                        .iter()
-                        .any(|sync| sync.name == *wanted && sync.waits_for(name, all, seen))
-        })
+/// What is asked of all syncs for each of them, found once.
+pub(super) struct Syncs<'a> {
+    graph: Graph<'a>,
+    circular: BTreeSet<usize>,
+    /// The first sync of each folder: its place and its name.
+    folders: BTreeMap<&'a str, (usize, &'a str)>,
+}
+
+impl<'a> Syncs<'a> {
+    pub(super) fn of(syncs: &'a [Sync]) -> Self {
+        let graph = Graph::of(syncs);
+        let mut folders = BTreeMap::new();
+        for (place, sync) in syncs.iter().enumerate() {
+            folders
+                .entry(sync.folder())
+                .or_insert((place, sync.name.as_str()));
+        }
+        Self {
+            circular: graph.circular(),
+            graph,
+            folders,
+        }
     }
 }
 

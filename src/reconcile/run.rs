@@ -276,7 +276,7 @@ impl Layout {
         for kind in intents::watched() {
             observer.watch(kind);
         }
-        let mut syncs: Vec<(String, Sync)> = in_order(&config.syncs)
+        let mut syncs: Vec<(String, Sync)> = config::in_order(&config.syncs)
             .into_iter()
             .map(|sync| {
                 let selection = Selection::of(config, sync);
@@ -476,20 +476,6 @@ fn pages(options: &Options, config: &Config) -> Option<Pages> {
     })
 }
 
-/// Returns the syncs so that each comes after those that it depends on. Their order is kept otherwise.
-fn in_order(syncs: &[config::Sync]) -> Vec<&config::Sync> {
-    let mut ordered: Vec<&config::Sync> = Vec::new();
-    // `cutover.yaml` is refused when syncs wait for each other, so every round adds one.
-    for _ in syncs {
-        let is_in = |name: &String| ordered.iter().any(|sync| sync.name == *name);
-        let next = syncs
-            .iter()
-            .find(|sync| !is_in(&sync.name) && sync.depends_on.iter().all(is_in));
-        ordered.extend(next);
-    }
-    ordered
-}
-
 /// Ends when no intent goes on by itself: ended, paused, or waiting for somebody's approval.
 async fn settled(observer: &Observer) {
     let suspensions = |observer: &Observer| {
@@ -666,21 +652,5 @@ mod tests {
         let failed = failed(&migrations, &parents, |key| key.name.starts_with("own"));
         let names: Vec<_> = failed.iter().map(|(_, name)| name.as_str()).collect();
         assert_eq!(names, ["own", "child"]);
-    }
-
-    #[test]
-    fn syncs_come_after_what_they_depend_on() {
-        let sync = |name: &str, depends_on: &[&str]| config::Sync {
-            depends_on: depends_on.iter().map(|&name| name.to_owned()).collect(),
-            ..config::Sync::named(name)
-        };
-        let syncs = [
-            sync("apps", &["base", "crds"]),
-            sync("base", &["crds"]),
-            sync("alone", &[]),
-            sync("crds", &[]),
-        ];
-        let names: Vec<_> = in_order(&syncs).iter().map(|sync| sync.name.as_str()).collect();
-        assert_eq!(names, ["alone", "crds", "base", "apps"]);
     }
 }
