@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
+use super::global;
 use crate::cluster::{self, Cluster, ConnectOptions};
 use crate::config::StatusBranches;
 use crate::error::{Error, Result};
@@ -86,7 +87,7 @@ impl GitArgs {
             limits,
             credentials: self.credentials(),
             seed: fastrand::u64(..),
-            ..Options::new(url, branch, state_dir)
+            ..Options::new(url, branch, state_dir).within(global::budget())
         })
     }
 

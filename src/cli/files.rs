@@ -8,9 +8,10 @@ use std::fs::{self, FileType, Metadata};
 use std::io::Read;
 use std::path::Path;
 
+use crate::budget::{Budget, Limit, Size};
 use crate::config::{self, Config, Shape, link_target};
 use crate::error::{Error, Result};
-use crate::manifest::{self, Limits, Obstacle, Parsed, Source, parse};
+use crate::manifest::{self, Obstacle, Parsed, Set, Source, parse};
 use crate::repo;
 
 /// A file, with its path relative to the root, written with `/`.
@@ -23,9 +24,9 @@ pub struct File {
 
 impl File {
     /// Returns the objects in it, and what is wrong with it.
-    pub fn parse(&self) -> Parsed {
+    fn parse(&self, budget: &Budget) -> Parsed {
         match &self.content {
-            Ok(bytes) => parse(Source::new(&self.path), bytes, &Limits::default()),
+            Ok(bytes) => parse(Source::new(&self.path), bytes, budget),
             Err(why) => Parsed::unreadable(&self.path, *why),
         }
     }
@@ -33,13 +34,15 @@ impl File {
 
 /// Reads the files under a directory that the syncs of a configuration own, in order of their paths; and says which
 /// entries can't be read that may be theirs.
-pub fn read(root: &Path, config: &Config) -> Result<Vec<File>> {
+fn read(root: &Path, config: &Config, budget: &Budget) -> Result<Vec<File>> {
     let mut walk = Walk {
         root,
         config,
-        limits: repo::Limits::default(),
+        budget,
+        limits: repo::Limits::default().within(budget),
         submodules: repo::submodules(root),
         visited: 0,
+        bytes: 0,
         files: Vec::new(),
     };
     walk.directory(root, "", 0)?;
@@ -48,20 +51,34 @@ pub fn read(root: &Path, config: &Config) -> Result<Vec<File>> {
     Ok(files)
 }
 
+/// Returns the objects in the files under a directory, as far as they are within the budget, and calls `with` for every file.
+pub fn objects(root: &Path, config: &Config, budget: &Budget, mut with: impl FnMut(File)) -> Result<Set> {
+    let (mut set, mut size) = (Set::new().within(budget), Size::default());
+    for file in read(root, config, budget)? {
+        let parsed = file.parse(budget);
+        size = size + parsed.size;
+        budget.check_size(&size)?;
+        set.update(&file.path, parsed);
+        with(file);
+    }
+    Ok(set)
+}
+
 /// Reads `cutover.yaml` under a directory; without it, the settings are the default ones.
-pub fn read_config(root: &Path) -> Result<Result<Config, config::Error>> {
-    let bytes = read_config_bytes(root)?;
-    Ok(bytes.and_then(|bytes| Config::parse(&bytes)))
+pub fn read_config(root: &Path, budget: &Budget) -> Result<Result<Config, config::Error>> {
+    let bytes = read_config_bytes(root, budget)?;
+    Ok(bytes.and_then(|bytes| Config::parse_within(&bytes, budget)))
 }
 
 /// Reads `cutover.yaml` under a directory as it is written; nothing if there is none.
-pub fn read_config_bytes(root: &Path) -> Result<Result<Vec<u8>, config::Error>> {
-    let content = read_one(root, config::PATH)?.unwrap_or_else(|| Ok(Vec::new()));
+pub fn read_config_bytes(root: &Path, budget: &Budget) -> Result<Result<Vec<u8>, config::Error>> {
+    let content = read_one(root, config::PATH, budget.of(Limit::FileBytes))?;
+    let content = content.unwrap_or_else(|| Ok(Vec::new()));
     Ok(content.map_err(|why| manifest::Error::unreadable(config::PATH, why).into()))
 }
 
 /// Reads one file under a directory; `None` if there is none.
-fn read_one(root: &Path, path: &str) -> Result<Option<Result<Vec<u8>, Obstacle>>> {
+fn read_one(root: &Path, path: &str, limit: usize) -> Result<Option<Result<Vec<u8>, Obstacle>>> {
     let place = root.join(path);
     let found = match fs::symlink_metadata(&place) {
         Ok(found) => found,
@@ -73,7 +90,7 @@ fn read_one(root: &Path, path: &str) -> Result<Option<Result<Vec<u8>, Obstacle>>
     }
     match obstacle(found.file_type()) {
         Some(why) => Ok(Some(Err(why))),
-        None => content(&place, &found, repo::Limits::default().file_bytes).map(Some),
+        None => content(&place, &found, limit).map(Some),
     }
 }
 
@@ -106,10 +123,12 @@ pub fn is_taken(root: &Path, path: &str) -> bool {
 struct Walk<'a> {
     root: &'a Path,
     config: &'a Config,
+    budget: &'a Budget,
     limits: repo::Limits,
     /// Those that aren't checked out are empty folders.
     submodules: BTreeSet<String>,
     visited: usize,
+    bytes: usize,
     files: Vec<File>,
 }
 
@@ -168,7 +187,10 @@ impl Walk<'_> {
             self.directory(place, &path, depth + 1)?;
         } else if self.config.sync_of(&path).is_some() {
             let content = content(place, found, self.limits.file_bytes)?;
+            self.bytes += content.as_ref().map_or(0, Vec::len);
+            self.budget.check(Limit::RevisionBytes, self.bytes)?;
             self.files.push(File { path, content });
+            self.budget.check(Limit::RevisionFiles, self.files.len())?;
         }
         Ok(())
     }
@@ -224,4 +246,43 @@ fn content(place: &Path, found: &Metadata, limit: usize) -> Result<Result<Vec<u8
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     Error::user(format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.yaml", config::PATH] {
+            let file = fs::File::create(root.path().join(name)).unwrap();
+            // A hole: it takes no room on disk, and would take all of the memory.
+            file.set_len(1 << 40).unwrap();
+        }
+        let budget = Budget::default();
+        let error = read_config(root.path(), &budget).unwrap().unwrap_err();
+        let set = objects(root.path(), &Config::default(), &budget, |_| ()).unwrap();
+        let told = set.errors().next().unwrap();
+        for hint in [told.hint(), error.findings()[0].hint.clone()] {
+            assert!(hint.unwrap().contains("--limit file-bytes="));
+        }
+    }
+
+    #[test]
+    fn files_that_are_too_large_together_are_not_read_to_their_end() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a.yaml", "b.yaml", "c.yaml"] {
+            fs::write(root.path().join(name), [b'#'; 600]).unwrap();
+        }
+        let with = |limit, most| {
+            let budget = Budget::default().with(limit, most);
+            read(root.path(), &Config::default(), &budget).map(|files| files.len())
+        };
+        assert_eq!(with(Limit::RevisionBytes, 1_800).unwrap(), 3);
+        for (limit, most) in [(Limit::RevisionBytes, 1_700), (Limit::RevisionFiles, 2)] {
+            let error = with(limit, most).unwrap_err();
+            assert!(error.to_string().contains(limit.name()), "{error}");
+        }
+    }
 }

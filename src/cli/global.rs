@@ -1,6 +1,7 @@
 //! The flags of every command: colour, how much is logged and how.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use anstream::ColorChoice;
 use clap::{ArgAction, Args, ValueEnum};
@@ -9,6 +10,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use crate::budget::{Budget, Setting};
 use crate::redact;
 
 #[derive(Args, Debug)]
@@ -34,6 +36,25 @@ pub struct Global {
         help_heading = "Global options"
     )]
     log_format: LogFormat,
+    /// Raise a limit on what files may cost; may be repeated (docs/limits.md)
+    #[arg(
+        long = "limit",
+        global = true,
+        value_name = "NAME=NUMBER",
+        env = "CUTOVER_LIMITS",
+        value_delimiter = ',',
+        hide_env = true,
+        help_heading = "Global options"
+    )]
+    limits: Vec<Setting>,
+}
+
+/// What the flags say of limits; of the whole process, as its flags are.
+static BUDGET: OnceLock<Budget> = OnceLock::new();
+
+/// Returns what files may cost.
+pub fn budget() -> Budget {
+    BUDGET.get().copied().unwrap_or_default()
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -58,6 +79,10 @@ impl Global {
             Color::Never => ColorChoice::Never,
         };
         choice.write_global();
+        let limits = self.limits.iter();
+        let budget = limits.fold(Budget::default(), |budget, set| budget.with(set.limit, set.value));
+        // A second start in one process (tests) keeps the first one's settings.
+        let _ = BUDGET.set(budget);
         let level = match self.verbose {
             // What kube's client says of requests that fail, cutover says in its own words.
             0 => "warn,kube_client=off",

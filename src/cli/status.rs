@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
-use super::{files, output, signal};
+use super::{files, global, output, signal};
 use crate::api;
 use crate::cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
 use crate::config;
@@ -219,7 +219,7 @@ impl BranchArgs {
             },
             None => {
                 let checkout = Checkout::find(&self.directory)?;
-                let config = files::read_config(checkout.root())??;
+                let config = files::read_config(checkout.root(), &global::budget())??;
                 Recorded::of(&checkout, &config)?
             }
         };

@@ -5,11 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::{files, output};
+use super::{files, global, output};
 use crate::config::{self, Config};
 use crate::error::{Kind, Result};
 use crate::lint::{self, Context, Finding, Severity};
-use crate::manifest::Set;
 use crate::report::{findings_github, findings_json, findings_summary, findings_text};
 
 #[derive(Args, Debug)]
@@ -49,21 +48,20 @@ impl Validate {
 
 /// Returns the number of objects under a root, and all that can be said about them.
 pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
-    let bytes = match files::read_config_bytes(root)? {
+    let budget = global::budget();
+    let bytes = match files::read_config_bytes(root, &budget)? {
         Ok(bytes) => bytes,
         Err(error) => return Ok((0, error.findings())),
     };
-    let config = match Config::parse(&bytes) {
+    let config = match Config::parse_within(&bytes, &budget) {
         Ok(config) => config,
         // Which files belong to a sync can't be told then.
         Err(error) => return Ok((0, error.findings())),
     };
-    let mut set = Set::new();
-    for file in files::read(root, &config)? {
-        set.update(&file.path, file.parse());
-    }
+    let set = files::objects(root, &config, &budget, |_| ())?;
     let context = Context {
         now: Some(jiff::Timestamp::now()),
+        budget,
         ..Context::built_in()?
     };
     let mut findings: Vec<Finding> = config::refused_status_branch(&bytes, &config)

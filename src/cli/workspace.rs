@@ -8,12 +8,12 @@ use clap::Args;
 use similar::TextDiff;
 
 use super::connection::GitArgs;
-use super::{example, files, output, said};
+use super::{example, files, global, output, said};
 use crate::api::{self, MigrationSpec};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::lint::{self, Context, Finding, Severity};
-use crate::manifest::{Limits, Manifest, Set, Source, parse};
+use crate::manifest::{Manifest, Set, Source, parse};
 use crate::repo::{Checkout, Message, Trailer};
 use crate::report::MANY;
 
@@ -84,14 +84,14 @@ impl Workspace {
             Some(checkout) => checkout.root().to_owned(),
             None => args.directory.clone(),
         };
-        let config = files::read_config(&root)??;
-        let (mut set, mut texts) = (Set::new(), BTreeMap::new());
-        for file in files::read(&root, &config)? {
-            set.update(&file.path, file.parse());
+        let budget = global::budget();
+        let config = files::read_config(&root, &budget)??;
+        let mut texts = BTreeMap::new();
+        let set = files::objects(&root, &config, &budget, |file| {
             if let Ok(Ok(text)) = file.content.map(String::from_utf8) {
                 texts.insert(file.path, text);
             }
-        }
+        })?;
         Ok(Self {
             checkout,
             root,
@@ -357,5 +357,5 @@ fn put_back(file: &Path, before: Option<&String>) -> Result<()> {
 }
 
 fn parsed(path: &str, content: &[u8]) -> crate::manifest::Parsed {
-    parse(Source::new(path), content, &Limits::default())
+    parse(Source::new(path), content, &global::budget())
 }

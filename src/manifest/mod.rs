@@ -138,6 +138,14 @@ impl Parsed {
             ..Self::default()
         }
     }
+
+    /// Returns what an entry gives that can't be read: nothing but the reason.
+    pub fn unreadable(path: &str, why: Obstacle) -> Self {
+        Self {
+            errors: vec![Error::unreadable(path, why)],
+            ..Self::default()
+        }
+    }
 }
 
 /// Errors up to a limit: of the others only their number is kept.
@@ -175,16 +183,6 @@ impl Errors {
             problem: Problem::More(self.more),
         }));
         self.kept
-    }
-}
-
-impl Parsed {
-    /// Returns what an entry gives that can't be read: nothing but the reason.
-    pub fn unreadable(path: &str, why: Obstacle) -> Self {
-        Self {
-            errors: vec![Error::unreadable(path, why)],
-            ..Self::default()
-        }
     }
 }
 

@@ -7,9 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings;
 use super::sync::Range;
+use crate::budget::{Limit, Size};
 use crate::config::Config;
 use crate::error::Error;
-use crate::manifest::{self, Limits, Manifest, Parsed, Set, Source, parse};
+use crate::manifest::{self, Manifest, Parsed, Set, Source, parse};
 use crate::name::{ObjectKey, Revision};
 use crate::plan::{Change, ChangeSet};
 use crate::repo::{self, Repo, Skipped};
@@ -76,13 +77,26 @@ async fn wanted(repo: &Repo, revision: &Revision) -> Result<(Config, Set), Error
     let files: Vec<_> = files
         .filter(|file| config.sync_of(&file.path).is_some())
         .collect();
-    let contents = repo.read(files.iter().map(|file| file.blob).collect()).await?;
-    let mut set = Set::new();
-    for (file, content) in files.iter().zip(contents) {
-        set.update(
-            &file.path,
-            parse(Source::new(&file.path), &content?, &Limits::default()),
-        );
+    let budget = *repo.account().budget();
+    budget.check(Limit::RevisionFiles, files.len())?;
+    let blobs: Vec<_> = files.iter().map(|file| file.blob).collect();
+    let sizes = repo.sizes(blobs.clone()).await?.into_iter().flatten();
+    budget.check(Limit::RevisionBytes, sizes.fold(0, usize::saturating_add))?;
+    let mut paths = files.into_iter().map(|file| file.path);
+    let (mut size, mut within) = (Size::default(), Ok(()));
+    let read = repo.read_each(blobs, move |bytes| {
+        within?;
+        let path = paths.next().unwrap_or_default();
+        let parsed = parse(Source::new(&path), &bytes?, &budget);
+        size = size + parsed.size;
+        within = budget.check_size(&size);
+        within?;
+        Ok::<_, repo::Error>((path, parsed))
+    });
+    let mut set = Set::new().within(&budget);
+    for read in read.await? {
+        let (path, parsed) = read?;
+        set.update(&path, parsed);
     }
     for Skipped { path, why, shape } in there.skipped {
         if !config.affected_by(&path, shape).is_empty() {

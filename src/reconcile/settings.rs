@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -60,8 +61,7 @@ pub(super) async fn at_revision(
     let repo = Repo::open(options.clone(), cancel.clone()).await?;
     repo.obtain(vec![revision.clone()]).await?;
     let bytes = at(&repo, revision.clone()).await?;
-    let config = parse(bytes.as_deref())?;
-    Ok(Settings { bytes, config })
+    settings(&repo, bytes).await
 }
 
 /// Where the desired state is, and where status is committed to: one repository, or two.
@@ -147,9 +147,10 @@ impl Settings {
                     continue;
                 }
             };
-            let usable = parse(bytes.as_deref()).and_then(|config| check(&config, run).map(|()| config));
+            let usable = settings(repo, bytes).await;
+            let usable = usable.and_then(|changed| check(&changed.config, run).map(|()| changed));
             match usable {
-                Ok(config) => return Self { bytes, config },
+                Ok(changed) => return changed,
                 Err(error) => {
                     tracing::warn!(%error, at = ?error.location(), "what cutover.yaml said before stays in force");
                 }
@@ -188,7 +189,8 @@ type Desiring = watch::Receiver<Option<Arc<Desired>>>;
 
 /// Returns what the file says at a revision.
 pub(super) async fn of(repo: &Repo, revision: Revision) -> Result<Config, Error> {
-    parse(at(repo, revision).await?.as_deref())
+    let bytes = at(repo, revision).await?;
+    Ok(settings(repo, bytes).await?.config)
 }
 
 async fn at(repo: &Repo, revision: Revision) -> Result<Option<Vec<u8>>, Error> {
@@ -197,10 +199,19 @@ async fn at(repo: &Repo, revision: Revision) -> Result<Option<Vec<u8>>, Error> {
 
 async fn read(repo: &Repo) -> Result<Settings, Error> {
     let bytes = repo.read_fresh(Branch::Source, config::PATH).await?;
-    let config = parse(bytes.as_deref())?;
-    Ok(Settings { bytes, config })
+    settings(repo, bytes).await
 }
 
-fn parse(bytes: Option<&[u8]>) -> Result<Config, Error> {
-    Ok(bytes.map_or_else(|| Ok(Config::default()), Config::parse)?)
+/// Reads the file where that may take its time: the lease has to be renewed meanwhile.
+async fn settings(repo: &Repo, bytes: Option<Vec<u8>>) -> Result<Settings, Error> {
+    let budget = *repo.account().budget();
+    let parsing = tokio::task::spawn_blocking(move || {
+        let config = match &bytes {
+            Some(bytes) => Config::parse_within(bytes, &budget)?,
+            None => Config::default(),
+        };
+        Ok(Settings { bytes, config })
+    });
+    let ended = |error: JoinError| Error::internal(format!("cutover.yaml was not read to its end: {error}"));
+    parsing.await.map_err(ended)?
 }

@@ -172,6 +172,7 @@ impl Sync {
         revision: Revision,
         cancel: &CancellationToken,
     ) -> Result<Arc<SyncReport>, Error> {
+        self.source.stop = cancel.clone();
         let mut report = self.reach(revision).await?;
         while let Some(deadline) = self.waves.next_deadline().filter(|_| self.standing.has_waiting()) {
             tokio::select! {
@@ -194,14 +195,38 @@ impl Sync {
     }
 
     async fn reach(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
-        if self.source.revision.as_ref() != Some(&revision) {
-            self.advance(&revision).await?;
+        if self.source.revision.as_ref() == Some(&revision) {
+            if self.source.is_back() {
+                return self.pass(revision).await;
+            }
+        } else {
+            let advanced = self.advance(&revision).await;
+            if let (Err(_), Some(before)) = (&advanced, self.source.in_force(&revision)) {
+                return self.stay_at(before).await;
+            }
+            advanced?;
         }
         self.look(revision).await
     }
 
+    /// Goes on with a revision because a newer one is over the budget, and reports that.
+    async fn stay_at(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        let problem = self.source.problems().next();
+        let is_reported = self
+            .reports
+            .borrow()
+            .as_ref()
+            .is_some_and(|report| report.problems.first() == problem.as_ref());
+        if is_reported {
+            self.look(revision).await
+        } else {
+            self.pass(revision).await
+        }
+    }
+
     /// Runs until it is cancelled: at every new revision, and whenever an object isn't as Git wants it any more.
     pub async fn run(mut self, polling: Polling, cancel: CancellationToken) {
+        self.source.stop = cancel.clone();
         let mut git = self.source.repo.watch(polling);
         let mut again: Option<Instant> = None;
         let mut told = BTreeSet::new();
@@ -227,6 +252,9 @@ impl Sync {
                         Err(error) => Err(error.into()),
                     };
                     git.outcome(outcome.is_ok());
+                    if cancel.is_cancelled() {
+                        return;
+                    }
                     log(tick, &outcome);
                     outcome
                 }
@@ -368,6 +396,8 @@ impl Sync {
             let keys = some.iter().map(|entry| &entry.key);
             let moved = self.placed.update(self.source.written(), &self.kinds, keys);
             self.take_in(moved);
+            // What is left of the thread's turn belongs to others.
+            tokio::task::yield_now().await;
         }
         self.share(revision);
         Ok(())
@@ -466,6 +496,7 @@ impl Sync {
             doubt: self.git_doubt(),
             dress: Arc::clone(&self.source.selection.dress),
             observer: self.observer.clone(),
+            _share: Arc::clone(&self.source.share),
         })));
     }
 }

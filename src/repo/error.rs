@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::budget::Exceeded;
 use crate::error::Kind;
 use crate::manifest::Obstacle;
 use crate::name::Revision;
@@ -42,6 +43,8 @@ pub enum Error {
     Damaged(String),
     #[error("{what} is larger than the limit of {limit} bytes: {size} bytes")]
     TooLarge { what: String, size: usize, limit: usize },
+    #[error(transparent)]
+    OverBudget(#[from] Exceeded),
     #[error("the tree of {revision} has more than {limit} entries")]
     TooMany { revision: Revision, limit: usize },
     #[error("cannot read {path}: {why}")]
@@ -122,6 +125,9 @@ impl Error {
             Self::NotAFile { .. } => "put a regular file there",
             Self::NoBranch { .. } => "push the branch, or name another one",
             Self::InUse(_) => "give each process a state directory of its own",
+            Self::TooLarge { .. } => {
+                "split the file, or raise the limit where cutover runs: --limit file-bytes=NUMBER"
+            }
             Self::Damaged(_) => "the next fetch makes the mirror anew",
             Self::Refused { .. } => {
                 "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
@@ -150,6 +156,9 @@ impl Error {
 
 impl From<Error> for crate::error::Error {
     fn from(error: Error) -> Self {
+        if let Error::OverBudget(exceeded) = error {
+            return exceeded.into();
+        }
         let mapped = Self::new(error.kind(), error.to_string());
         let mapped = match error.hint() {
             Some(hint) => mapped.hint(hint),

@@ -55,6 +55,7 @@ use std::time::Duration;
 
 use git2::Repository;
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use checkout::{Checkout, CheckoutError, submodules};
@@ -69,6 +70,7 @@ pub use tree::{BlobId, Change, ChangeKind, Changes, Skipped};
 pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
 
+use crate::budget::{Account, Budget, Limit};
 use crate::manifest::Obstacle;
 use crate::name::Revision;
 use crate::tenure::Tenure;
@@ -95,6 +97,8 @@ pub struct Options {
     /// What commits are signed with, if they are.
     pub signing: Option<SigningKey>,
     pub limits: Limits,
+    /// What all that is read of a revision may come to together.
+    pub budget: Budget,
     pub retry: Retry,
     /// For one conversation with the remote as a whole; the first clone included.
     pub timeout: Duration,
@@ -105,6 +109,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Sets what a revision may cost.
+    #[must_use]
+    pub fn within(self, budget: Budget) -> Self {
+        Self {
+            limits: self.limits.within(&budget),
+            budget,
+            ..self
+        }
+    }
+
     /// Returns options for a branch of a repository, with defaults for all else.
     pub fn new(url: RemoteUrl, branch: impl Into<String>, state_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -118,6 +132,7 @@ impl Options {
             author: Author::default(),
             signing: None,
             limits: Limits::default(),
+            budget: Budget::default(),
             retry: Retry::default(),
             timeout: Duration::from_mins(10),
             seed: 0,
@@ -143,7 +158,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            file_bytes: 4 << 20,
+            file_bytes: Budget::default().of(Limit::FileBytes),
             entries: 1_000_000,
             depth: 64,
             path_bytes: 1024,
@@ -153,6 +168,15 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Returns these limits, with that of a file's bytes from a budget.
+    #[must_use]
+    pub const fn within(self, budget: &Budget) -> Self {
+        Self {
+            file_bytes: budget.of(Limit::FileBytes),
+            ..self
+        }
+    }
+
     /// Returns why an entry isn't read, if for its name or for where it is. `depth` is the number of folders above it.
     pub fn obstacle(&self, name: &[u8], path: &str, depth: usize) -> Option<Obstacle> {
         let Ok(name) = std::str::from_utf8(name) else {
@@ -200,18 +224,32 @@ pub struct Repo {
     mirror: Arc<Mirror>,
     rng: Arc<Mutex<fastrand::Rng>>,
     tenure: Tenure,
+    account: Arc<Account>,
+    /// How many may make something of contents at a time, of all that read this repository.
+    readers: Arc<Semaphore>,
 }
+
+/// So many files are in memory at a time, with what is made of them.
+const READERS: usize = 2;
 
 impl Repo {
     /// Opens the mirror, without a word to the remote. Once `cancel` is cancelled, conversations end early.
     pub async fn open(options: Options, cancel: CancellationToken) -> Result<Self, Error> {
         let rng = fastrand::Rng::with_seed(options.seed);
+        let account = Arc::new(Account::new(options.budget));
         let mirror = blocking(move || Mirror::open(options, cancel)).await?;
         Ok(Self {
             mirror: Arc::new(mirror),
             rng: Arc::new(Mutex::new(rng)),
             tenure: Tenure::unbounded(),
+            account,
+            readers: Arc::new(Semaphore::new(READERS)),
         })
+    }
+
+    /// Returns what all that is read of this repository is held against.
+    pub const fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Pushes only during a tenure from now on.
@@ -279,15 +317,31 @@ impl Repo {
         blocking(move || mirror.contents(&blobs, |bytes| bytes)).await
     }
 
+    /// Returns how many bytes contents have, in the order of their ids, without reading them; `None`: that can't be told.
+    pub async fn sizes(&self, blobs: Vec<BlobId>) -> Result<Vec<Option<usize>>, Error> {
+        self.read_mirror(move |repo, _| {
+            let odb = repo.odb()?;
+            let size = |blob: &BlobId| odb.read_header(blob.0).ok().map(|(size, _)| size);
+            Ok(blobs.iter().map(size).collect())
+        })
+        .await
+    }
+
     /// Returns what `make` makes of each content, in the order of their ids: one content at a time is in memory. It is called
-    /// where it may block.
+    /// where it may block, and by few at a time.
     pub async fn read_each<T: Send + 'static>(
         &self,
         blobs: Vec<BlobId>,
         make: impl FnMut(Result<Vec<u8>, Error>) -> T + Send + 'static,
     ) -> Result<Vec<T>, Error> {
         let mirror = Arc::clone(&self.mirror);
-        blocking(move || mirror.contents(&blobs, make)).await
+        let reader = Arc::clone(&self.readers).acquire_owned().await;
+        let reader = reader.map_err(|_| Error::Interrupted)?;
+        blocking(move || {
+            let _until_it_is_done = reader;
+            mirror.contents(&blobs, make)
+        })
+        .await
     }
 
     /// Returns whether a revision has another one in its history, or is that one.

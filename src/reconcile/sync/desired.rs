@@ -7,11 +7,12 @@ use futures::stream::{BoxStream, StreamExt};
 use tokio::sync::watch;
 
 use crate::api::SYNC_MANAGER;
+use crate::budget::Share;
 use crate::cluster::Observer;
 use crate::config::{self, Config};
 use crate::error::{Error, Kind};
 use crate::intent::record::digest;
-use crate::manifest::{self, Entry, Shelf};
+use crate::manifest::{Entry, Shelf};
 use crate::name::{GroupKind, ObjectKey, Revision};
 use crate::plan::applyset::set_id;
 use crate::plan::drift::Dress;
@@ -28,7 +29,6 @@ pub struct Selection {
     pub sync: Option<String>,
     /// The namespace of objects that don't say theirs; without it, those are refused.
     pub namespace: Option<String>,
-    pub limits: manifest::Limits,
     /// What is added to every object, and left out.
     pub dress: Arc<Dress>,
 }
@@ -47,7 +47,6 @@ impl Selection {
             config: config.clone(),
             sync: Some(sync.name.clone()),
             namespace: sync.namespace.clone(),
-            limits: manifest::Limits::default(),
             dress: Arc::new(Dress {
                 part_of: sync.prune.then(|| set_id(&sync.name)),
                 drift: sync.drift.clone(),
@@ -89,6 +88,8 @@ pub struct Desired {
     pub doubt: Option<String>,
     pub(super) dress: Arc<Dress>,
     pub(super) observer: Observer,
+    /// What the objects have of the budget, for as long as they are kept.
+    pub(super) _share: Arc<Share>,
 }
 
 impl Desired {

@@ -65,7 +65,7 @@ impl Sync {
             objects: results,
             desired: self.placed.objects.len(),
             ailing: self.waves.ailing(),
-            problems: self.source.problems().collect(),
+            problems: self.source.first_problems(),
             orphaned: self.orphaned(),
             pruned,
         });

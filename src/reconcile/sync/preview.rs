@@ -104,7 +104,7 @@ pub(in crate::reconcile) async fn plan_part(
         removed: gone.into_iter().filter(is_left).collect(),
         changes: ChangeSet {
             base: range.base.clone(),
-            problems: sync.source.problems().collect(),
+            problems: sync.source.first_problems(),
             elsewhere,
             ..ChangeSet::new(Some(range.revision.clone()), changes)
         },
@@ -178,7 +178,7 @@ fn needed_namespaces(sync: &Sync, changes: &[Change]) -> Vec<Change> {
         let parsed = manifest::parse(
             source,
             object.to_string().as_bytes(),
-            &sync.source.selection.limits,
+            &manifest::Limits::default(),
         );
         let manifest = parsed.objects.into_iter().next()?;
         Some(Change::apply(&manifest, None, None, api::SYNC_MANAGER))

@@ -1,14 +1,17 @@
 //! The files of a branch as they were read last: a new revision costs the files that it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
-use std::sync::Arc;
+use std::ops::{Add, Bound};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use futures::{StreamExt, TryStreamExt};
+use tokio_util::sync::CancellationToken;
 
 use super::desired::Selection;
 use super::placed::Written;
 use super::report::Problem;
+use crate::budget::{Exceeded, Limit, Share, Size};
 use crate::cluster::Outcome;
 use crate::manifest::{self, Entries, Entry, Packer, Set, Shelf};
 use crate::name::{Gvk, Location, ObjectKey, Revision};
@@ -27,6 +30,12 @@ pub(super) struct Source {
     pub(super) set: Set<Entry>,
     /// Files that could not be read in full.
     frozen: BTreeMap<String, Frozen>,
+    /// What this sync has of the budget of the repository.
+    pub(super) share: Arc<Share>,
+    /// The newest revision, if it is more than the budget allows: the one before stays in force.
+    refused: Option<(Revision, Exceeded)>,
+    /// Ends reading early.
+    pub(super) stop: CancellationToken,
 }
 
 /// A file that could not be read in full: its objects, as they were before too, are left alone.
@@ -36,27 +45,125 @@ struct Frozen {
     unread: Option<Problem>,
 }
 
+/// What has been read of a revision so far, and how long that took.
+#[derive(Debug)]
+struct Meter {
+    budget: manifest::Limits,
+    stop: CancellationToken,
+    since: Instant,
+    spent: Mutex<(Size, Option<Exceeded>)>,
+}
+
+impl Meter {
+    fn new(repo: &Repo, stop: &CancellationToken) -> Self {
+        Self {
+            budget: *repo.account().budget(),
+            stop: stop.clone(),
+            since: Instant::now(),
+            spent: Mutex::default(),
+        }
+    }
+
+    /// Returns whether another file may be read.
+    fn goes_on(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Returns why what was read is not all there is to read.
+    fn check(&self) -> Result<(), repo::Error> {
+        let (_, exceeded) = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stop.is_cancelled() {
+            return Err(repo::Error::Interrupted);
+        }
+        exceeded.map_or(Ok(()), |exceeded| Err(exceeded.into()))
+    }
+
+    fn count(&self, size: Size) {
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.0 = spent.0 + size;
+        let late = self.since.elapsed() > self.budget.time();
+        let late = late.then(|| self.budget.exceeded(Limit::RevisionSeconds));
+        spent.1 = spent
+            .1
+            .or(late)
+            .or_else(|| self.budget.check_size(&spent.0).err());
+    }
+}
+
+/// What a revision changes.
+#[derive(Debug)]
+struct Read {
+    gone: Vec<String>,
+    contents: Vec<Content>,
+    skipped: Vec<Skipped>,
+}
+
+impl Read {
+    /// Returns how much of it is kept: what defines nothing isn't, and so gives nothing back when it goes.
+    fn size(&self) -> Size {
+        let contents = self.contents.iter();
+        let sizes = contents.map(|(_, entries, _)| size_of(entries.objects.first()));
+        sizes.fold(Size::default(), Size::add)
+    }
+}
+
+/// Returns how much a file is, of which this is the first object.
+fn size_of(first: Option<&Entry>) -> Size {
+    first.map_or_else(Size::default, |entry| entry.origin().size)
+}
+
 /// What a file gave, and why it could not be read at all.
 type Content = (String, Entries, Option<Problem>);
 
 impl Source {
     pub(super) fn new(repo: Repo, selection: Selection) -> Self {
+        let account = repo.account();
         Self {
+            share: Arc::new(account.share()),
+            set: Set::default().within(account.budget()),
             repo,
             selection,
             revision: None,
-            set: Set::default(),
             frozen: BTreeMap::new(),
+            refused: None,
+            stop: CancellationToken::new(),
         }
     }
 
     /// Reads what a revision changes; returns every definition that it takes away or adds. Says of every kind that it
-    /// comes across, as soon as it does.
+    /// comes across, as soon as it does. A revision over the budget is refused as a whole: nothing of it is taken in.
     pub(super) async fn advance(
         &mut self,
         to: &Revision,
         met: impl Fn(&Gvk) + Send,
     ) -> Result<Vec<Arc<Entry>>, repo::Error> {
+        // What was too much still is; what took too long may have been slowed down by others.
+        let too_much = self.refused.as_ref().filter(|(refused, _)| refused == to);
+        let too_much = too_much.filter(|(_, exceeded)| exceeded.limit != Limit::RevisionSeconds);
+        if let Some((_, exceeded)) = too_much {
+            return Err((*exceeded).into());
+        }
+        let advanced = self.advance_to(to, met).await;
+        self.refused = match &advanced {
+            Err(repo::Error::OverBudget(exceeded)) => Some((to.clone(), *exceeded)),
+            _ => None,
+        };
+        advanced
+    }
+
+    /// Notes that the branch is back at the revision that stayed in force; says whether it wasn't.
+    pub(super) fn is_back(&mut self) -> bool {
+        self.refused.take().is_some()
+    }
+
+    /// Returns the revision that stays in force because a newer one is over the budget.
+    pub(super) fn in_force(&self, instead_of: &Revision) -> Option<Revision> {
+        let (refused, _) = self.refused.as_ref()?;
+        self.revision.clone().filter(|_| refused == instead_of)
+    }
+
+    /// Reads what a revision changes, and keeps nothing of it yet.
+    async fn read_changes(&self, to: &Revision, met: impl Fn(&Gvk) + Send) -> Result<Read, repo::Error> {
         let paths = &self.selection.paths;
         let changes = match self.repo.changed(self.revision.clone(), to.clone(), paths).await {
             Ok(changes) => changes,
@@ -69,20 +176,42 @@ impl Source {
             .into_iter()
             .filter(|change| self.selection.owns(&change.path))
             .partition(|change| change.kind == ChangeKind::Deleted);
-        let contents = self.read(new, met).await?;
-        let skipped: Vec<Skipped> = changes
-            .skipped
-            .into_iter()
-            .filter(|skipped| self.selection.misses(skipped))
-            .collect();
+        self.check_sizes(&new).await?;
+        let skipped = changes.skipped.into_iter();
+        Ok(Read {
+            gone: gone
+                .into_iter()
+                .map(|change| change.path)
+                .chain(changes.cleared)
+                .collect(),
+            contents: self.read(new, met).await?,
+            skipped: skipped.filter(|skipped| self.selection.misses(skipped)).collect(),
+        })
+    }
+
+    async fn advance_to(
+        &mut self,
+        to: &Revision,
+        met: impl Fn(&Gvk) + Send,
+    ) -> Result<Vec<Arc<Entry>>, repo::Error> {
+        let read = tokio::select! {
+            read = self.read_changes(to, met) => read?,
+            () = self.stop.cancelled() => return Err(repo::Error::Interrupted),
+        };
+        self.share
+            .resize(self.share.size() - self.size_before(&read) + read.size())?;
+        let Read {
+            gone,
+            contents,
+            skipped,
+        } = read;
         // Before anything is forgotten: what a folder defined that is a link now counts as wanted.
         let covered: Vec<_> = skipped
             .iter()
             .map(|skipped| self.keys_at(&skipped.path))
             .collect();
         let mut touched = Vec::new();
-        let gone = gone.into_iter().map(|change| change.path);
-        for path in changes.cleared.into_iter().chain(gone) {
+        for path in gone {
             touched.extend(self.set.remove(&path));
             self.frozen.remove(&path);
         }
@@ -113,18 +242,46 @@ impl Source {
         keys
     }
 
+    /// Refuses what is too much before any of it is read: one content may have any number of names.
+    async fn check_sizes(&self, files: &[Change]) -> Result<(), repo::Error> {
+        let budget = *self.repo.account().budget();
+        budget.check(Limit::RevisionFiles, files.len())?;
+        let sizes = self
+            .repo
+            .sizes(files.iter().map(|file| file.blob).collect())
+            .await?;
+        // What is too large by itself isn't read.
+        let sizes = sizes.into_iter().flatten();
+        let sizes = sizes.filter(|size| *size <= budget.of(Limit::FileBytes));
+        let bytes = sizes.fold(0, usize::saturating_add);
+        Ok(budget.check(Limit::RevisionBytes, bytes)?)
+    }
+
+    /// Returns how much of what is kept a revision takes away or replaces.
+    fn size_before(&self, read: &Read) -> Size {
+        let contents = read.contents.iter().map(|(path, ..)| path.as_str());
+        let skipped = read.skipped.iter().map(|skipped| skipped.path.as_str());
+        let gone = read.gone.iter().map(String::as_str);
+        let paths: BTreeSet<&str> = contents.chain(skipped).chain(gone).collect();
+        let sizes = paths
+            .into_iter()
+            .map(|path| size_of(self.set.file(path).first().map(|entry| &**entry)));
+        sizes.fold(Size::default(), Size::add)
+    }
+
     async fn read(&self, files: Vec<Change>, met: impl Fn(&Gvk) + Send) -> Result<Vec<Content>, repo::Error> {
-        let limits = self.selection.limits;
+        let meter = Arc::new(Meter::new(&self.repo, &self.stop));
         let batches: Vec<Vec<Change>> = files.chunks(BATCH).map(<[Change]>::to_vec).collect();
         let mut batches = futures::stream::iter(batches)
             .map(|files| {
-                let mut packer = Packer::default();
+                let (mut packer, meter) = (Packer::default(), Arc::clone(&meter));
                 let blobs = files.iter().map(|file| file.blob).collect();
                 let mut files = files.into_iter();
                 self.repo.read_each(blobs, move |bytes| {
-                    files
-                        .next()
-                        .map(|file| content(&mut packer, &file, bytes, &limits))
+                    let file = files.next().filter(|_| meter.goes_on())?;
+                    let content = content(&mut packer, &file, bytes, &meter.budget);
+                    meter.count(content.1.size);
+                    Some(content)
                 })
             })
             .buffered(READERS);
@@ -136,6 +293,7 @@ impl Source {
                 .flat_map(|(_, entries, _)| &entries.objects);
             let kinds: BTreeSet<&Gvk> = entries.map(|entry| &*entry.gvk).collect();
             kinds.into_iter().for_each(&met);
+            meter.check()?;
             all.extend(contents.into_iter().flatten());
         }
         Ok(all)
@@ -200,7 +358,31 @@ impl Source {
             hint: Some("remove one of them; until then neither is applied".to_owned()),
             at: Some(duplicate.again),
         });
-        unread.chain(errors).chain(duplicates)
+        let refused = self.refused.iter().map(|(revision, exceeded)| Problem {
+            message: format!(
+                "revision {} is not applied, the one before stays in force: {exceeded}",
+                revision.short()
+            ),
+            hint: Some(exceeded.hint()),
+            at: None,
+        });
+        refused.chain(unread).chain(errors).chain(duplicates)
+    }
+
+    /// Returns the first problems, and how many more there are.
+    pub(super) fn first_problems(&self) -> Vec<Problem> {
+        let budget = self.repo.account().budget();
+        let mut all = self.problems();
+        let mut first: Vec<_> = all.by_ref().take(budget.of(Limit::RevisionFindings)).collect();
+        let more = all.count();
+        if more > 0 {
+            first.push(Problem {
+                message: format!("and {more} more problems"),
+                hint: Some(budget.exceeded(Limit::RevisionFindings).hint()),
+                at: None,
+            });
+        }
+        first
     }
 
     /// Says of failures where the field stands that the server has named: reads the files of those objects again.
@@ -215,7 +397,7 @@ impl Source {
                 wanted.push((blob, Arc::clone(entry), field, at));
             }
         }
-        let limits = self.selection.limits;
+        let limits = *self.repo.account().budget();
         for some in wanted.chunks_mut(BATCH) {
             let blobs = some.iter().map(|(blob, ..)| *blob).collect();
             let fields: Vec<_> = some
@@ -264,10 +446,13 @@ fn content(
             };
             let problem = Problem {
                 message: error.to_string(),
-                hint: None,
+                hint: error.hint().map(str::to_owned),
                 at: Some(at),
             };
             (path, Entries::default(), Some(problem))
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
