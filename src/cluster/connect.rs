@@ -1,5 +1,6 @@
 //! Finds the API server and the credentials, and gives a client that keeps to the limits.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use http::Request;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::core::Status;
+use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -63,10 +65,28 @@ pub async fn connect(options: &ConnectOptions) -> Result<Cluster> {
     // Kept by `limits`, which knows what is safe to repeat.
     config.default_retry = false;
     let server = config.cluster_url.to_string();
-    let client = ClientBuilder::try_from(config)
-        .map_err(|error| Error::from_kube(format!("cannot connect to {server}"), error))?
-        .build();
+    let client = authenticated(config, &format!("cannot connect to {server}"))?;
     Ok(Cluster::new(client, options.limits.clone(), server))
+}
+
+/// Makes a client that has its credentials, for which it may run a plugin.
+fn authenticated(config: Config, call: &str) -> Result<kube::Client> {
+    let unfit = || Error::Credentials {
+        why: error::UNFIT.to_owned(),
+    };
+    let user = &config.auth_info;
+    let provided = |name| user.auth_provider.as_ref()?.config.get(name);
+    let provided = ["id-token", "access-token"].into_iter().filter_map(provided);
+    let given = user.token.iter().map(ExposeSecret::expose_secret);
+    let fits = |token: &str| http::HeaderValue::try_from(token).is_ok();
+    if !given.chain(provided.map(String::as_str)).all(fits) {
+        return Err(unfit());
+    }
+    // The client panics on a token that no header can carry, and what a plugin prints is known to nobody before.
+    let made = catch_unwind(AssertUnwindSafe(|| ClientBuilder::try_from(config)));
+    made.map_err(|_panicked| unfit())?
+        .map(ClientBuilder::build)
+        .map_err(|error| Error::from_kube(call, error))
 }
 
 impl Cluster {
@@ -321,6 +341,48 @@ mod tests {
         let text = format!("{error} {error:?}");
         assert!(!text.contains("hunter2"), "{text}");
         assert_eq!(error.kind(), crate::error::Kind::User);
+    }
+
+    fn with_user(user: &str) -> String {
+        format!(
+            "{{apiVersion: v1, kind: Config, current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+             clusters: [{{name: a, cluster: {{server: \"https://127.0.0.1:1\"}}}}], users: [{{name: a, user: {user}}}]}}"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_token_that_no_header_can_carry_is_an_error() {
+        let exec = |output: &str| {
+            let output = serde_json::json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": output}});
+            serde_json::json!({"exec": {
+                "apiVersion": "client.authentication.k8s.io/v1", "command": "echo", "args": [output.to_string()], "interactiveMode": "Never",
+            }})
+            .to_string()
+        };
+        for user in [
+            r#"{"token": "hunter2\nX-Other: 1"}"#,
+            r#"{"auth-provider": {"name": "oidc", "config": {"id-token": "hunter2\n"}}}"#,
+            &exec("hunter2\n"),
+        ] {
+            let error = with_file(&with_user(user), None).await;
+            let text = format!("{error} {error:?}");
+            assert!(text.contains("such as a line break"), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+            assert_eq!(error.kind(), crate::error::Kind::Auth);
+        }
+    }
+
+    #[tokio::test]
+    async fn arguments_of_a_credential_plugin_are_not_repeated() {
+        let user = r#"{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never",
+            "args": ["--client-secret", "hunter2"], "env": [{"name": "PASS", "value": "hunter2"}]}}"#;
+        let error = with_file(&with_user(user), None).await;
+        let text = format!("{error} {error:?}");
+        assert!(
+            text.contains("the credential plugin failed (exit status: 1)"),
+            "{text}"
+        );
+        assert!(!text.contains("hunter2"), "{text}");
     }
 
     #[tokio::test]

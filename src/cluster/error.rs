@@ -108,6 +108,12 @@ impl Error {
             kube::Error::Auth(error) => Self::Credentials {
                 why: without_secrets(&error),
             },
+            // Of credentials that are fetched anew with a request.
+            kube::Error::Service(error) if auth_error(error.as_ref()).is_some() => Self::Credentials {
+                why: auth_error(error.as_ref())
+                    .map(without_secrets)
+                    .unwrap_or_default(),
+            },
             kube::Error::Service(error) => match error.downcast::<TimedOut>() {
                 Ok(timeout) => Self::TimedOut {
                     call,
@@ -199,15 +205,22 @@ pub(super) fn is_about_the_object(body: &[u8]) -> bool {
     text.contains(UNTYPED) || text.contains(WEBHOOK)
 }
 
+/// What is wrong with a token that has a line break in it.
+pub(super) const UNFIT: &str =
+    "the credentials have characters that no header can carry, such as a line break";
+
+fn auth_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a AuthError> {
+    std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+}
+
 fn without_secrets(error: &AuthError) -> String {
     match error {
-        AuthError::AuthExecRun { cmd, out } => format!("{cmd} failed ({})", out.status),
+        // Its command line has arguments and environment in it, and these may be credentials.
+        AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed ({})", out.status),
         AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
         AuthError::ReadTokenFile(error, path) => format!("{}: {error}", path.display()),
         AuthError::MissingCommand => "the credential plugin has no command".to_owned(),
-        AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
-            "the credentials have characters that no header can carry".to_owned()
-        }
+        AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => UNFIT.to_owned(),
         _ => "the credential plugin gave an answer that cannot be used".to_owned(),
     }
 }
@@ -271,14 +284,22 @@ mod tests {
             .args(["-c", "echo secret-token; exit 3"])
             .output()
             .unwrap();
-        let error = kube::Error::Auth(AuthError::AuthExecRun {
-            cmd: "login".into(),
-            out: Box::new(out),
-        });
-        let text = Error::from_kube("GET /x", error).to_string();
-        assert!(
-            text.contains("login failed") && !text.contains("secret-token"),
-            "{text}"
-        );
+        let error = || AuthError::AuthExecRun {
+            cmd: r#"A="secret-env" "login" "--client-secret" "secret-arg""#.into(),
+            out: Box::new(out.clone()),
+        };
+        // At the start, and when the token has expired.
+        for error in [
+            kube::Error::Auth(error()),
+            kube::Error::Service(Box::new(error())),
+        ] {
+            let error = Error::from_kube("GET /x", error);
+            let text = format!("{error} {error:?}");
+            assert!(
+                text.contains("the credential plugin failed (exit status: 3)"),
+                "{text}"
+            );
+            assert!(!text.contains("secret-"), "{text}");
+        }
     }
 }
