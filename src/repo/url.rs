@@ -166,7 +166,7 @@ impl FromStr for RemoteUrl {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         parse(text).map_err(|why| Error::Url {
-            url: scrub(text),
+            url: hidden(text),
             why,
         })
     }
@@ -224,6 +224,10 @@ fn parse_scheme(scheme: &str, rest: &str, text: &str) -> Result<RemoteUrl, &'sta
     }
     if path.len() < 2 {
         return Err("it has no path");
+    }
+    if scheme.starts_with("http") && path.contains('@') {
+        // A `/` in a password that is written as it is makes the host end there: the rest would be shown as a path.
+        return Err("its path has an `@`: write a `/` in a password as %2F, and an `@` in a path as %40");
     }
     let (login, host_port) = match authority.rsplit_once('@') {
         Some((login, host_port)) => (Some(login), host_port),
@@ -354,16 +358,27 @@ fn percent_decoded(text: &str) -> Result<String, &'static str> {
 
 const BAD_ESCAPE: &str = "it has a malformed percent escape";
 
-/// Masks what stands between `://` and `@` in a text that others wrote: a library's message, a refused URL.
+/// Masks all before the last `@` of a refused URL: what can't be parsed has its password anywhere.
+fn hidden(url: &str) -> String {
+    match url.split_once("://").zip(url.rfind('@')) {
+        Some(((scheme, rest), at)) if at >= url.len() - rest.len() => {
+            scrub(&format!("{scheme}://***{}", &url[at..]))
+        }
+        _ => scrub(url),
+    }
+}
+
+/// Masks what stands between `://` and `@` in a text that others wrote, such as a library's message. A password may have
+/// a `/` in it.
 pub(super) fn scrub(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("://") {
         clean.push_str(before);
         clean.push_str("://");
-        let end = after
-            .find(|c: char| c == '/' || c.is_whitespace())
-            .unwrap_or(after.len());
+        // A URL within a URL is one of its own, and what is read twice is no longer than that.
+        let next = after.find("://").unwrap_or(after.len());
+        let end = after[..next].find(char::is_whitespace).unwrap_or(next);
         match after[..end].rfind('@') {
             Some(at) => {
                 clean.push_str("***");
@@ -507,6 +522,19 @@ mod tests {
             assert!(!url.address().contains("cret"));
             assert!(!format!("{url:?} {:?}", url.userinfo()).contains("cret"));
         }
+        for text in [
+            "https://ci:a/s3cret@host/x",
+            "https://ci:1/s3cret@host/x",
+            "https://ci:a s3cret/b@host/x",
+            "https://ci:a://s3cret@host/x",
+        ] {
+            let error = text.parse::<RemoteUrl>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        }
+        assert_eq!(
+            scrub("cannot reach https://ci:a/b@host/x now"),
+            "cannot reach https://***@host/x now"
+        );
         let refused = "https://ci:s3cret@host/x?y".parse::<RemoteUrl>().unwrap_err();
         assert!(!format!("{refused} {refused:?}").contains("s3cret"));
         assert_eq!(
