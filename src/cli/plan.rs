@@ -14,7 +14,6 @@ use crate::name::Revision;
 use crate::plan::{DiffStyle, Palette, TextOptions};
 use crate::reconcile::sync::Range;
 use crate::reconcile::{self, Target};
-use crate::redact::Mask;
 use crate::repo::RemoteUrl;
 use crate::report::review::{COMMENT_LIMIT, Review};
 use crate::report::{MOST_ANNOTATIONS, annotation_commands, plan_annotations};
@@ -104,8 +103,7 @@ impl Plan {
     }
 
     fn tell(&self, plan: &reconcile::Plan) -> Result<ExitCode> {
-        let mask = fresh_mask()?;
-        let view = plan.changes.view(&mask, Some(&plan.hash));
+        let view = plan.changes.view(Some(&plan.hash));
         match self.output {
             Format::Text => output::data(view.text(&self.options()))?,
             Format::Json => {
@@ -150,14 +148,6 @@ impl Plan {
             ..TextOptions::default()
         }
     }
-}
-
-/// Returns a mask with a key that nobody knows.
-pub(super) fn fresh_mask() -> Result<Mask> {
-    let mut key = [0; 32];
-    openssl::rand::rand_bytes(&mut key)
-        .map_err(|error| Error::internal(format!("no random numbers can be had: {error}")))?;
-    Ok(Mask::new(key))
 }
 
 pub(super) fn local(path: &Path) -> Result<RemoteUrl> {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
-use super::plan::{fresh_mask, local, range};
+use super::plan::{local, range};
 use super::{output, validate};
 use crate::cluster::Cluster;
 use crate::error::{Error, Kind, Result};
@@ -98,14 +98,13 @@ impl Review {
             Format::Markdown => None,
         };
         let reviewed = self.look(runner.as_ref()).await?;
-        let mask = fresh_mask()?;
         let whole = runner.as_ref().and_then(|runner| self.whole(runner));
         let report = Report {
             key: &self.key,
             plan: reviewed
                 .plan
                 .as_ref()
-                .map(|(changes, hash)| changes.view(&mask, hash.as_ref())),
+                .map(|(changes, hash)| changes.view(hash.as_ref())),
             findings: &reviewed.findings,
             moves: &reviewed.outlooks.moves,
             reaches: &reviewed.outlooks.reaches,

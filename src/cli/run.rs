@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs, StatusArgs};
 use super::forge::ForgeArgs;
-use super::plan::fresh_mask;
 use super::{output, signal};
 use crate::cluster::{Prometheus, PrometheusOptions};
 use crate::config::Receivers;
@@ -321,8 +320,7 @@ async fn planned(options: &Options, expected: &Expected, cancel: &CancellationTo
     if expected.is(&plan.hash) {
         return Ok(plan.revision);
     }
-    let mask = fresh_mask()?;
-    let view = plan.changes.view(&mask, Some(&plan.hash));
+    let view = plan.changes.view(Some(&plan.hash));
     output::data(view.text(&TextOptions {
         palette: Palette::coloured(),
         ..TextOptions::default()

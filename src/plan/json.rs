@@ -12,7 +12,7 @@ use crate::redact::MASK;
 
 const KIND: &str = "Plan";
 
-/// A plan as `-o json` prints it. What is in sync is counted, not listed. Secrets are replaced by fingerprints.
+/// A plan as `-o json` prints it. What is in sync is counted, not listed. Secrets are masked.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "Plan")]
@@ -116,7 +116,7 @@ pub struct PlannedField {
     /// Absent: the field is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
-    /// Whether something in it is secret, and replaced by a fingerprint.
+    /// Whether something in it is secret, and masked: `***` is the same before and after, `*** (old)` and `*** (new)` differ.
     pub masked: bool,
 }
 

@@ -6,14 +6,12 @@
 //! ```
 //! use cutover::manifest::{Limits, Source, parse};
 //! use cutover::plan::{Change, ChangeSet, TextOptions};
-//! use cutover::redact::Mask;
 //!
 //! let file = b"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}";
 //! let parsed = parse(Source::new("shop.yaml"), file, &Limits::default());
 //! let change = Change::apply(&parsed.objects[0], None, None, "cutover");
 //! let plan = ChangeSet::new(None, vec![change]);
-//! let mask = Mask::new([0; 32]); // at random, where it isn't an example
-//! let text = plan.view(&mask, None).text(&TextOptions::default());
+//! let text = plan.view(None).text(&TextOptions::default());
 //! assert!(text.starts_with("+ Namespace shop  (shop.yaml:1:1)"));
 //! ```
 

@@ -97,7 +97,7 @@ pub(super) fn text(view: &View<'_>, options: &TextOptions) -> String {
     };
     for change in &view.set.changes {
         if change.action != Action::Unchanged || options.unchanged {
-            out.change(&view.shown(change));
+            out.change(&View::shown(change));
         }
     }
     out.end(view);

@@ -1,4 +1,4 @@
-//! A plan as it may be shown: nothing leaves this room but through here, where secrets are replaced by fingerprints.
+//! A plan as it may be shown: nothing leaves this room but through here, where secrets are masked.
 
 use serde_json::Value;
 
@@ -7,23 +7,18 @@ use super::json::{self, Document};
 use super::story;
 use super::text::{self, TextOptions};
 use super::{Action, Change, ChangeSet, Hash};
-use crate::redact::Mask;
+use crate::redact;
 
 /// A plan whose secrets are masked, to be written in one form or another.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub(super) set: &'a ChangeSet,
-    pub(super) mask: &'a Mask,
     pub(super) hash: Option<&'a Hash>,
 }
 
 impl ChangeSet {
-    pub const fn view<'a>(&'a self, mask: &'a Mask, hash: Option<&'a Hash>) -> View<'a> {
-        View {
-            set: self,
-            mask,
-            hash,
-        }
+    pub const fn view<'a>(&'a self, hash: Option<&'a Hash>) -> View<'a> {
+        View { set: self, hash }
     }
 }
 
@@ -53,15 +48,24 @@ impl View<'_> {
             .changes
             .iter()
             .filter(|change| change.action != Action::Unchanged)
-            .map(|change| self.shown(change))
+            .map(Self::shown)
     }
 
-    pub(super) fn shown<'c>(&self, change: &'c Change) -> Shown<'c> {
-        let masked = |side: &Option<Value>| side.as_ref().map(|value| self.mask.object(value));
+    pub(super) fn shown(change: &Change) -> Shown<'_> {
+        let (before, after) = match (&change.before, &change.after) {
+            (Some(before), Some(after)) => {
+                let (before, after) = redact::pair(before, after);
+                (Some(before), Some(after))
+            }
+            (before, after) => (
+                before.as_ref().map(redact::kept),
+                after.as_ref().map(redact::kept),
+            ),
+        };
         Shown {
             change,
-            before: masked(&change.before),
-            after: masked(&change.after),
+            before,
+            after,
         }
     }
 }

@@ -11,16 +11,18 @@ pub(super) fn to_yaml(value: &Value) -> String {
     bare_masks(&serde_yaml::to_string(&ordered(value)).unwrap_or_default())
 }
 
+const MASKS: [&str; 3] = [MASK, "*** (old)", "*** (new)"];
+
 /// Takes the quotes off what stands for a secret: YAML needs them, people don't.
 fn bare_masks(yaml: &str) -> String {
-    let quoted = format!("'{MASK} (");
+    let quoted = format!("'{MASK}");
     let mut bare = String::with_capacity(yaml.len());
     let mut rest = yaml;
     while let Some(at) = rest.find(&quoted) {
         let (before, from) = rest.split_at(at);
         bare.push_str(before);
         match from[1..].split_once('\'') {
-            Some((mask, after)) if mask.ends_with(')') && !mask.contains('\n') => {
+            Some((mask, after)) if MASKS.contains(&mask) => {
                 bare.push_str(mask);
                 rest = after;
             }

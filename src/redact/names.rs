@@ -27,6 +27,8 @@ const BEFORE_KEY: &[&str] = &[
     "crypt",
     "encryption",
     "host",
+    "licence",
+    "license",
     "master",
     "private",
     "secret",
@@ -37,6 +39,37 @@ const BEFORE_KEY: &[&str] = &[
     "storage",
     "tls",
     "webhook",
+];
+
+/// Words that name a secret when a name ends with them, and nothing else does: `compass` and `Keyboard` do not.
+const LAST: &[&str] = &[
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "cookies",
+    "cred",
+    "creds",
+    "dockercfg",
+    "dockerconfigjson",
+    "dsn",
+    "jwt",
+    "masterauth",
+    "netrc",
+    "pass",
+    "pgpass",
+    "requirepass",
+    "sas",
+    "webhook",
+];
+
+/// Directives of proxies that end with `pass` and name a server.
+const PASSES_ON: &[&str] = &["fastcgi", "grpc", "memcached", "proxy", "scgi", "uwsgi"];
+
+/// What an environment variable ends with that says where a secret is, or something about it.
+const ABOUT: &[&str] = &[
+    "age", "count", "dir", "enabled", "expiry", "file", "length", "mode", "name", "path", "size", "timeout",
+    "ttl", "type",
 ];
 
 /// Words that name a secret in an environment variable, where names are the only sign there is.
@@ -65,6 +98,10 @@ pub fn is_credential(name: &str) -> bool {
     let Some((last, before)) = words.split_last() else {
         return false;
     };
+    // In an environment, a name is the only sign there is.
+    if is_variable(name) && !ABOUT.contains(&last.as_str()) && may_be_one(&words) {
+        return true;
+    }
     match last.as_str() {
         "key" | "keys" => before
             .last()
@@ -72,14 +109,29 @@ pub fn is_credential(name: &str) -> bool {
         // What a kubeconfig calls a private key.
         "data" => matches!(before, [.., key] if key == "key"),
         "string" => matches!(before, [.., connection] if connection == "connection"),
-        word => STEMS.iter().any(|stem| word.ends_with(stem)),
+        "pass" => !before
+            .last()
+            .is_some_and(|word| PASSES_ON.contains(&word.as_str())),
+        word => LAST.contains(&word) || STEMS.iter().any(|stem| word.ends_with(stem)),
     }
+}
+
+/// Returns whether a name is written as those of environment variables are: `SLACK_WEBHOOK_URL`.
+fn is_variable(name: &str) -> bool {
+    name.contains(|c: char| c.is_ascii_uppercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
 /// Returns whether something of this name may be a secret: rather one too many. For environment variables, whose
 /// names are chosen freely.
 pub fn may_name_a_secret(name: &str) -> bool {
-    words(name)
+    may_be_one(&words(name))
+}
+
+fn may_be_one(words: &[String]) -> bool {
+    words
         .iter()
         .any(|word| LOOSE.contains(&word.as_str()) || STEMS.iter().any(|stem| word.contains(stem)))
 }

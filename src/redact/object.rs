@@ -1,29 +1,117 @@
 //! Where secrets are in an object.
 //!
-//! - The values of a `Secret`, wherever it is embedded.
-//! - The annotation in which `kubectl apply` keeps a copy of the whole object.
+//! - All of a `Secret` but what says which one it is, wherever it is embedded.
+//! - The annotations in which tools keep a copy of the whole object.
 //! - What has a name that says so: `{name: DB_PASSWORD, value: …}` of any pod template, `s3.secret-key: …` of any mapping,
 //!   `--token …` among arguments, a patch of a `path` that ends so.
 //! - Inside any string: what [`super::text`] recognises, and settings in it (`password: …`, `password=…`).
 
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hash, RandomState};
+
 use serde_json::{Map, Value};
 
-use super::names::{is_credential, may_name_a_secret};
-use super::text::settings;
+use super::MASK;
+use super::base64::base64;
+use super::kinds::{
+    is_bare_key, is_copy, is_secret_like, is_secret_list, is_shown, is_shown_metadata, is_value,
+    names_a_secret,
+};
+use super::names::is_credential;
+use super::shapes::is_login;
+use super::text::{is_reference, settings};
 
-/// The API server's copy of what `kubectl apply` sent last.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Where in an object a secret is, under a key of this walk's own: places of two walks with one key are comparable.
+///
+/// Items of lists are told apart by their names where each has one, by their index otherwise; arguments by what they are
+/// called. Several secrets in one string have one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place(u64);
 
-/// Fields by which an entry of a list is named; the name is that of the `value` beside it.
-const NAMING: &[&str] = &["name", "key", "path"];
+/// What is done with a secret: what stands for it is returned.
+type With<'a> = dyn FnMut(Place, &str) -> String + 'a;
 
 /// Replaces every secret in a value by what `with` makes of it.
 pub(super) fn hide(value: &mut Value, with: &mut dyn FnMut(&str) -> String) {
+    hide_placed(value, &RandomState::new(), &mut |_, secret| with(secret));
+}
+
+/// Replaces every secret in a value by what `with` makes of it and its place.
+pub(super) fn hide_placed(value: &mut Value, key: &RandomState, with: &mut With<'_>) {
+    let at = At {
+        key,
+        place: Place(0),
+        within: "",
+        in_list: false,
+        is: Is::Any,
+    };
+    hide_value(value, at, with);
+}
+
+/// Returns whether an object is a `Secret` to the API server.
+pub(crate) fn is_secret(object: &Value) -> bool {
+    let text = |field: &str| object.get(field).and_then(Value::as_str);
+    object.is_object()
+        && text("kind") == Some("Secret")
+        && text("apiVersion").is_none_or(|version| version == "v1")
+}
+
+/// Where the walk is.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    key: &'a RandomState,
+    place: Place,
+    /// The field that the value stands in, or the list that it stands in.
+    within: &'a str,
+    in_list: bool,
+    is: Is,
+}
+
+/// What the value is known to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Is {
+    Any,
+    /// An item of a list of Secrets, or that list.
+    Secret,
+    /// The metadata of a Secret.
+    Metadata,
+}
+
+impl<'a> At<'a> {
+    fn then<'b>(self, step: impl Hash, within: &'b str, is: Is) -> At<'b>
+    where
+        'a: 'b,
+    {
+        At {
+            key: self.key,
+            place: Place(self.key.hash_one((self.place, step))),
+            within,
+            in_list: false,
+            is,
+        }
+    }
+
+    fn field<'b>(self, name: &'b str, is: Is) -> At<'b>
+    where
+        'a: 'b,
+    {
+        self.then(name, name, is)
+    }
+
+    fn item(self, step: impl Hash) -> Self {
+        Self {
+            in_list: true,
+            ..self.then(step, self.within, self.is)
+        }
+    }
+}
+
+fn hide_value(value: &mut Value, at: At<'_>, with: &mut With<'_>) {
     match value {
-        Value::Object(fields) => hide_fields(fields, with),
-        Value::Array(items) => hide_items(items, with),
+        Value::Object(fields) => hide_fields(fields, at, with),
+        Value::Array(items) => hide_items(items, at, with),
         Value::String(text) => {
-            if let Some(hidden) = hidden(text, with) {
+            if let Some(hidden) = hidden(text, &mut |secret| with(at.place, secret)) {
                 *text = hidden;
             }
         }
@@ -31,39 +119,43 @@ pub(super) fn hide(value: &mut Value, with: &mut dyn FnMut(&str) -> String) {
     }
 }
 
-pub(crate) fn is_secret(object: &Value) -> bool {
-    object.as_object().is_some_and(is_secret_object)
-}
-
-fn is_secret_object(fields: &Map<String, Value>) -> bool {
-    let text = |field| fields.get(field).and_then(Value::as_str);
-    text("kind") == Some("Secret") && text("apiVersion").is_none_or(|version| version == "v1")
-}
-
-fn hide_fields(fields: &mut Map<String, Value>, with: &mut dyn FnMut(&str) -> String) {
-    let is_secret = is_secret_object(fields);
+fn hide_fields(fields: &mut Map<String, Value>, at: At<'_>, with: &mut With<'_>) {
+    let text = |field: &str| fields.get(field).and_then(Value::as_str);
+    let is_secret = at.is == Is::Secret || is_secret_like(text("kind"), text("apiVersion"));
+    let is_list = is_secret_list(text("kind"));
+    let has_metadata = fields.contains_key("metadata");
+    let named = names_a_secret(fields.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    let key = is_bare_key(at.within, at.in_list, fields.keys().map(String::as_str));
+    // What an operator is told to copy from elsewhere is called by its name there.
+    let refers = fields.contains_key("remoteRef");
     if is_secret {
         encode_plain(fields);
     }
-    let names_a_secret = NAMING.iter().any(|field| {
-        fields
-            .get(*field)
-            .and_then(Value::as_str)
-            .is_some_and(may_name_a_secret)
-    });
     for (name, value) in fields.iter_mut() {
-        let whole = match name.as_str() {
-            "data" | "stringData" if is_secret => true,
-            "value" => names_a_secret,
-            LAST_APPLIED => true,
+        let field = |is| at.field(name, is);
+        match name.as_str() {
+            "metadata" if is_secret && value.is_object() => hide_value(value, field(Is::Metadata), with),
+            // What is no word where one belongs isn't what it is called.
+            name if is_secret
+                && (!is_shown(name, has_metadata)
+                    || (name != "labelSelector" && (value.is_object() || value.is_array()))) =>
+            {
+                hide_all(value, field(Is::Any), true, with);
+            }
+            name if at.is == Is::Metadata && !is_shown_metadata(name) => {
+                hide_all(value, field(Is::Any), true, with);
+            }
+            "items" if is_list && value.is_array() => hide_value(value, field(Is::Secret), with),
+            name if is_copy(name) => hide_all(value, field(Is::Any), true, with),
+            name if named && is_value(name) => hide_all(value, field(Is::Any), false, with),
             // `kind: Secret`, and `name: shop-token`, are no secrets.
-            "kind" | "name" => false,
-            name => is_plain(value) && is_credential(name),
-        };
-        if whole {
-            hide_all(value, with);
-        } else {
-            hide(value, with);
+            "kind" | "name" => hide_value(value, field(Is::Any), with),
+            "key" if key && is_plain(value) => hide_all(value, field(Is::Any), false, with),
+            "secretKey" if refers => hide_value(value, field(Is::Any), with),
+            name if is_plain(value) && is_credential(name) => {
+                hide_all(value, field(Is::Any), false, with);
+            }
+            _ => hide_value(value, field(Is::Any), with),
         }
     }
 }
@@ -76,32 +168,80 @@ fn is_plain(value: &Value) -> bool {
     }
 }
 
-/// Hides every scalar in a value. Nothing, and what refers to something else, stays.
-fn hide_all(value: &mut Value, with: &mut dyn FnMut(&str) -> String) {
+/// Hides every scalar in a value. Nothing stays, and what refers to something else, unless `all` is to be hidden.
+fn hide_all(value: &mut Value, at: At<'_>, all: bool, with: &mut With<'_>) {
     match value {
-        Value::Object(fields) => fields.values_mut().for_each(|value| hide_all(value, with)),
-        Value::Array(items) => items.iter_mut().for_each(|value| hide_all(value, with)),
-        Value::String(text) if text.is_empty() || is_reference(text) => {}
-        Value::String(text) => *text = with(text),
-        Value::Number(number) => *value = Value::String(with(&number.to_string())),
+        Value::Object(fields) => {
+            for (name, value) in fields.iter_mut() {
+                hide_all(value, at.field(name, Is::Any), all, with);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter_mut().enumerate() {
+                hide_all(value, at.item(index), all, with);
+            }
+        }
+        Value::String(text) if text.is_empty() || (!all && is_reference(text)) => {}
+        Value::String(text) => *text = with(at.place, text),
+        Value::Number(number) => *value = Value::String(with(at.place, &number.to_string())),
         Value::Bool(_) | Value::Null => {}
     }
 }
 
+/// Flags of programs that log in: `curl -u user:password`.
+const LOGIN_FLAGS: &[&str] = &["-u", "-U", "--user", "--proxy-user"];
+
 /// An item after `--token` is one.
-fn hide_items(items: &mut [Value], with: &mut dyn FnMut(&str) -> String) {
-    let mut after_flag = false;
-    for item in items {
-        let is_flag = item.as_str().is_some_and(|text| {
-            text.starts_with('-') && !text.contains(['=', ' ', '\n']) && is_credential(text)
-        });
-        if after_flag && !is_flag && !item.is_object() {
-            hide_all(item, with);
-        } else {
-            hide(item, with);
+fn hide_items(items: &mut [Value], at: At<'_>, with: &mut With<'_>) {
+    let names = names(items);
+    // How often an item was there that looks like this one with its secrets hidden.
+    let mut seen: HashMap<u64, usize> = HashMap::new();
+    let mut nth = |look: u64| {
+        let times = seen.entry(look).or_default();
+        *times += 1;
+        *times
+    };
+    let mut flag: Option<String> = None;
+    for (index, item) in items.iter_mut().enumerate() {
+        let text = item.as_str().map(str::to_owned);
+        let before = flag.take();
+        let is_flag = |text: &&String| text.starts_with('-') && !text.contains(['=', ' ', '\n']);
+        flag = text.as_ref().filter(is_flag).cloned();
+        let asks = |flag: &Option<String>| flag.as_deref().is_some_and(is_credential);
+        let secret = asks(&before) && !asks(&flag) && !item.is_object();
+        let login = before.as_deref().is_some_and(|flag| LOGIN_FLAGS.contains(&flag));
+        match (&text, &names) {
+            _ if secret => {
+                let look = at.key.hash_one(&before);
+                hide_all(item, at.item((look, nth(look))), false, with);
+            }
+            (Some(text), _) => {
+                if let Some((user, password)) = text.split_once(':')
+                    && login
+                    && is_login(user, password)
+                {
+                    let look = at.key.hash_one((&before, user));
+                    let place = at.item((look, nth(look))).place;
+                    *item = Value::String(format!("{user}:{}", with(place, password)));
+                } else if let Some(masked) = hidden(text, &mut |_| MASK.to_owned()) {
+                    let look = at.key.hash_one(masked);
+                    hide_value(item, at.item((look, nth(look))), with);
+                }
+            }
+            (None, Some(names)) => hide_value(item, at.item(names.get(index)), with),
+            (None, None) => hide_value(item, at.item(index), with),
         }
-        after_flag = is_flag;
     }
+}
+
+/// Returns the names of the items of a list, if each has one of its own.
+fn names(items: &[Value]) -> Option<Vec<String>> {
+    ["name", "key"].into_iter().find_map(|field| {
+        let name = |item: &Value| item.get(field)?.as_str().map(str::to_owned);
+        let names: Vec<String> = items.iter().map(name).collect::<Option<_>>()?;
+        let different: BTreeSet<&String> = names.iter().collect();
+        (different.len() == names.len()).then_some(names)
+    })
 }
 
 /// Returns a string with the secrets in it replaced; `None` if there are none.
@@ -115,13 +255,6 @@ fn hidden(text: &str, with: &mut dyn FnMut(&str) -> String) -> Option<String> {
         return (masked != inner).then(|| masked.to_string());
     }
     settings(text, with)
-}
-
-/// `$(VARIABLE)`, `${variable}`, `{{ template }}`: what will stand there is not known here.
-pub(super) fn is_reference(text: &str) -> bool {
-    [("$(", ")"), ("${", "}"), ("{{", "}}")]
-        .iter()
-        .any(|(begin, end)| text.starts_with(begin) && text.ends_with(end))
 }
 
 /// Moves `stringData` to `data`, as the API server does, so that two forms of a Secret are comparable.
@@ -142,41 +275,4 @@ fn encode_plain(secret: &mut Map<String, Value>) {
         }));
         secret.shift_remove("stringData");
     }
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// Encodes as RFC 4648 base64 with padding, which is how `data` of a Secret is written.
-pub(crate) fn base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let group = chunk
-            .iter()
-            .fold(0_usize, |group, byte| group << 8 | usize::from(*byte))
-            << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            if place <= chunk.len() {
-                text.push(char::from(ALPHABET[group >> (18 - 6 * place) & 63]));
-            } else {
-                text.push('=');
-            }
-        }
-    }
-    text
-}
-
-/// Decodes what [`base64`] encodes; `None` if it isn't that.
-pub(super) fn decoded(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut group, mut bits) = (0_usize, 0);
-    for digit in digits.bytes() {
-        group = group << 6 | ALPHABET.iter().position(|known| *known == digit)?;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push(u8::try_from(group >> bits & 0xff).ok()?);
-        }
-    }
-    Some(bytes)
 }

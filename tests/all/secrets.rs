@@ -86,6 +86,11 @@ fn objects(canaries: &mut Canaries, prefix: &str, refused: bool) -> String {
                 "app.json": json!({"auth": {"token": next()}}).to_string(),
                 "key.pem": format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", next()),
                 "curl": format!("-H 'Authorization: Bearer {}'", next()),
+                "secret.yaml": format!("kind: Secret\nmetadata: {{name: a}}\nstringdata:\n  a: {}\n", next()),
+                "env.yaml": format!("- {{name: password, value: {}}}\n", next()),
+                "redis.conf": format!("requirepass {}\n", next()),
+                "sas": format!("https://a.example.com/b?sv=1&sig={}", next()),
+                "SLACK_WEBHOOK": next(), "auth": next(), "DB_PASS": next(), ".netrc": format!("machine a login b password {}\n", next()),
                 "core-site.xml": format!("<name>fs.s3a.secret.key</name><value>{}</value>", next()),
             }}),
             deployment(
@@ -161,6 +166,7 @@ fn broken(canaries: &mut Canaries) -> Vec<(String, String)> {
                 next()
             ),
             format!("{}data: {{a: not-base64-{}}}\n", secret("plain"), next()),
+            format!("{}stringdata: {{a: {}}}\n", secret("typo"), next()),
             format!(
                 "{}data: {{a: {}}}\nimmutable: maybe\n",
                 secret("bool"),

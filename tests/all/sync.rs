@@ -10,7 +10,6 @@ use cutover::name::{Gvk, ObjectKey};
 use cutover::plan::{Action, TextOptions};
 use cutover::reconcile::intents::Templates;
 use cutover::reconcile::sync::{ObjectResult, Range, Selection, Sync, SyncReport, plan_revision};
-use cutover::redact::Mask;
 use cutover::repo::Polling;
 use cutover::sandbox::api::{Patch, Resource};
 use http::Request;
@@ -511,7 +510,7 @@ async fn a_plan_shows_what_a_push_would_do_and_writes_nothing(on: On) {
             ("web", &Action::Configure)
         ]
     );
-    let text = plan.view(&Mask::new([0; 32]), None).text(&TextOptions::default());
+    let text = plan.view(None).text(&TextOptions::default());
     assert!(text.contains("image: web:1 → web:2"), "{text}");
     assert_eq!(fleet.server.contents(), before);
 }

@@ -6,16 +6,11 @@ use serde_json::json;
 
 use super::*;
 use crate::manifest::{Limits, Source, parse};
-use crate::redact::Mask;
 
 const US: &str = "cutover";
 
-fn mask() -> Mask {
-    Mask::new([7; 32])
-}
-
 fn text(plan: &ChangeSet, options: &TextOptions) -> String {
-    plan.view(&mask(), None).text(options)
+    plan.view(None).text(options)
 }
 
 fn manifest(path: &str, value: &Value) -> Manifest {
@@ -165,7 +160,7 @@ fn nothing_to_do_says_so() {
     );
     assert!(plan.is_noop());
     insta::assert_snapshot!(text(&plan, &TextOptions::default()), @"No changes: 1 object in sync.");
-    assert!(plan.view(&mask(), None).document().changes.is_empty());
+    assert!(plan.view(None).document().changes.is_empty());
 }
 
 #[test]
@@ -257,7 +252,7 @@ fn a_document_says_what_changes_from_what_to_what() {
         vec![Change::apply(&wanted, Some(&before), None, US)],
     );
     let hash = plan.hash("here").unwrap();
-    let document = plan.view(&mask(), Some(&hash)).document();
+    let document = plan.view(Some(&hash)).document();
     insta::assert_snapshot!(serde_json::to_string_pretty(&document).unwrap(), @r#"
     {
       "apiVersion": "cutover.dev/v1alpha1",

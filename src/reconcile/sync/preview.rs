@@ -256,7 +256,7 @@ impl<'a> Rehearsal<'a> {
 
     fn refused(&self, mut guess: Change, manifest: &Manifest, manner: Manner, outcome: Outcome) -> Change {
         let live = self.sync.observer.get(&manifest.key);
-        let secrets = Secrets::of(std::iter::once(&manifest.value).chain(live.as_deref()));
+        let told = |words: &str| discreet(words, &manifest.value, live.as_deref());
         if let Some(place) = outcome.place() {
             guess.source = Some(place.clone());
         }
@@ -265,17 +265,20 @@ impl<'a> Rehearsal<'a> {
                 guess.unchecked("its kind is defined by the same push")
             }
             Outcome::Failed(failure) if may_not_try(&failure.message) => {
-                guess.unchecked(secrets.scrub(&failure.message))
+                guess.unchecked(told(&failure.message))
             }
             Outcome::Failed(failure) if !failure.fixed.is_empty() && manner.recreate => {
-                let why = secrets.scrub(&failure.message);
-                match live.and_then(|live| never_recreated(&manifest.gvk, &live)) {
+                let why = told(&failure.message);
+                match live
+                    .as_deref()
+                    .and_then(|live| never_recreated(&manifest.gvk, live))
+                {
                     Some(never) => guess.blocked(format!("{why}; {never}")),
                     None => guess.recreated(why),
                 }
             }
             outcome => match outcome.told(&manifest.gvk.kind) {
-                Some((why, _)) => guess.blocked(secrets.scrub(&why)),
+                Some((why, _)) => guess.blocked(told(&why)),
                 None => guess,
             },
         }
@@ -290,6 +293,17 @@ impl<'a> Rehearsal<'a> {
             text("/spec/group") == Some(&manifest.gvk.group)
                 && text("/spec/names/kind") == Some(&manifest.gvk.kind)
         })
+    }
+}
+
+/// Returns what is said of an object without its secrets. What has one that only the live object has is not repeated at
+/// all: beside a list of guesses, the one that is masked would be the right one.
+fn discreet(words: &str, desired: &Value, live: Option<&Value>) -> String {
+    let clean = Secrets::of([desired]).scrub(words);
+    if Secrets::of(std::iter::once(desired).chain(live)).scrub(words) == clean {
+        clean
+    } else {
+        "the API server refuses it, in words that hold a secret of the live object".to_owned()
     }
 }
 

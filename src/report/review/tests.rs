@@ -8,7 +8,6 @@ use crate::lint::Code;
 use crate::manifest::{Limits, Source, parse};
 use crate::name::{ClusterName, Location, ObjectKey};
 use crate::plan::{Change, ChangeSet, ForecastMove};
-use crate::redact::Mask;
 
 fn manifest(value: &Value) -> std::sync::Arc<crate::manifest::Manifest> {
     let parsed = parse(
@@ -151,10 +150,9 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
             Change::apply(&manifest(&config_map("other", "b")), None, None, "").blocked("no such namespace"),
         ],
     );
-    let mask = Mask::new([0; 32]);
     let review = Review {
         key: "plan",
-        plan: Some(plan.view(&mask, None)),
+        plan: Some(plan.view(None)),
         findings: &findings,
         moves: &[blocked],
         reaches: &[reach],
@@ -399,10 +397,9 @@ proptest! {
         let moves: Vec<Move> = texts.iter().take(3)
             .map(|text| of(json!({}), Verdict::Waits(text.clone())))
             .collect();
-        let mask = Mask::new([0; 32]);
         let review = Review {
             key: "plan",
-            plan: Some(plan.view(&mask, None)),
+            plan: Some(plan.view(None)),
             findings: &findings,
             moves: &moves,
             whole: Some("the artifact `cutover-report`"),
