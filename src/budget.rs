@@ -1,7 +1,7 @@
 //! What a revision may cost: one table of limits, and the accounts that are held against it.
 //!
 //! Whoever may push must not be able to use up the memory or the time of a reconciler. The limits are therefore never the
-//! repository's to say: whoever runs the program raises one with `--limit NAME=NUMBER`.
+//! repository's to say: whoever runs the program raises one with `--budget NAME=NUMBER`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ macro_rules! limits {
             const COUNT: usize = Self::ALL.len();
             const DEFAULTS: [usize; Self::COUNT] = [$($default,)*];
 
-            /// Returns what `--limit` calls it.
+            /// Returns what `--budget` calls it.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$limit => $name,)*
@@ -148,7 +148,7 @@ impl Exceeded {
             return advice.to_owned();
         }
         format!(
-            "{advice}, or raise the limit where cutover runs: --limit {}={raised}",
+            "{advice}, or raise the limit where cutover runs: --budget {}={raised}",
             self.limit
         )
     }
@@ -368,7 +368,7 @@ mod tests {
             format!("{over}\n{}", over.hint()),
             @"
         more than 10000 documents in a file (limit file-documents)
-        split the file, or raise the limit where cutover runs: --limit file-documents=20000
+        split the file, or raise the limit where cutover runs: --budget file-documents=20000
         "
         );
         let depth = Budget::default().with(Limit::FileDepth, 200);

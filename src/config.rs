@@ -371,7 +371,7 @@ mod tests {
         insta::assert_snapshot!(complaints(&text), @"
         error[CUT0004]: more than 500 syncs in cutover.yaml (limit revision-syncs)
           --> cutover.yaml:4:3
-        hint: name fewer, or raise the limit where cutover runs: --limit revision-syncs=1000
+        hint: name fewer, or raise the limit where cutover runs: --budget revision-syncs=1000
         ");
         let budget = Budget::default().with(Limit::RevisionSyncs, 3_000);
         let config = Config::parse_within(text.as_bytes(), &budget).unwrap();

@@ -265,7 +265,7 @@ mod tests {
         let set = objects(root.path(), &Config::default(), &budget, |_| ()).unwrap();
         let told = set.errors().next().unwrap();
         for hint in [told.hint(), error.findings()[0].hint.clone()] {
-            assert!(hint.unwrap().contains("--limit file-bytes="));
+            assert!(hint.unwrap().contains("--budget file-bytes="));
         }
     }
 

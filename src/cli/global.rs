@@ -38,10 +38,10 @@ pub struct Global {
     log_format: LogFormat,
     /// Raise a limit on what files may cost; may be repeated (docs/limits.md)
     #[arg(
-        long = "limit",
+        long = "budget",
         global = true,
         value_name = "NAME=NUMBER",
-        env = "CUTOVER_LIMITS",
+        env = "CUTOVER_BUDGET",
         value_delimiter = ',',
         hide_env = true,
         help_heading = "Global options"

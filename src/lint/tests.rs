@@ -731,6 +731,6 @@ fn of_many_findings_the_first_are_told_and_the_others_counted() {
     assert_eq!(findings.len(), 51);
     insta::assert_snapshot!(findings[50], @"
     error[CUT0004]: and 149 more findings
-    hint: fix those that are shown, or raise the limit where cutover runs: --limit revision-findings=100
+    hint: fix those that are shown, or raise the limit where cutover runs: --budget revision-findings=100
     ");
 }

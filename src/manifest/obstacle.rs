@@ -61,7 +61,7 @@ impl Obstacle {
                 "rename it, or exclude it in cutover.yaml (`syncs[].exclude`); until then nothing is pruned"
             }
             Self::TooLarge { .. } => {
-                "split the file, or raise the limit where cutover runs: --limit file-bytes=NUMBER"
+                "split the file, or raise the limit where cutover runs: --budget file-bytes=NUMBER"
             }
             Self::Folder | Self::Special => "put a regular file there",
             Self::TooDeep | Self::PathTooLong => {

@@ -126,7 +126,7 @@ impl Error {
             Self::NoBranch { .. } => "push the branch, or name another one",
             Self::InUse(_) => "give each process a state directory of its own",
             Self::TooLarge { .. } => {
-                "split the file, or raise the limit where cutover runs: --limit file-bytes=NUMBER"
+                "split the file, or raise the limit where cutover runs: --budget file-bytes=NUMBER"
             }
             Self::Damaged(_) => "the next fetch makes the mirror anew",
             Self::Refused { .. } => {

@@ -45,9 +45,13 @@ fn core_modules_import_no_shell() {
     let mut offences = Vec::new();
     for room in CORE {
         visit(&src.join(room), &mut |path, text| {
+            // A test may measure whether something hangs.
+            let is_test = path.components().any(|part| part.as_os_str() == "tests");
+            let is_test = is_test || path.ends_with("tests.rs");
             for (number, line) in text.lines().enumerate() {
                 let code = line.split("//").next().unwrap_or_default();
-                for forbidden in FORBIDDEN.iter().filter(|forbidden| code.contains(**forbidden)) {
+                let found = FORBIDDEN.iter().filter(|forbidden| code.contains(**forbidden));
+                for forbidden in found.filter(|forbidden| !(is_test && **forbidden == "Instant::now")) {
                     offences.push(format!("{}:{}: {forbidden}", path.display(), number + 1));
                 }
             }

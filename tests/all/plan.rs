@@ -189,7 +189,7 @@ fn is_readable(on: On) {
     story.everything_changes();
     let before = story.served.server.contents();
     let (text, errors, code) = story.plan(&["--detailed-exitcode"]);
-    assert_eq!((errors.as_str(), code), ("", Some(2)));
+    assert_eq!((errors.as_str(), code), ("", Some(1)));
     shown!(text, @r#"
     + Namespace lab  (lab.yaml:1:1)
       + apiVersion: v1

@@ -119,7 +119,7 @@ impl Sync {
                 message: format!("it is held back: {refusal}"),
                 hint: Some(refusal.hint()),
                 at: write.entry.source(),
-                field: asked_field(&asked),
+                field: Some(field_of(&asked).to_owned()),
                 // Where it runs may change without anybody telling.
                 passing: true,
                 fixed: Vec::new(),
@@ -191,9 +191,10 @@ impl Sync {
                 continue;
             };
             let Some(write) = planned(change) else { continue };
-            let object = match write.is_deletion() {
-                true => change.before.as_ref(),
-                false => change.after.as_ref(),
+            let object = if write.is_deletion() {
+                change.before.as_ref()
+            } else {
+                change.after.as_ref()
             };
             let accepts = object.and_then(|object| accepted(object));
             judged[place] = Some(match &mut ground {
@@ -266,10 +267,10 @@ fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
 }
 
 /// Returns where a write says what it is refused for.
-fn asked_field(write: &gate::Write) -> Option<String> {
+const fn field_of(write: &gate::Write) -> &'static str {
     match write {
-        gate::Write::Policy(..) => Some("/spec/placement".to_owned()),
-        _ => Some("/metadata/labels".to_owned()),
+        gate::Write::Policy(..) => "/spec/placement",
+        _ => "/metadata/labels",
     }
 }
 
@@ -317,10 +318,10 @@ fn typed(name: &PolicyName, policy: Value) -> Result<Box<karmada::PropagationSpe
 /// Reads the live stateful workloads in reach, and what places them. One that can't be read makes all unknown.
 async fn ground(cluster: &Cluster, reach: &Reach) -> Result<Ground, String> {
     let bindings = bindings(cluster, reach).await?;
-    let given: Vec<WorkloadProfile> = match bindings.is_empty() {
-        true => Vec::new(),
-        false => list(cluster, api::API_VERSION, "WorkloadProfile", None).await?,
-    };
+    if bindings.is_empty() {
+        return Ok(Ground::default());
+    }
+    let given: Vec<WorkloadProfile> = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
     let mut stateful: BTreeMap<Gvk, bool> = BTreeMap::new();
     let mut kept = Vec::new();
     for binding in bindings {

@@ -133,7 +133,7 @@ async fn what_a_file_over_the_budget_defined_before_is_frozen() {
         let told = scene.source.first_problems();
         assert_eq!(told[0].at.as_ref().unwrap().path, "a.yaml");
         assert!(
-            told[0].hint.as_ref().unwrap().contains("--limit file-"),
+            told[0].hint.as_ref().unwrap().contains("--budget file-"),
             "{told:?}"
         );
     }
