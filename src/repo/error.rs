@@ -1,6 +1,8 @@
 //! What can go wrong with Git, and what people are told about it. No message holds credentials.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use crate::budget::Exceeded;
 use crate::error::Kind;
@@ -124,6 +126,10 @@ impl Error {
             }
             Self::NotAFile { .. } => "put a regular file there",
             Self::NoBranch { .. } => "push the branch, or name another one",
+            Self::State { .. } => {
+                "check that the directory is writable, that its disk has space, and that the process may open enough files \
+                 (ulimit -n)"
+            }
             Self::InUse(_) => "give each process a state directory of its own",
             Self::TooLarge { .. } => {
                 "split the file, or raise the limit where cutover runs: --budget file-bytes=NUMBER"
@@ -177,6 +183,7 @@ impl From<git2::Error> for Error {
         use git2::{ErrorClass as Class, ErrorCode as Code};
         let why = scrub(error.message());
         match (error.code(), error.class()) {
+            _ if is_shortage(&why) => Self::Git(why),
             (
                 Code::NotFound,
                 Class::Odb | Class::Object | Class::Tree | Class::Reference | Class::Repository | Class::Os,
@@ -187,6 +194,28 @@ impl From<git2::Error> for Error {
             _ => Self::Git(why),
         }
     }
+}
+
+/// `ENOMEM`, `ENFILE`, `EMFILE`, `ENOSPC`: the same numbers on every Unix.
+const SHORTAGES: [i32; 4] = [12, 23, 24, 28];
+
+/// What the system calls these shortages: libgit2 tells the words, and not the number.
+static SHORTAGE_WORDS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let words = SHORTAGES
+        .iter()
+        .map(|code| io::Error::from_raw_os_error(*code).to_string());
+    let bare = words.map(|words| match words.split_once(" (os error") {
+        Some((bare, _)) => bare.to_owned(),
+        None => words,
+    });
+    bare.collect()
+});
+
+/// Returns whether a message tells of a lack of descriptors, memory or space. That says nothing of what is in a file.
+pub(super) fn is_shortage(message: &str) -> bool {
+    SHORTAGE_WORDS
+        .iter()
+        .any(|words| message.contains(words.as_str()))
 }
 
 /// Turns what libgit2 says after a conversation with a server into an error that people can act on.
@@ -264,6 +293,28 @@ mod tests {
             assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
             assert_eq!(error.kind(), Kind::User);
         }
+    }
+
+    #[test]
+    fn a_shortage_is_no_damage() {
+        for code in SHORTAGES {
+            let words = io::Error::from_raw_os_error(code).to_string();
+            let words = words.split(" (os error").next().unwrap();
+            for class in [
+                ErrorClass::Os,
+                ErrorClass::Odb,
+                ErrorClass::Zlib,
+                ErrorClass::Object,
+            ] {
+                for kind in [ErrorCode::GenericError, ErrorCode::NotFound] {
+                    let message = format!("failed to open '/state/mirror.git/HEAD': {words}");
+                    let error = Error::from(git2::Error::new(kind, class, message));
+                    assert!(!error.is_damage(), "{class:?}: {error}");
+                }
+            }
+        }
+        let missing = git2::Error::new(ErrorCode::NotFound, ErrorClass::Odb, "object not found");
+        assert!(Error::from(missing).is_damage());
     }
 
     #[test]

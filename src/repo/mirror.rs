@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,12 +12,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use git2::{Oid, Repository, RepositoryInitOptions};
 use tokio_util::sync::CancellationToken;
 
+use super::error::is_shortage;
 use super::remote::{Access, Tips, tracking};
 use super::{BlobId, Branch, Error, Options, log, tidy, tree};
 use crate::name::Revision;
 
 /// Where the configuration of a mirror says which remote it is of.
 const REMOTE_KEY: &str = "cutover.remote";
+/// How many descriptors reading takes at most, by far: with so many to spare, files could be opened just before, too.
+const SPARE: usize = 32;
 /// How many handles are kept open.
 const HANDLES: usize = 2;
 
@@ -96,7 +99,7 @@ impl Mirror {
         };
         match mirror.repository() {
             Ok(repo) => tidy::remove_partial_packs(&repo),
-            Err(_) => mirror.damaged.store(true, Ordering::Relaxed),
+            Err(error) => mirror.note(&mirror.proven(error)),
         }
         Ok(mirror)
     }
@@ -115,14 +118,18 @@ impl Mirror {
             }
             result
         });
-        result.inspect_err(|error| self.note(error))
+        result
+            .map_err(|error| self.proven(error))
+            .inspect_err(|error| self.note(error))
     }
 
     /// Runs something on the mirror as it is on disk now, with a handle that nobody keeps: one that has read contents has
     /// the packs that they are in in memory until it is closed.
     fn read_once<T>(&self, work: impl FnOnce(&Repository) -> Result<T, Error>) -> Result<T, Error> {
         let result = self.repository().and_then(|repo| work(&repo));
-        result.inspect_err(|error| self.note(error))
+        result
+            .map_err(|error| self.proven(error))
+            .inspect_err(|error| self.note(error))
     }
 
     /// Reads contents; one that can't be read says nothing of the others.
@@ -134,10 +141,24 @@ impl Mirror {
         self.read_once(|repo| {
             let odb = repo.odb()?;
             let content = |blob: &BlobId| {
-                make(tree::read(&odb, &self.options.limits, *blob).inspect_err(|error| self.note(error)))
+                let content = tree::read(&odb, &self.options.limits, *blob);
+                let content = content.map_err(|error| self.proven(error));
+                make(content.inspect_err(|error| self.note(error)))
             };
             Ok(blobs.iter().map(content).collect())
         })
+    }
+
+    /// Returns the error, unless this process is short of descriptors or space. libgit2 skips packs that it can't open, and
+    /// says then that an object is missing: only where files can be opened does that prove anything.
+    fn proven(&self, error: Error) -> Error {
+        if !matches!(error, Error::Damaged(_) | Error::UnknownRevision(_)) {
+            return error;
+        }
+        match shortage(&self.options.state_dir, SPARE) {
+            Some(source) => at(&self.options.state_dir)(source),
+            None => error,
+        }
     }
 
     fn note(&self, error: &Error) {
@@ -149,8 +170,10 @@ impl Mirror {
     /// Runs something that writes to the mirror, one at a time, on a mirror that is not known to be damaged.
     pub(super) fn write<T>(&self, work: impl Fn(&Repository) -> Result<T, Error>) -> Result<T, Error> {
         let _writing: MutexGuard<'_, ()> = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.damaged.load(Ordering::Relaxed) || self.read_once(|repo| self.check(repo)).is_err() {
-            self.rebuild()?;
+        match self.read_once(|repo| self.check(repo)) {
+            Err(error) if !error.is_damage() => return Err(error),
+            Ok(()) if !self.damaged.load(Ordering::Relaxed) => {}
+            _ => self.rebuild()?,
         }
         let result = match self.read_once(&work) {
             Err(error) if error.is_damage() => {
@@ -185,12 +208,17 @@ impl Mirror {
             let status = tips.get(&self.options.status_branch);
             let status = status.map(log::revision).transpose()?;
             let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
-            let previous = fetched.replace(revision.clone());
+            let previous = fetched.clone();
             let kept = match previous.as_ref().map(|previous| tree::commit(repo, previous)) {
                 Some(Ok(previous)) => log::contains(repo, *tip, previous.id())?,
-                Some(Err(_)) => false,
+                Some(Err(error)) => match self.proven(error) {
+                    Error::UnknownRevision(_) => false,
+                    error => return Err(error),
+                },
                 None => true,
             };
+            // Not before: what failed until here is told as a change the next time.
+            *fetched = Some(revision.clone());
             Ok(Fetched {
                 changed: previous.as_ref() != Some(&revision),
                 revision,
@@ -282,24 +310,23 @@ impl Mirror {
     }
 
     fn repository(&self) -> Result<Repository, Error> {
-        Repository::open_bare(&self.directory).map_err(|error| Error::Damaged(error.message().to_owned()))
+        Repository::open_bare(&self.directory).map_err(damage)
     }
 
     /// Checks what a half-written or foreign directory would not have: the remote's name, and the root of each branch.
     fn check(&self, repo: &Repository) -> Result<(), Error> {
-        let damaged = |error: git2::Error| Error::Damaged(error.message().to_owned());
         let remote = repo
             .config()
             .and_then(|config| config.get_string(REMOTE_KEY))
-            .map_err(damaged)?;
+            .map_err(damage)?;
         if remote != self.options.url.to_string() {
             return Err(Error::Damaged(format!("it is of {remote}")));
         }
-        for reference in repo.references().map_err(damaged)? {
+        for reference in repo.references().map_err(damage)? {
             let commit = reference
                 .and_then(|reference| reference.peel_to_commit())
-                .map_err(damaged)?;
-            commit.tree().map_err(damaged)?;
+                .map_err(damage)?;
+            commit.tree().map_err(damage)?;
         }
         Ok(())
     }
@@ -360,6 +387,23 @@ impl fmt::Debug for Handles {
     }
 }
 
+/// What can't be read of the mirror's frame is damage, but for a shortage of this process.
+fn damage(error: git2::Error) -> Error {
+    if is_shortage(error.message()) {
+        Error::from(error)
+    } else {
+        Error::Damaged(error.message().to_owned())
+    }
+}
+
+/// Returns why no more files can be opened or written, if that is so.
+fn shortage(directory: &Path, spare: usize) -> Option<io::Error> {
+    let mut open = Vec::new();
+    let tried = (0..spare).try_for_each(|_| File::open(directory).map(|file| open.push(file)));
+    let written = tried.and_then(|()| tempfile::tempfile_in(directory)?.write_all(&[0; 4096]));
+    written.err().filter(|error| is_shortage(&error.to_string()))
+}
+
 fn init(directory: &Path, options: &Options) -> Result<Repository, Error> {
     let mut init = RepositoryInitOptions::new();
     init.bare(true).external_template(false).mkpath(true);
@@ -414,6 +458,23 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shortage_is_told_from_damage() {
+        let words = io::Error::from_raw_os_error(24).to_string();
+        let words = words.split(" (os error").next().unwrap();
+        assert!(
+            !damage(git2::Error::from_str(&format!(
+                "failed to open 'config': {words}"
+            )))
+            .is_damage()
+        );
+        assert!(damage(git2::Error::from_str("failed to parse config file")).is_damage());
+        let state = tempfile::tempdir().unwrap();
+        assert!(shortage(state.path(), SPARE).is_none());
+        // Whether a directory is there says nothing of a shortage.
+        assert!(shortage(&state.path().join("none"), SPARE).is_none());
+    }
 
     #[test]
     fn a_lock_that_a_starting_child_still_has_is_given_back_all_the_same() {
