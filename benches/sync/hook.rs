@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cutover::forge::{Hook, signature};
 use cutover::repo::{Options, Polling, Repo, Secret, Tick, Trigger};
-use cutover::serve::{HookOptions, hooks};
+use cutover::serve::{ConnectionLimits, HookOptions, hooks};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +35,7 @@ pub async fn delays(count: usize) -> Vec<Duration> {
         listen: "127.0.0.1:0".parse().unwrap(),
         hook: Hook::new(Secret::new(SECRET), "main").unwrap(),
         trigger,
+        limits: ConnectionLimits::default(),
     };
     let (address, serving) = hooks(listening, cancel.clone()).await.unwrap();
     tokio::spawn(serving);

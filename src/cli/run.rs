@@ -24,7 +24,7 @@ use crate::reconcile::intents::{Metrics, NoMetrics};
 use crate::reconcile::lease::{LeaseOptions, Terms};
 use crate::reconcile::{self, Options, Summary, Target};
 use crate::repo::{self, Polling, RemoteUrl, Secret, Trigger};
-use crate::serve::{HookOptions, hooks};
+use crate::serve::{ConnectionLimits, HookOptions, hooks};
 
 #[derive(Args, Debug)]
 pub struct Run {
@@ -135,6 +135,7 @@ impl HookArgs {
             listen,
             hook,
             trigger,
+            limits: ConnectionLimits::default(),
         };
         let (address, serving) = hooks(options, cancel.clone()).await?;
         tokio::spawn(serving);

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::listener::{self, ConnectionLimits, Place};
+use super::refusals::Refusals;
 use crate::error::{Error, Kind, Result};
 use crate::forge::{Heard, Hook};
 use crate::repo::Trigger;
@@ -21,15 +22,13 @@ use crate::repo::Trigger;
 const MOST_BYTES: usize = 8 << 20;
 /// How long it may take to send that.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How many messages are read at once; others are told to come back.
-const AT_ONCE: usize = 16;
-
 /// Where to listen, and to whom.
 #[derive(Debug)]
 pub struct HookOptions {
     pub listen: SocketAddr,
     pub hook: Hook,
     pub trigger: Trigger,
+    pub limits: ConnectionLimits,
 }
 
 /// Listens; returns the address, and what serves until it is cancelled.
@@ -44,38 +43,37 @@ pub async fn hooks(
     };
     let listener = TcpListener::bind(at).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
+    let refusals = Arc::new(Refusals::default());
     let door = Arc::new(Door {
         hook: options.hook,
         trigger: options.trigger,
-        room: Semaphore::new(AT_ONCE),
+        refusals: Arc::clone(&refusals),
     });
     let app = Router::new().route("/hook", post(hear)).with_state(door);
-    let serving = async move {
-        let served = axum::serve(listener, app).with_graceful_shutdown(cancel.cancelled_owned());
-        if let Err(error) = served.await {
-            tracing::warn!(%error, "webhooks are not heard any more");
-        }
-    };
+    let serving = listener::serve(listener, app, options.limits, refusals, cancel);
     Ok((address, serving))
 }
 
 struct Door {
     hook: Hook,
     trigger: Trigger,
-    room: Semaphore,
+    refusals: Arc<Refusals>,
 }
 
 /// Says as little as possible to strangers: whether a message was believed.
-async fn hear(State(door): State<Arc<Door>>, request: Request) -> StatusCode {
-    let Ok(_place) = door.room.try_acquire() else {
-        return StatusCode::SERVICE_UNAVAILABLE;
-    };
+async fn hear(
+    State(door): State<Arc<Door>>,
+    Extension(place): Extension<Place>,
+    request: Request,
+) -> StatusCode {
+    place.receiving();
     let (head, body) = request.into_parts();
     let body = match tokio::time::timeout(PATIENCE, to_bytes(body, MOST_BYTES)).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) => return StatusCode::PAYLOAD_TOO_LARGE,
         Err(_elapsed) => return StatusCode::REQUEST_TIMEOUT,
     };
+    place.answering();
     match door.hook.judge(&head.headers, &body) {
         Heard::Push => {
             door.trigger.now();
@@ -83,7 +81,8 @@ async fn hear(State(door): State<Arc<Door>>, request: Request) -> StatusCode {
         }
         Heard::Other => StatusCode::NO_CONTENT,
         Heard::Forged => {
-            tracing::warn!("a webhook was not believed: its signature or token is wrong");
+            door.refusals
+                .note("a message was not believed: its signature or token is wrong");
             StatusCode::UNAUTHORIZED
         }
     }

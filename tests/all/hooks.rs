@@ -7,7 +7,7 @@ use cutover::cluster::{Cluster, Limits};
 use cutover::forge::Hook;
 use cutover::reconcile::{self, Options};
 use cutover::repo::{Polling, Secret, Tick, Trigger};
-use cutover::serve::{HookOptions, hooks};
+use cutover::serve::{ConnectionLimits, HookOptions, hooks};
 use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;
 use openssl::sign::Signer;
@@ -28,11 +28,16 @@ const NEVER: Polling = Polling {
 };
 
 async fn listen(trigger: Trigger) -> (SocketAddr, DropGuard) {
+    limited(trigger, ConnectionLimits::default()).await
+}
+
+async fn limited(trigger: Trigger, limits: ConnectionLimits) -> (SocketAddr, DropGuard) {
     let cancel = CancellationToken::new();
     let options = HookOptions {
         listen: "127.0.0.1:0".parse().unwrap(),
         hook: Hook::new(Secret::new(SECRET), "main").unwrap(),
         trigger,
+        limits,
     };
     let (address, serving) = hooks(options, cancel.clone()).await.unwrap();
     tokio::spawn(serving);
@@ -134,5 +139,71 @@ async fn every_authentic_push_is_a_look_and_strangers_cause_none() {
         let sent = tokio::spawn(async move { send(address, "POST", "/hook", &signature(MAIN), MAIN).await });
         assert_eq!(watch.next().await, Tick::Manual);
         assert_eq!(sent.await.unwrap(), 202);
+    }
+}
+
+/// A limit that is only there so that a test of a hang ends.
+const HANGS: Duration = Duration::from_secs(30);
+
+/// Opens connections that send no whole request; they are kept open.
+async fn idle(to: SocketAddr, count: usize, sent: &str) -> Vec<TcpStream> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let mut stream = TcpStream::connect(to).await.unwrap();
+        // One that has to give way at once is as good.
+        let _ = stream.write_all(sent.as_bytes()).await;
+        all.push(stream);
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_honest_host_gets_through_many_connections_that_do_nothing() {
+    // Time alone would free no place here.
+    let limits = ConnectionLimits {
+        connections: 32,
+        per_peer: 32,
+        head: Duration::from_hours(1),
+        lifetime: Duration::from_hours(1),
+        ..ConnectionLimits::default()
+    };
+    let (address, _listening) = limited(Trigger::default(), limits).await;
+    let body = format!(
+        "POST /hook HTTP/1.1\r\nhost: it\r\ncontent-length: {}\r\n\r\n{{",
+        1 << 20
+    );
+    let mut open = Vec::new();
+    for sent in ["", "POST /hook HTTP/1.1\r\nhost:", body.as_str()] {
+        open.extend(idle(address, 200, sent).await);
+        let signature = signature(MAIN);
+        let answer = send(address, "POST", "/hook", &signature, MAIN);
+        let answer = tokio::time::timeout(HANGS, answer).await;
+        assert_eq!(answer.expect("an answer in time"), 202, "beside {sent:?}");
+    }
+    // Those that gave way are closed, so that their descriptors are free.
+    let closed = async {
+        let mut bytes = [0; 64];
+        for stream in &mut open[..150] {
+            // An end or a reset.
+            assert!(!matches!(stream.read(&mut bytes).await, Ok(1..)));
+        }
+    };
+    tokio::time::timeout(HANGS, closed)
+        .await
+        .expect("closed connections");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_no_request_is_let_go_after_a_while() {
+    let limits = ConnectionLimits {
+        head: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    };
+    let (address, _listening) = limited(Trigger::default(), limits).await;
+    for sent in ["", "POST /hook HTTP/1.1\r\nhost:"] {
+        let mut open = idle(address, 1, sent).await;
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(HANGS, open[0].read_to_end(&mut answer)).await;
+        read.expect("the connection is closed").ok();
     }
 }
