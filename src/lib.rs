@@ -11,6 +11,8 @@ pub mod budget;
 pub mod config;
 /// Kinds of errors, hints and exit codes: what every module's error becomes at the border.
 pub mod error;
+/// Text of others made safe for terminals, logs, Markdown and workflows.
+pub mod escape;
 /// The step machines of intents: journal, proofs, pins, claims.
 pub mod intent;
 /// The parts of Karmada's API that are used, typed, and what override policies make of a template.

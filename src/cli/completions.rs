@@ -17,7 +17,7 @@ impl Completions {
     pub fn run(self) -> Result<ExitCode> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut super::Cli::command(), "cutover", &mut script);
-        output::data(String::from_utf8_lossy(&script))?;
+        output::raw(String::from_utf8_lossy(&script))?;
         Ok(ExitCode::SUCCESS)
     }
 }

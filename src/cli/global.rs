@@ -11,7 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::budget::{Budget, Setting};
-use crate::redact;
+use crate::{escape, redact};
 
 #[derive(Args, Debug)]
 pub struct Global {
@@ -91,8 +91,15 @@ impl Global {
             _ => "trace",
         };
         let filter = EnvFilter::try_from_env("CUTOVER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+        let safe: fn(&str) -> String = match self.log_format {
+            LogFormat::Text => escape::log_line,
+            LogFormat::Json => escape::json,
+        };
         let lines = tracing_subscriber::fmt::layer()
-            .with_writer(|| Redacted)
+            .with_writer(move || Log {
+                safe,
+                to: std::io::stderr(),
+            })
             .with_ansi(false);
         let lines = match self.log_format {
             LogFormat::Text => lines.boxed(),
@@ -109,19 +116,71 @@ impl Global {
 /// Modules of kube that log bodies and answers as they come, Secrets too. What is to be known of them, `cluster` says.
 const QUOTING: [&str; 2] = ["kube_client::client", "kube_runtime::watcher"];
 
-/// Stderr, without what is recognisable as a credential. A line is written as one.
-struct Redacted;
+/// Where log records go, without what is recognisable as a credential. A record is written at once, and is one line.
+struct Log<W> {
+    safe: fn(&str) -> String,
+    to: W,
+}
 
-impl Write for Redacted {
-    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        let text = String::from_utf8_lossy(line);
-        std::io::stderr()
-            .lock()
-            .write_all(redact::text(&text).as_bytes())?;
-        Ok(line.len())
+impl<W: Write> Write for Log<W> {
+    fn write(&mut self, record: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(record);
+        self.to.write_all((self.safe)(&redact::text(&text)).as_bytes())?;
+        Ok(record.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        std::io::stderr().flush()
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(safe: fn(&str) -> String, json: bool) -> String {
+        let kept = Kept::default();
+        let to = kept.clone();
+        let lines = tracing_subscriber::fmt::layer()
+            .with_writer(move || Log { safe, to: to.clone() })
+            .with_ansi(false);
+        let lines = if json { lines.json().boxed() } else { lines.boxed() };
+        let subscriber = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(subscriber, || {
+            let name = "pa\u{1b}[2J\n2026-01-01 WARN forged\r\u{202e}\u{9b}x";
+            tracing::warn!(file = %name, object = ?name, "cannot read {name}");
+        });
+        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_one_line_whatever_it_quotes() {
+        for (line, json) in [
+            (logged(escape::log_line, false), false),
+            (logged(escape::json, true), true),
+        ] {
+            let record = line.strip_suffix('\n').unwrap();
+            assert!(!record.contains(escape::is_hidden), "{record:?}");
+            assert!(record.contains("cannot read pa"), "{record:?}");
+            if json {
+                serde_json::from_str::<serde_json::Value>(record).unwrap();
+            }
+        }
     }
 }

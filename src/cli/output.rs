@@ -1,11 +1,15 @@
 //! Where words go: data to stdout, the rest to stderr, both without styles where they don't belong.
+//!
+//! Whatever a text quotes of others, nothing here moves a cursor or commands a workflow's runner ([`crate::escape`]); what
+//! does so on purpose has a function of its own.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
 use crate::error::{Error, Kind, Result};
+use crate::escape;
 use crate::name::Location;
 use crate::redact;
 
@@ -13,8 +17,37 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
 
-/// Writes data to stdout. A reader that has heard enough (`| head`) is no error.
+/// Writes text for people to stdout.
 pub fn data(text: impl AsRef<str>) -> Result<()> {
+    raw(escape::terminal(text.as_ref()))
+}
+
+/// Writes JSON to stdout.
+pub fn json(text: impl AsRef<str>) -> Result<()> {
+    raw(escape::json(text.as_ref()))
+}
+
+/// Writes workflow commands to stdout, whose data was escaped when they were made.
+pub fn commands(text: impl AsRef<str>) -> Result<()> {
+    raw(text)
+}
+
+/// Writes a patch to stdout: for people on a terminal, byte by byte for programs.
+pub fn patch(text: impl AsRef<str>) -> Result<()> {
+    if std::io::stdout().is_terminal() {
+        data(text)
+    } else {
+        raw(text)
+    }
+}
+
+/// Clears the terminal.
+pub fn clear() -> Result<()> {
+    raw("\u{1b}[2J\u{1b}[H")
+}
+
+/// Writes what holds nothing of others, or was made safe. A reader that has heard enough (`| head`) is no error.
+pub fn raw(text: impl AsRef<str>) -> Result<()> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_ref().as_bytes()).and_then(|()| out.flush());
     match written {
@@ -27,7 +60,8 @@ pub fn data(text: impl AsRef<str>) -> Result<()> {
 
 /// Writes a line for people to stderr. There is nobody to tell when that fails.
 pub fn note(line: impl AsRef<str>) {
-    let _ = writeln!(anstream::stderr().lock(), "{}", redact::text(line.as_ref()));
+    let line = escape::terminal(&redact::text(line.as_ref()));
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
 /// Tells an error and returns the exit code of its kind.
@@ -50,14 +84,21 @@ fn describe(error: &Error) -> String {
 }
 
 fn lines(message: &str, location: Option<&Location>, hint: Option<&str>) -> String {
-    let mut text = format!("{ERROR}error:{ERROR:#} {message}");
+    let mut text = format!("{ERROR}error:{ERROR:#} {}", indented(message));
     if let Some(location) = location {
+        let location = escape::visible(&location.to_string());
         text += &format!("\n  {PLACE}-->{PLACE:#} {location}");
     }
     if let Some(hint) = hint {
-        text += &format!("\n{HINT}hint:{HINT:#} {hint}");
+        text += &format!("\n{HINT}hint:{HINT:#} {}", indented(hint));
     }
     text
+}
+
+/// Returns a message whose further lines can't be taken for messages of their own.
+fn indented(message: &str) -> String {
+    let lines: Vec<String> = message.lines().map(escape::line).collect();
+    lines.join("\n  ")
 }
 
 /// Prints what clap has to say: help and version are data, wrong usage is an error of the user (1; 2 means changes). It
@@ -89,5 +130,19 @@ mod tests {
             "error: spec.to is missing\n  --> intents/a.yaml:5:1\nhint: name a cluster"
         );
         assert!(describe(&Error::internal("x")).contains("a bug"));
+    }
+
+    #[test]
+    fn what_an_error_quotes_forges_no_line_and_no_style() {
+        let error = Error::user("pa\u{1b}[31m\n::error::x\nhint: rm -rf /").at(Location {
+            path: "a\n::error::\u{202e}.yaml".to_owned(),
+            line: 1,
+            column: 1,
+        });
+        let text = escape::terminal(&describe(&error));
+        assert_eq!(
+            anstream::adapter::strip_str(&text).to_string(),
+            "error: pa\\u{1b}[31m\n  :\\u{3a}error::x\n  hint: rm -rf /\n  --> a\\n::error::\\u{202e}.yaml:1:1"
+        );
     }
 }

@@ -109,7 +109,7 @@ impl Plan {
             Format::Json => {
                 let text = serde_json::to_string_pretty(&view.document())
                     .map_err(|error| Error::internal(format!("the plan cannot be written: {error}")))?;
-                output::data(text + "\n")?;
+                output::json(text + "\n")?;
             }
             Format::Markdown => {
                 let review = Review {
@@ -121,7 +121,7 @@ impl Plan {
                 output::data(review.markdown(self.limit))?;
             }
             Format::Github => {
-                output::data(annotation_commands(&plan_annotations(&view), MOST_ANNOTATIONS))?;
+                output::commands(annotation_commands(&plan_annotations(&view), MOST_ANNOTATIONS))?;
             }
         }
         for problem in &plan.changes.problems {

@@ -207,7 +207,7 @@ impl Review {
     }
 
     async fn tell(&self, runner: &Runner, report: &Report<'_>, reviewed: &Reviewed) -> Result<()> {
-        output::data(annotation_commands(&report.annotations(), MOST_ANNOTATIONS))?;
+        output::commands(annotation_commands(&report.annotations(), MOST_ANNOTATIONS))?;
         if let Some(path) = &runner.summary {
             append(path, &report.markdown(SUMMARY_LIMIT))?;
         }
@@ -216,7 +216,7 @@ impl Review {
             Ok(Some(Sticky::Created(url) | Sticky::Updated(url) | Sticky::Unchanged(url))) => url.as_str(),
             Ok(Some(Sticky::NotAllowed(why))) => {
                 output::note(format!("no comment: {why}"));
-                output::data(
+                output::commands(
                     "::notice title=cutover::The token may not comment here (a fork's may only read): the report is in the \
                      summary of this run\n",
                 )?;

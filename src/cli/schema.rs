@@ -32,7 +32,7 @@ impl SchemaCommand {
         let names = || schemas.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         match self.kind.map(|kind| kind.to_lowercase()) {
             Some(kind) => match schemas.get(&kind) {
-                Some(schema) => output::data(format!("{schema:#}\n"))?,
+                Some(schema) => output::json(format!("{schema:#}\n"))?,
                 None => {
                     return Err(Error::user(format!("there is no schema of {kind}"))
                         .hint(format!("there is one of {}", names())));

@@ -78,7 +78,6 @@ enum Format {
 const GATHER: Duration = Duration::from_millis(50);
 /// How often the status branch is read again.
 const AGAIN: Duration = Duration::from_secs(5);
-const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 impl Status {
     pub async fn run(self) -> Result<ExitCode> {
@@ -193,13 +192,16 @@ impl Status {
         if screen.shown.as_ref() == Some(&content) {
             return Ok(());
         }
-        let text = match self.output {
-            Format::Text => view.text(Timestamp::now()),
-            Format::Json => content.clone(),
-        };
-        let clear = screen.shown.is_some() && std::io::stdout().is_terminal() && self.output == Format::Text;
+        if self.output == Format::Json {
+            output::json(&content)?;
+            screen.shown = Some(content);
+            return Ok(());
+        }
+        if screen.shown.is_some() && std::io::stdout().is_terminal() {
+            output::clear()?;
+        }
         screen.shown = Some(content);
-        output::data(format!("{}{text}", if clear { CLEAR } else { "" }))
+        output::data(view.text(Timestamp::now()))
     }
 }
 

@@ -33,8 +33,8 @@ impl Validate {
         let (objects, findings) = check(&self.path)?;
         match self.output {
             Format::Text => output::data(findings_text(&findings))?,
-            Format::Json => output::data(findings_json(&findings)?)?,
-            Format::Github => output::data(findings_github(&findings))?,
+            Format::Json => output::json(findings_json(&findings)?)?,
+            Format::Github => output::commands(findings_github(&findings))?,
         }
         output::note(format!("objects: {objects}, {}", findings_summary(&findings)));
         let failed = findings.iter().any(|finding| finding.severity == Severity::Error);

@@ -254,7 +254,7 @@ impl Workspace {
             };
             let diff = TextDiff::from_lines(before, edit.text.as_str());
             let mut diff = diff.unified_diff();
-            return output::data(diff.header(&old, &format!("b/{}", edit.path)).to_string());
+            return output::patch(diff.header(&old, &format!("b/{}", edit.path)).to_string());
         }
         let checkout = self.checkout.as_ref().filter(|_| !args.no_commit);
         if let Some(checkout) = checkout {

@@ -6,6 +6,8 @@ use anstyle::{AnsiColor, Style};
 
 use super::lines::{DiffStyle, Line, Sign, of_change};
 use super::view::{Shown, View};
+use crate::escape::line;
+
 use super::{Action, Forecast, Outcome, count};
 
 /// How a plan is shown.
@@ -177,10 +179,13 @@ impl Out<'_> {
         }
     }
 
+    /// Further lines of what a server says are notes, too.
     fn note(&mut self, style: Style, text: &str) {
-        self.text.push_str("  ");
-        self.styled(style, text);
-        self.text.push('\n');
+        for line in text.lines() {
+            self.text.push_str("  ");
+            self.styled(style, line);
+            self.text.push('\n');
+        }
     }
 
     fn line(&mut self, line: &Line) {
@@ -215,9 +220,10 @@ impl Out<'_> {
         }
     }
 
+    /// The only way of what others wrote into the text.
     fn styled(&mut self, style: Style, text: &str) {
         if !text.is_empty() {
-            let _ = write!(self.text, "{style}{text}{style:#}");
+            let _ = write!(self.text, "{style}{}{style:#}", line(text));
         }
     }
 }

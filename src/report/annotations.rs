@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::escape::workflow::{data, property};
 use crate::lint::{Finding, Severity};
 use crate::name::Location;
 use crate::plan::{Action, Shown, View};
@@ -144,16 +145,7 @@ fn command(text: &mut String, annotation: &Annotation) {
             at.column
         );
     }
-    let _ = writeln!(text, "::{level} {properties}::{}", escaped(&annotation.message));
-}
-
-/// A command ends at a line's end, and `%` begins an escape.
-fn escaped(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-fn property(text: &str) -> String {
-    escaped(text).replace(':', "%3A").replace(',', "%2C")
+    let _ = writeln!(text, "::{level} {properties}::{}", data(&annotation.message));
 }
 
 #[cfg(test)]

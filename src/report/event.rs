@@ -1,13 +1,11 @@
 //! What people are told of an intent at once, as Kubernetes Events: how it went from one status to the next.
 
-use std::borrow::Cow;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::account::{next, reason};
 use super::{duration, instant, names};
 use crate::api::{Migration, MigrationStatus, Phase, Progress, WaitCode};
-use crate::redact;
+use crate::{escape, redact};
 
 /// How long a wait is nothing unusual.
 pub const LONG_WAIT: SignedDuration = SignedDuration::from_secs(30);
@@ -26,12 +24,10 @@ pub struct Told {
 }
 
 impl Told {
-    /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised.
+    /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised; it is
+    /// one line in which nothing is hidden.
     pub fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
-        let mut note = match redact::text(note) {
-            Cow::Borrowed(note) => note.to_owned(),
-            Cow::Owned(note) => note,
-        };
+        let mut note = escape::prose(&redact::text(note));
         if note.len() > NOTE {
             let fits = (0..=NOTE - '…'.len_utf8())
                 .rev()

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::annotations::{Annotation, MOST_ANNOTATIONS, annotation_commands};
 use crate::error::Error;
+use crate::escape::visible;
 use crate::lint::{Finding, Severity};
 
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
@@ -17,13 +18,13 @@ pub fn findings_text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
         let style = style(finding.severity);
-        let (severity, code, message) = (finding.severity, finding.code, &finding.message);
+        let (severity, code, message) = (finding.severity, finding.code, visible(&finding.message));
         let _ = writeln!(text, "{style}{severity}[{code}]{style:#}: {message}");
         if let Some(location) = &finding.location {
-            let _ = writeln!(text, "  {PLACE}-->{PLACE:#} {location}");
+            let _ = writeln!(text, "  {PLACE}-->{PLACE:#} {}", visible(&location.to_string()));
         }
         if let Some(hint) = &finding.hint {
-            let _ = writeln!(text, "{HINT}hint:{HINT:#} {hint}");
+            let _ = writeln!(text, "{HINT}hint:{HINT:#} {}", visible(hint));
         }
     }
     text

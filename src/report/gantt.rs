@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{duration, route, status};
 use crate::api::{Migration, MigrationStatus, Phase};
+use crate::escape::markdown::task;
 
 /// Returns a `mermaid` code block; `None` before the first step.
 pub(super) fn chart(migration: &Migration) -> Option<String> {
@@ -28,7 +29,7 @@ pub(super) fn chart(migration: &Migration) -> Option<String> {
         let _ = writeln!(
             chart,
             "    {} :{state}, {}, {until}",
-            step.name,
+            task(&step.name),
             millis(step.started_at)
         );
     }
@@ -58,7 +59,13 @@ fn running(
         _ => target,
     };
     let _ = writeln!(chart, "    section Running in");
-    let _ = writeln!(chart, "    {source} :done, {}, {}", millis(begin), millis(down));
+    let _ = writeln!(
+        chart,
+        "    {} :done, {}, {}",
+        task(source),
+        millis(begin),
+        millis(down)
+    );
     if let Some(up) = journal.up_since {
         let pause = duration(up.duration_since(down));
         let _ = writeln!(
@@ -68,7 +75,13 @@ fn running(
             millis(up)
         );
         if end > up {
-            let _ = writeln!(chart, "    {after} :active, {}, {}", millis(up), millis(end));
+            let _ = writeln!(
+                chart,
+                "    {} :active, {}, {}",
+                task(after),
+                millis(up),
+                millis(end)
+            );
         }
     }
 }

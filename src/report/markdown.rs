@@ -8,6 +8,8 @@ use super::{
     status, suspension, symbol,
 };
 use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
+use crate::escape::markdown::code;
+pub(super) use crate::escape::markdown::text as escape;
 use crate::name::Revision;
 
 /// How many migrations that have ended are told in full.
@@ -177,7 +179,7 @@ fn notes(page: &mut String, notes: &[ObjectNote], line: impl Fn(&str, &str) -> S
 fn problem_item(problem: &Problem) -> String {
     let mut item = "- ❌ ".to_owned();
     if let Some(location) = &problem.location {
-        let _ = write!(item, "`{}`: ", code(&location.to_string()));
+        let _ = write!(item, "{}: ", code(&location.to_string()));
     }
     item.push_str(&escape(&problem.message));
     if let Some(hint) = &problem.hint {
@@ -324,26 +326,4 @@ fn milliseconds(millis: u64) -> String {
     duration(jiff::SignedDuration::from_millis(
         i64::try_from(millis).unwrap_or(i64::MAX),
     ))
-}
-
-/// Makes text that others wrote (messages of API servers, names) plain text in any place of the page.
-pub(super) fn escape(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '$' => plain.extend(['\\', character]),
-            '<' => plain.push_str("&lt;"),
-            '>' => plain.push_str("&gt;"),
-            '&' => plain.push_str("&amp;"),
-            '\n' | '\r' | '\t' => plain.push(' '),
-            control if control.is_control() => {}
-            other => plain.push(other),
-        }
-    }
-    plain
-}
-
-/// Makes text fit between backticks.
-fn code(text: &str) -> String {
-    text.replace(['`', '\n', '\r'], " ")
 }

@@ -11,6 +11,8 @@ mod findings;
 mod forecast;
 mod gantt;
 mod history;
+#[cfg(test)]
+mod hostile;
 mod many;
 mod markdown;
 mod notice;

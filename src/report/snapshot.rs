@@ -16,6 +16,7 @@ use crate::api::{
     ShiftPhase, Suspension, SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
 };
 use crate::error::Error;
+use crate::escape;
 use crate::name::{Location, Revision};
 
 /// Raised when a field changes its meaning or goes away; new fields don't raise it.
@@ -538,6 +539,8 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let moved: Vec<String> = migrations
         .filter_map(|intent| change(before.as_ref(), intent))
         .chain(others.iter().map(|news| news.line.clone()))
+        // A line break would begin a trailer, or what looks like another change.
+        .map(|line| escape::prose(&line))
         .collect();
     let subject = match moved.as_slice() {
         [] => sync_subject(before.as_ref(), &after),

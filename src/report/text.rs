@@ -1,7 +1,5 @@
 //! How everything stands, as `cutover status` shows it: from what was observed, or from what the status branch says.
 
-use std::fmt::Write;
-
 use jiff::Timestamp;
 
 use super::snapshot::{Snapshot, SyncSnapshot};
@@ -12,6 +10,7 @@ use super::{
 };
 use crate::api::{FailoverPlan, Migration, ReplicaShift, Rollout, RolloutPolicy, Suspension};
 use crate::error::Error;
+use crate::escape::styled_line;
 
 /// How everything stands, to be shown.
 #[derive(Clone, Debug)]
@@ -114,7 +113,8 @@ impl View {
             sync_lines(&mut text, sync);
         }
         for left in &self.snapshot.left_behind {
-            let _ = writeln!(text, "left behind, as {}: {}", left.why, left.objects.join(", "));
+            let line = format!("left behind, as {}: {}", left.why, left.objects.join(", "));
+            push(&mut text, &line);
         }
         let migrations = by_urgency(&self.migrations);
         for migration in &migrations {
@@ -122,8 +122,7 @@ impl View {
                 text.push('\n');
             }
             for line in migration_lines(migration, now) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         for policy in &self.rollout_policies {
@@ -131,8 +130,7 @@ impl View {
                 text.push('\n');
             }
             for line in rollout_policy_lines(policy) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         for rollout in &self.rollouts {
@@ -140,8 +138,7 @@ impl View {
                 text.push('\n');
             }
             for line in rollout_lines(rollout, now) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         for suspension in &self.suspensions {
@@ -149,8 +146,7 @@ impl View {
                 text.push('\n');
             }
             for line in suspension_lines(suspension, now) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         for shift in &self.shifts {
@@ -158,8 +154,7 @@ impl View {
                 text.push('\n');
             }
             for line in shift_lines(shift, now) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         for one in &self.many {
@@ -167,8 +162,7 @@ impl View {
                 text.push('\n');
             }
             for line in many::lines(one, now) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         for plan in &self.failover_plans {
@@ -176,8 +170,7 @@ impl View {
                 text.push('\n');
             }
             for line in failover_lines(plan, now) {
-                text.push_str(&line);
-                text.push('\n');
+                push(&mut text, &line);
             }
         }
         if self.is_empty() {
@@ -195,13 +188,18 @@ impl View {
     }
 }
 
+/// Adds a line: whatever it quotes, it is one.
+fn push(text: &mut String, line: &str) {
+    text.push_str(&styled_line(line));
+    text.push('\n');
+}
+
 fn sync_lines(text: &mut String, sync: &SyncSnapshot) {
     let revision = sync
         .revision
         .as_ref()
         .map_or("never applied", |revision| revision.short());
-    let _ = writeln!(
-        text,
+    let head = format!(
         "{}  {revision}  in sync: {}, held back: {}, waiting: {}, problems: {}",
         styled(NAME, &sync.name),
         sync.in_sync,
@@ -209,26 +207,27 @@ fn sync_lines(text: &mut String, sync: &SyncSnapshot) {
         sync.waiting.iter().map(|wait| wait.count).sum::<usize>(),
         sync.problems.len()
     );
+    push(text, &head);
     for held in &sync.held_back {
-        let _ = writeln!(
-            text,
+        let line = format!(
             "  {} is held back: {} takes the change along",
             held.object, held.by
         );
+        push(text, &line);
     }
     for wait in sync.waiting.iter().filter(|wait| !wait.overdue) {
         let until = wait
             .until
             .map_or_else(String::new, |until| format!(", until {}", instant(until)));
-        let _ = writeln!(text, "  {}{until}", styled(BUSY, wait.sentence()));
+        push(text, &format!("  {}{until}", styled(BUSY, wait.sentence())));
     }
     for problem in &sync.problems {
-        let _ = writeln!(text, "  {}", styled(BAD, &problem.message));
+        push(text, &format!("  {}", styled(BAD, &problem.message)));
         if let Some(location) = &problem.location {
-            let _ = writeln!(text, "  --> {location}");
+            push(text, &format!("  --> {location}"));
         }
         if let Some(hint) = &problem.hint {
-            let _ = writeln!(text, "  hint: {hint}");
+            push(text, &format!("  hint: {hint}"));
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::api::{
     SuspensionPhase,
 };
 use crate::name::Revision;
-use crate::redact;
+use crate::{escape, redact};
 
 /// How it went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,8 +214,7 @@ fn more(all: usize) -> String {
 
 /// Returns one line without credentials that can be recognised.
 fn said(note: &str) -> String {
-    let line: Vec<&str> = note.split_whitespace().collect();
-    brief(&redact::text(&line.join(" ")))
+    brief(&escape::prose(&redact::text(note)))
 }
 
 #[cfg(test)]

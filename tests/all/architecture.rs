@@ -4,6 +4,7 @@ use std::path::Path;
 
 const CORE: &[&str] = &[
     "error.rs",
+    "escape",
     "name.rs",
     "packed.rs",
     "packed",

@@ -1,6 +1,7 @@
 //! What changes: a table, the most dangerous first, and collapsed details.
 
 use super::page::{Page, code, collapsed, count, fenced, inline};
+use crate::escape;
 use crate::plan::{Action, DiffStyle, Line, Shown, Sign, View, of_change, sign};
 
 /// The lines of one object's details; more is left out.
@@ -116,7 +117,9 @@ fn detail(shown: &Shown<'_>, lines: &[Line]) -> String {
             Sign::Changed => "! ",
             Sign::Place => "@@ ",
         });
-        line.words.iter().for_each(|(_, text)| body.push_str(text));
+        line.words
+            .iter()
+            .for_each(|(_, text)| body.push_str(&escape::line(text)));
         if line.sign == Sign::Place {
             body.push_str(" @@");
         }

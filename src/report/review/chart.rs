@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::moves::{Move, Verdict};
 use super::page::{count, fenced};
 use super::reach::{Fate, Reach};
+use crate::escape::markdown::label;
 use crate::plan::Forecast;
 
 /// More arrows than that nobody reads.
@@ -127,19 +128,4 @@ fn bundles(forecast: &Forecast) -> Vec<Arrow> {
         }
     };
     ways.into_iter().map(arrow).collect()
-}
-
-/// A text between quotes in a chart: entities stand for what would end it.
-fn label(text: &str) -> String {
-    let mut safe = String::new();
-    for c in text.chars() {
-        match c {
-            '"' | '<' | '>' | '&' | '#' | ';' | '`' | '\\' => {
-                let _ = write!(safe, "#{};", u32::from(c));
-            }
-            c if c.is_control() => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
 }

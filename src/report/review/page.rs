@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::escape::markdown::{self, html};
+pub(super) use crate::escape::markdown::{code, fenced};
 use crate::redact;
 
 /// A page that is being written.
@@ -65,43 +67,9 @@ impl Page {
     }
 }
 
-/// A text within a cell or a line: what Markdown, HTML and mentions would make of it is taken away, and credentials.
+/// A text within a cell or a line, as plain text without credentials.
 pub(super) fn inline(text: &str) -> String {
-    let text = redact::text(text);
-    let line: Vec<&str> = text.split_whitespace().collect();
-    let mut safe = String::new();
-    for c in html(&line.join(" ")).chars() {
-        match c {
-            '|' | '*' | '_' | '[' | '`' | '\\' | '~' => safe.extend(['\\', c]),
-            // Nobody is to be called by what a server says.
-            '@' => safe.push_str("@\u{200b}"),
-            c if c.is_control() => {}
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-/// A text within a span of code, which may stand in a cell.
-pub(super) fn code(text: &str) -> String {
-    let text = text
-        .replace('`', "'")
-        .replace('|', "\\|")
-        .replace(['\r', '\n'], " ");
-    format!("`{text}`")
-}
-
-pub(super) fn html(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-}
-
-/// Returns text between fences that no line of it can end.
-pub(super) fn fenced(language: &str, body: &str) -> String {
-    let longest = body.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{body}{fence}\n")
+    markdown::text(&redact::text(text))
 }
 
 /// Returns a section that opens when somebody clicks.

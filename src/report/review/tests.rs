@@ -160,7 +160,7 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
         notes: &["The members could not be asked.".to_owned()],
         whole: None,
     };
-    insta::assert_snapshot!(review.markdown(COMMENT_LIMIT).replace('\u{200b}', "·"), @r#"
+    insta::assert_snapshot!(review.markdown(COMMENT_LIMIT).replace("&#8203;", "·"), @r#"
     <!-- cutover review: plan -->
     ### Plan: 0 to create, 1 to change, 0 to delete, 1 blocked.
 
