@@ -13,7 +13,6 @@ use crate::lint::{self, Context, Finding};
 use crate::manifest::{Limits, Set, Source, parse};
 use crate::name::{Gvk, Location, ObjectKey};
 use crate::plan::{Change, ChangeSet, Palette, TextOptions};
-use crate::redact::Mask;
 
 /// Writes it as YAML's own escapes: what a file may hold.
 fn quoted(name: &str) -> String {
@@ -125,8 +124,8 @@ fn plan(name: &str) -> ChangeSet {
 #[test]
 fn a_plan_of_hostile_names_forges_nothing() {
     for (what, name) in HOSTILE {
-        let (plan, mask) = (plan(name), Mask::new([7; 32]));
-        let view = plan.view(&mask, None);
+        let plan = plan(name);
+        let view = plan.view(None);
         for palette in [Palette::plain(), Palette::coloured()] {
             let options = TextOptions {
                 palette,
@@ -163,11 +162,11 @@ fn a_review_of_hostile_names_forges_nothing() {
         ("span", "a` <b> `c"),
     ];
     for (what, name) in HOSTILE.iter().chain(markup) {
-        let (plan, mask) = (plan(name), Mask::new([7; 32]));
+        let plan = plan(name);
         let findings = findings(name);
         let notes = [name.to_string()];
         let review = Review {
-            plan: Some(plan.view(&mask, None)),
+            plan: Some(plan.view(None)),
             findings: &findings,
             notes: &notes,
             ..Review::default()

@@ -83,7 +83,7 @@ const CASES: &[Case] = &[
                 b"deep",
                 "160000",
                 Oid::from_str(&"3".repeat(40)).unwrap(),
-            )
+            );
         },
         path: "apps/deep",
         why: MODULE,
@@ -337,7 +337,7 @@ async fn once_the_entry_can_be_read_or_is_gone_what_git_wants_counts_again() {
     let _running = plane.start();
     until("the revision has been read", || plane.config("z").is_some()).await;
     commit(&plane, |_, entries| {
-        entries.retain(|(_, name, _)| name != b"a.yaml")
+        entries.retain(|(_, name, _)| name != b"a.yaml");
     });
     until("the config map is gone", || plane.config("a").is_none()).await;
     assert!(plane.config("b").is_some());

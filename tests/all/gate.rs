@@ -26,11 +26,7 @@ fn one_of(clusters: &str) -> String {
 
 async fn problems(plane: &Plane) -> Vec<String> {
     let report = plane.sync("main").await;
-    report
-        .all_problems()
-        .iter()
-        .map(|problem| problem.to_string())
-        .collect()
+    report.all_problems().iter().map(ToString::to_string).collect()
 }
 
 fn one_run(world: &World) {

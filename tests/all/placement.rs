@@ -167,7 +167,7 @@ async fn a_policy_that_would_move_the_workload_stays_unapplied_when_the_migratio
             .1
             .all_problems()
             .iter()
-            .map(|it| it.to_string())
+            .map(ToString::to_string)
             .collect();
         assert!(
             problems.iter().any(|it| it.contains("would stop in east")),

@@ -1,5 +1,6 @@
 //! Prune: what goes when Git has it no more, and what never does. Every run is a new reconciler.
 
+use cutover::intent::gate::{ACCEPT_ANNOTATION, ACCEPT_DELETION};
 use cutover::plan::{Action, Change, Stop};
 use cutover::sandbox::api::{ListOptions, Patch, Resource, Subresource};
 use cutover::sandbox::{World, WorldOptions};
@@ -688,11 +689,13 @@ async fn killed_at_any_write_a_prune_comes_to_the_same_end(on: On) {
 async fn an_intent_that_leaves_git_is_aborted_before_it_and_its_workload_go() {
     let world = World::start(WorldOptions::default());
     let text = |object: Value| serde_json::to_string(&object).unwrap();
+    let mut job = job("orders:1.0");
+    job["metadata"]["annotations"][ACCEPT_ANNOTATION] = ACCEPT_DELETION.into();
     let files = [
         ("cutover.yaml", settings(ONE)),
         (NAMESPACE.0, NAMESPACE.1.to_owned()),
         ("apps/policy.yaml", text(policy())),
-        ("apps/job.yaml", text(job("orders:1.0"))),
+        ("apps/job.yaml", text(job)),
     ];
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
     let plane = Plane::on(world.control_plane(), &files);
