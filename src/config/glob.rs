@@ -12,6 +12,7 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
     if pattern.ends_with('/') {
         parts.push("**");
     }
+    parts.dedup_by(|one, other| *one == "**" && *other == "**");
     let path: Vec<&str> = path.split('/').collect();
     folders(&parts, &path)
 }
@@ -21,6 +22,9 @@ fn folders(pattern: &[&str], path: &[&str]) -> bool {
     let mut reached = vec![false; path.len() + 1];
     reached[0] = true;
     for part in pattern {
+        if !reached.contains(&true) {
+            return false;
+        }
         let mut next = vec![false; path.len() + 1];
         for at in 0..=path.len() {
             next[at] = if *part == "**" {
@@ -39,7 +43,15 @@ pub(super) fn name(pattern: &str, text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let mut reached = vec![false; text.len() + 1];
     reached[0] = true;
+    let mut before = None;
     for part in pattern.chars() {
+        if before.replace(part) == Some('*') && part == '*' {
+            continue;
+        }
+        // A pattern that is longer than the name costs no more than the name.
+        if !reached.contains(&true) {
+            return false;
+        }
         let mut next = vec![false; text.len() + 1];
         for at in 0..=text.len() {
             next[at] = match part {
@@ -85,5 +97,17 @@ mod tests {
     fn many_stars_cost_little() {
         let pattern = "*a".repeat(60) + "/" + &"**/".repeat(60) + "b";
         assert!(!matches(&pattern, &"a".repeat(200)));
+    }
+
+    #[test]
+    fn a_pattern_longer_than_a_path_costs_no_more_than_the_path() {
+        let path = format!("{}x.yaml", "a/".repeat(60));
+        for part in ["?", "[", "*a", "*", "**/"] {
+            // Each of these takes minutes if every letter of it is tried against every folder.
+            let pattern = part.repeat(300_000) + "/y";
+            for _ in 0..20 {
+                assert!(!matches(&pattern, &path));
+            }
+        }
     }
 }
