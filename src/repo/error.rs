@@ -54,6 +54,13 @@ pub enum Error {
     /// What is stored there doesn't check out: asking again doesn't help.
     #[error("the repository at {url} is damaged: {why}")]
     Corrupt { url: RemoteUrl, why: String },
+    /// libgit2 reads less than Git writes, for instance no date beyond 64 bits.
+    #[error("cannot read commit {revision} of {url}: {why}")]
+    BadCommit {
+        url: RemoteUrl,
+        revision: Revision,
+        why: String,
+    },
     #[error("{url} sends more than it may: the limit is {limit} bytes")]
     TooMuch { url: RemoteUrl, limit: u64 },
     #[error("cannot publish to a path such as {0:?}")]
@@ -140,6 +147,9 @@ impl Error {
             }
             Self::Corrupt { .. } => {
                 "look for the damage there (git fsck --full), and restore the objects from another clone"
+            }
+            Self::BadCommit { .. } => {
+                "rewrite the commit (git show --format=raw shows its dates) and push by force; a server with receive.fsckObjects=true refuses such commits"
             }
             Self::TooMuch { .. } => {
                 "check that it is the repository that is meant; one that is larger needs a higher --git-receive-limit, one with more than 500,000 branches and tags fewer of them"

@@ -1,10 +1,16 @@
 //! Who changed what, when and why: single commits and the history of a path, for reports.
 
-use git2::{Oid, Repository, Sort};
+use std::collections::{HashSet, VecDeque};
+
+use git2::{ObjectType, Oid, Repository, Sort};
 use jiff::Timestamp;
 
+use super::url::scrub;
 use super::{Error, tree};
 use crate::name::Revision;
+
+/// How many commits are looked at to find one that can't be read.
+const MOST_SEARCHED: usize = 100_000;
 
 /// A commit as people know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +60,30 @@ pub(super) fn touching(
         }
     }
     Ok(found)
+}
+
+/// Returns the newest commit that is there and says what libgit2 can't read, and what that is. libgit2 itself doesn't say
+/// which one it stumbled over.
+pub(super) fn unreadable(repo: &Repository, tip: Oid) -> Option<(Revision, String)> {
+    let odb = repo.odb().ok()?;
+    let (mut next, mut seen) = (VecDeque::from([tip]), HashSet::new());
+    while let Some(id) = next.pop_front() {
+        if seen.len() == MOST_SEARCHED || !seen.insert(id) {
+            continue;
+        }
+        match repo.find_commit(id) {
+            Ok(commit) => next.extend(commit.parent_ids()),
+            Err(error) => {
+                let is_there = odb
+                    .read(id)
+                    .is_ok_and(|object| object.kind() == ObjectType::Commit);
+                if let (true, Ok(revision)) = (is_there, revision(id)) {
+                    return Some((revision, scrub(error.message())));
+                }
+            }
+        }
+    }
+    None
 }
 
 /// Says whether `old` is `new` or one of its ancestors.

@@ -195,6 +195,34 @@ impl Mirror {
 
     /// Brings both branches up to the remote.
     pub(super) fn fetch(&self) -> Result<Fetched, Error> {
+        self.fetch_both().map_err(|error| self.name_commit(error))
+    }
+
+    /// Names the commit that can't be read, if that is what went wrong.
+    fn name_commit(&self, error: Error) -> Error {
+        if !matches!(error, Error::Corrupt { .. } | Error::Damaged(_) | Error::Git(_)) {
+            return error;
+        }
+        let (url, branch) = (&self.options.url, &self.options.branch);
+        let (repo, name) = match url.local_path() {
+            Some(path) => (Repository::open(path).ok(), format!("refs/heads/{branch}")),
+            None => (self.repository().ok(), tracking(branch)),
+        };
+        let found = repo.and_then(|repo| {
+            let tip = repo.refname_to_id(&name).ok()?;
+            log::unreadable(&repo, tip)
+        });
+        match found {
+            Some((revision, why)) => Error::BadCommit {
+                url: url.clone(),
+                revision,
+                why,
+            },
+            None => error,
+        }
+    }
+
+    fn fetch_both(&self) -> Result<Fetched, Error> {
         self.write(|repo| {
             let tips = self.update(repo, &[&self.options.branch, &self.options.status_branch])?;
             let Some(tip) = tips.get(&self.options.branch) else {

@@ -23,6 +23,9 @@ const LINK: Limits = Limits {
     received_bytes: 0,
 };
 
+/// How long a path is that counts as another entry.
+const PATH_BYTES: usize = 128;
+
 /// The id of a file's content. Equal ids are equal contents, so it is a key for caches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlobId(pub(super) Oid);
@@ -324,6 +327,8 @@ impl Walk<'_> {
         if wanted == Wanted::Not {
             return Ok(());
         }
+        // Paths are what is kept of a tree: one that is long counts as several.
+        self.count(path.len() / PATH_BYTES)?;
         let by_name = self.limits.obstacle(name, &path, depth);
         let obstacle = |entry: Option<Entry>| {
             let (_, kind) = entry?;
