@@ -37,6 +37,7 @@ mod gate;
 mod generated;
 #[cfg(feature = "sandbox")]
 mod hooks;
+mod hostile;
 mod kinds;
 mod kubectl;
 mod lease;

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use cutover::sandbox::api::{ApiServer, Options};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::real::{in_background, spawn_in_background};
 use super::server::{On, Server};
@@ -13,6 +14,8 @@ use super::server::{On, Server};
 pub struct Served {
     pub server: Server,
     pub dir: TempDir,
+    /// With it the server ends, and what it has in memory goes.
+    _serving: Option<AbortOnDropHandle<()>>,
 }
 
 impl Served {
@@ -23,7 +26,11 @@ impl Served {
             server @ Server::Kube(_) => {
                 let dir = tempfile::tempdir().unwrap();
                 std::fs::copy(server.kubeconfig(), dir.path().join("kubeconfig")).unwrap();
-                Self { server, dir }
+                Self {
+                    server,
+                    dir,
+                    _serving: None,
+                }
             }
         }
     }
@@ -46,7 +53,7 @@ impl Served {
         let listener = in_background(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let serving = server.clone();
-        spawn_in_background(async move {
+        let serving = spawn_in_background(async move {
             let _ = serving.serve(listener, "system:admin").await;
         });
         let dir = tempfile::tempdir().unwrap();
@@ -60,6 +67,7 @@ impl Served {
         Self {
             server: Server::from(server),
             dir,
+            _serving: Some(AbortOnDropHandle::new(serving)),
         }
     }
 
