@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::file(FAMILY, format!("2,000 times {kind} of one workload"), move || {
             let mut text = String::new();
             for number in 0..2_000 {
-                let _ = write!(text, "{}spec: {{workload: {{apiVersion: apps/v1, kind: Deployment, name: a}}, to: west, from: west, cluster: west, reason: a}}\n", head(&format!("a{number}")));
+                let _ = writeln!(text, "{}spec: {{workload: {{apiVersion: apps/v1, kind: Deployment, name: a}}, to: west, from: west, cluster: west, reason: a}}", head(&format!("a{number}")));
             }
             text.into_bytes()
         }));

@@ -126,6 +126,7 @@ fn committed(repo: &Repository, files: &Files) -> Option<Oid> {
     Some(super::trees::commit(repo, tree, &[]))
 }
 
+#[allow(clippy::print_stderr)]
 fn look(case: &Case, dir: &Path, arguments: &[&str], found: &mut Vec<Found>) {
     let place = dir.join("clone");
     let mut command = Command::new(env!("CARGO_BIN_EXE_cutover"));
