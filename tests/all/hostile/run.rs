@@ -20,6 +20,7 @@ const MEMORY: u64 = 500 << 20;
 /// How much a command may say.
 const WORDS: u64 = 16 << 20;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cutover");
 const CANARY: &str = "C4n4ryOfHostileRepositories";
 const CONFIG: &str =
     "apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n- {name: apps, path: apps, prune: true}\n";
@@ -129,7 +130,7 @@ fn committed(repo: &Repository, files: &Files) -> Option<Oid> {
 #[allow(clippy::print_stderr)]
 fn look(case: &Case, dir: &Path, arguments: &[&str], found: &mut Vec<Found>) {
     let place = dir.join("clone");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cutover"));
+    let mut command = Command::new(PROGRAM);
     command
         .args(arguments)
         .current_dir(&place)
@@ -215,6 +216,11 @@ fn waited(mut child: Child) -> (Option<ExitStatus>, Cost) {
     let mut cost = Cost::default();
     loop {
         cost = measured(child.id(), cost);
+        let is_seen = cost.memory > 0;
+        assert!(
+            is_seen || began.elapsed() < TIME,
+            "nothing is seen of the program"
+        );
         if let Some(status) = child.try_wait().unwrap() {
             return (Some(status), cost);
         }
@@ -230,6 +236,12 @@ fn waited(mut child: Child) -> (Option<ExitStatus>, Cost) {
 /// Returns what the kernel counts of a process, never less than before.
 fn measured(process: u32, before: Cost) -> Cost {
     let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+    // A child that has only just been told to run the program still has this process's memory, and this process goes on
+    // before that ends. What the child runs is asked first: once it is the program, its memory is its own.
+    let runs = fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    if !runs.ends_with(Path::new(PROGRAM).file_name().unwrap()) {
+        return before;
+    }
     let status = read("status");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<u64>().ok());
