@@ -19,8 +19,8 @@ use crate::support::git::{Http, Mirrored, Origin, options};
 use crate::support::plane::CONFIG_MAPS;
 use crate::support::server::On;
 
-const SECRET: &str = "0123456789abcdef-swordfish";
-const MAIN: &str = r#"{"ref": "refs/heads/main"}"#;
+pub const SECRET: &str = "0123456789abcdef-swordfish";
+pub const MAIN: &str = r#"{"ref": "refs/heads/main"}"#;
 /// Nobody waits for that.
 const NEVER: Polling = Polling {
     interval: Duration::from_hours(1),
@@ -44,7 +44,7 @@ async fn limited(trigger: Trigger, limits: ConnectionLimits) -> (SocketAddr, Dro
     (address, cancel.drop_guard())
 }
 
-fn signature(body: &str) -> String {
+pub fn signature(body: &str) -> String {
     let key = PKey::hmac(SECRET.as_bytes()).unwrap();
     let mut signer = Signer::new(MessageDigest::sha256(), &key).unwrap();
     signer.update(body.as_bytes()).unwrap();

@@ -30,6 +30,8 @@ mod faults;
 mod fence;
 mod fights;
 #[cfg(feature = "sandbox")]
+mod flood;
+#[cfg(feature = "sandbox")]
 mod forecasts;
 mod forge;
 mod forgotten;

@@ -1,12 +1,14 @@
 //! The real program as a process, on a sandbox that this process serves and can look into.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use cutover::api;
+use cutover::repo::RemoteUrl;
 use cutover::sandbox::api::{ListOptions, Object, Resource};
 use cutover::sandbox::world::Kubeconfigs;
 use cutover::sandbox::{World, WorldOptions};
@@ -62,6 +64,15 @@ impl Stage {
 
     /// Starts `cutover run` with an API server that is somewhere else.
     pub fn start_at(&self, name: &str, server: SocketAddr) -> Replica {
+        self.run(name, server, self.origin.path().as_ref(), &[])
+    }
+
+    /// Starts `cutover run` with a repository that is reached in another way, and more arguments.
+    pub fn start_with(&self, name: &str, repo: &RemoteUrl, more: &[&str]) -> Replica {
+        self.run(name, self.address(), repo.to_string().as_ref(), more)
+    }
+
+    fn run(&self, name: &str, server: SocketAddr, repo: &OsStr, more: &[&str]) -> Replica {
         let log = self.dir.path().join(format!("{name}.log"));
         let output = std::fs::OpenOptions::new()
             .create(true)
@@ -70,7 +81,8 @@ impl Stage {
             .unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_cutover"))
             .args(["-v", "run", "--lease-duration", "3s", "--repo"])
-            .arg(self.origin.path())
+            .arg(repo)
+            .args(more)
             .arg("--kubeconfig")
             .arg(self.kubeconfig(name, server))
             .arg("--state-dir")
@@ -83,6 +95,11 @@ impl Stage {
             .spawn()
             .unwrap();
         Replica { child, log }
+    }
+
+    /// Returns a directory for what a test needs beside the repository.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Writes a kubeconfig in somebody's name.

@@ -1,0 +1,217 @@
+//! One reconciler and everything hostile at once: files that are as expensive as a file may be, pushed again and again; a
+//! webhook port full of strangers; a repository for status that drips. Another sync goes on, and the order to stop is heard.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::hooks::{MAIN, SECRET, signature};
+use crate::support::git::{Http, Origin, Server};
+use crate::support::replica::{CONFIG_MAPS, Replica, Stage};
+
+/// Nothing is polled for: the reconciler hears of a push by its webhook port alone.
+const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\ninterval: 1h\n\
+                      syncs: [{name: shop, path: shop}, {name: hostile, path: hostile}]\n";
+const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+/// What it takes on a machine with nothing else to do is in docs/security.md; other tests run beside this one.
+const IN_TIME: Duration = Duration::from_mins(1);
+/// Far less than the grace period, which is for what can't be broken off.
+const ENDS: Duration = Duration::from_secs(15);
+const IDLE: usize = 300;
+const FORGERS: usize = 2;
+
+fn map(text: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: orders, namespace: shop}}\ndata: {{text: {text}}}\n"
+    )
+}
+
+/// Files that cost what a file may cost, and give nothing: each is broken in its last line.
+fn hostile(round: usize) -> Vec<(String, String)> {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x]\n");
+    for level in 1..30 {
+        let copies = format!("*a{}, ", level - 1).repeat(8);
+        let _ = writeln!(bomb, "a{level}: &a{level} [{copies}]");
+    }
+    let mut many = format!("round: {round}\n");
+    for key in 0..100_000 {
+        let _ = writeln!(many, "k{key}: v");
+    }
+    many.push_str("k0: again\n");
+    let mut files = vec![("hostile/bomb.yaml".to_owned(), format!("{bomb}# {round}\n"))];
+    files.extend((0..4).map(|file| (format!("hostile/{file}.yaml"), format!("# {file}\n{many}"))));
+    files
+}
+
+struct Flood<'a> {
+    origin: Mutex<&'a Origin>,
+    hook: SocketAddr,
+    is_over: AtomicBool,
+}
+
+impl Flood<'_> {
+    fn goes_on(&self) -> bool {
+        !self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn push(&self, files: &[(String, String)]) {
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        self.origin.lock().unwrap().commit("main", &files);
+    }
+
+    /// Sends a message as hosts do, which try again when a connection breaks.
+    fn tell(&self) {
+        while self.goes_on() && !matches!(self.say(&signature(MAIN), MAIN), Ok(202)) {}
+    }
+
+    fn say(&self, signature: &str, body: &str) -> std::io::Result<u16> {
+        let mut stream = TcpStream::connect(self.hook)?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(
+            stream,
+            "POST /hook HTTP/1.1\r\nhost: it\r\nconnection: close\r\nx-github-event: push\r\n\
+             x-hub-signature-256: sha256={signature}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let code = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+        Ok(code.unwrap_or_default())
+    }
+
+    fn bombs(&self) {
+        for round in 0.. {
+            if !self.goes_on() {
+                break;
+            }
+            self.push(&hostile(round));
+            self.tell();
+        }
+    }
+
+    fn forgeries(&self) {
+        let forged = "0".repeat(64);
+        while self.goes_on() {
+            let _ = self.say(&forged, MAIN);
+        }
+    }
+
+    fn idle(&self) {
+        let mut open = VecDeque::new();
+        while self.goes_on() {
+            match TcpStream::connect_timeout(&self.hook, Duration::from_secs(1)) {
+                Ok(stream) => open.push_back(stream),
+                Err(_) => std::thread::yield_now(),
+            }
+            if open.len() > IDLE {
+                open.pop_front();
+            }
+        }
+    }
+}
+
+/// A Git server whose first line never ends, with shorter pauses than the one after which a server counts as silent.
+fn dripping() -> Server {
+    Server::start(|mut stream| {
+        while stream.write_all(b"1").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    })
+}
+
+fn heard_at(replica: &Replica) -> Option<SocketAddr> {
+    let said = replica.said();
+    let (_, rest) = said.split_once("webhooks are heard at http://")?;
+    rest.split_once("/hook")?.0.parse().ok()
+}
+
+fn start(stage: &Stage, http: &Server, drips: &Server) -> Replica {
+    let secret = stage.dir().join("webhook-secret");
+    std::fs::write(&secret, SECRET).unwrap();
+    let status = format!("git://127.0.0.1:{}/status.git", drips.port);
+    let secret: &Path = &secret;
+    let more = [
+        "--webhook-listen",
+        "127.0.0.1:0",
+        "--webhook-secret-file",
+        secret.to_str().unwrap(),
+        "--status-repo",
+        &status,
+    ];
+    stage.start_with("one", &http.http(), &more)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::print_stderr)]
+async fn another_sync_goes_on_and_the_order_to_stop_is_heard_beside_bombs_a_flood_and_a_slow_remote() {
+    let stage = Stage::with(&[
+        ("cutover.yaml", CONFIG),
+        ("shop/namespace.yaml", NAMESPACE),
+        ("shop/orders.yaml", &map("one")),
+        ("hostile/none.yaml", "# nothing yet\n"),
+    ])
+    .await;
+    let (http, drips) = (Http::of(stage.origin.root()).start(), dripping());
+    let replica = start(&stage, &http, &drips);
+    let has = |text: &'static str| {
+        move |stage: &Stage| {
+            let maps = stage.objects(&CONFIG_MAPS);
+            maps.iter().any(|map| map["data"]["text"] == text)
+        }
+    };
+    stage.until("the first revision is applied", has("one")).await;
+    let flood = Flood {
+        origin: Mutex::new(&stage.origin),
+        hook: heard_at(&replica).unwrap(),
+        is_over: AtomicBool::new(false),
+    };
+    let flood = &flood;
+    let (applied, ended) = std::thread::scope(|scope| {
+        let _over = Over(flood);
+        scope.spawn(|| flood.bombs());
+        scope.spawn(|| flood.idle());
+        for _ in 0..FORGERS {
+            scope.spawn(|| flood.forgeries());
+        }
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::block_in_place(|| {
+            runtime.block_on(async {
+                stage
+                    .until("the bombs arrive", |_| replica.said().contains("bomb.yaml"))
+                    .await;
+                assert!(drips.connections() > 0, "nothing asks the slow remote");
+                let mut applied = Vec::new();
+                for text in ["two", "three"] {
+                    let began = Instant::now();
+                    flood.push(&[("shop/orders.yaml".to_owned(), map(text))]);
+                    flood.tell();
+                    stage.until("the ordinary push is applied", has(text)).await;
+                    applied.push(began.elapsed());
+                }
+                replica.signal("TERM");
+                (applied, replica.ended().await)
+            })
+        })
+    });
+    eprintln!("applied after {applied:?}, ended after {:?}", ended.1);
+    assert!(applied.iter().all(|took| *took < IN_TIME), "{applied:?}");
+    assert_eq!(ended.0.code(), Some(0));
+    assert!(ended.1 < ENDS, "{:?}", ended.1);
+}
+
+/// Ends the flood, also when the test fails.
+struct Over<'a>(&'a Flood<'a>);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+    }
+}
