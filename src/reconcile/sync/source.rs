@@ -19,6 +19,9 @@ use crate::repo::{self, BlobId, Change, ChangeKind, Changes, Repo, Skipped};
 
 /// How many files are read with one handle of the mirror, one after the other.
 const BATCH: usize = 512;
+/// How many bytes they have, but for a file that has more alone: all syncs of a repository take turns, a batch at a time, so
+/// this is what one of them may have to wait for another's files.
+const BATCH_BYTES: usize = 1 << 20;
 /// How many batches are read at a time.
 const READERS: usize = 2;
 
@@ -176,7 +179,7 @@ impl Source {
             .into_iter()
             .filter(|change| self.selection.owns(&change.path))
             .partition(|change| change.kind == ChangeKind::Deleted);
-        self.check_sizes(&new).await?;
+        let sizes = self.check_sizes(&new).await?;
         let skipped = changes.skipped.into_iter();
         Ok(Read {
             gone: gone
@@ -184,7 +187,7 @@ impl Source {
                 .map(|change| change.path)
                 .chain(changes.cleared)
                 .collect(),
-            contents: self.read(new, met).await?,
+            contents: self.read(batches(new, &sizes), met).await?,
             skipped: skipped.filter(|skipped| self.selection.misses(skipped)).collect(),
         })
     }
@@ -242,8 +245,9 @@ impl Source {
         keys
     }
 
-    /// Refuses what is too much before any of it is read: one content may have any number of names.
-    async fn check_sizes(&self, files: &[Change]) -> Result<(), repo::Error> {
+    /// Refuses what is too much before any of it is read: one content may have any number of names. Returns how many bytes
+    /// of each file are going to be read.
+    async fn check_sizes(&self, files: &[Change]) -> Result<Vec<usize>, repo::Error> {
         let budget = *self.repo.account().budget();
         budget.check(Limit::RevisionFiles, files.len())?;
         let sizes = self
@@ -251,10 +255,14 @@ impl Source {
             .sizes(files.iter().map(|file| file.blob).collect())
             .await?;
         // What is too large by itself isn't read.
-        let sizes = sizes.into_iter().flatten();
-        let sizes = sizes.filter(|size| *size <= budget.of(Limit::FileBytes));
-        let bytes = sizes.fold(0, usize::saturating_add);
-        Ok(budget.check(Limit::RevisionBytes, bytes)?)
+        let is_read = |size: &usize| *size <= budget.of(Limit::FileBytes);
+        let sizes: Vec<usize> = sizes
+            .into_iter()
+            .map(|size| size.filter(is_read).unwrap_or_default())
+            .collect();
+        let bytes = sizes.iter().copied().fold(0, usize::saturating_add);
+        budget.check(Limit::RevisionBytes, bytes)?;
+        Ok(sizes)
     }
 
     /// Returns how much of what is kept a revision takes away or replaces.
@@ -269,9 +277,13 @@ impl Source {
         sizes.fold(Size::default(), Size::add)
     }
 
-    async fn read(&self, files: Vec<Change>, met: impl Fn(&Gvk) + Send) -> Result<Vec<Content>, repo::Error> {
+    async fn read(
+        &self,
+        batches: Vec<Vec<Change>>,
+        met: impl Fn(&Gvk) + Send,
+    ) -> Result<Vec<Content>, repo::Error> {
         let meter = Arc::new(Meter::new(&self.repo, &self.stop));
-        let batches: Vec<Vec<Change>> = files.chunks(BATCH).map(<[Change]>::to_vec).collect();
+        let count = batches.iter().map(Vec::len).sum();
         let mut batches = futures::stream::iter(batches)
             .map(|files| {
                 let (mut packer, meter) = (Packer::default(), Arc::clone(&meter));
@@ -285,7 +297,7 @@ impl Source {
                 })
             })
             .buffered(READERS);
-        let mut all = Vec::with_capacity(files.len());
+        let mut all = Vec::with_capacity(count);
         while let Some(contents) = batches.try_next().await? {
             let entries = contents
                 .iter()
@@ -417,6 +429,23 @@ impl Source {
             }
         }
     }
+}
+
+/// Cuts files into what is read in one turn.
+fn batches(files: Vec<Change>, sizes: &[usize]) -> Vec<Vec<Change>> {
+    let mut batches: Vec<Vec<Change>> = Vec::new();
+    let mut bytes = 0;
+    for (file, size) in files.into_iter().zip(sizes) {
+        bytes += size;
+        match batches.last_mut() {
+            Some(batch) if batch.len() < BATCH && bytes <= BATCH_BYTES => batch.push(file),
+            _ => {
+                bytes = *size;
+                batches.push(vec![file]);
+            }
+        }
+    }
+    batches
 }
 
 fn place_of(entry: &Entry, field: &str, bytes: &[u8], limits: &manifest::Limits) -> Option<Location> {

@@ -174,3 +174,30 @@ async fn what_takes_too_long_to_read_is_refused() {
     let error = scene.advance(&revision).await.unwrap_err();
     assert!(matches!(error, repo::Error::OverBudget(over) if over.limit == Limit::RevisionSeconds));
 }
+
+#[test]
+fn a_turn_of_reading_is_short_however_large_the_files_are() {
+    let files = |sizes: &[usize]| {
+        let file = |path: usize| Change {
+            path: path.to_string(),
+            kind: ChangeKind::Added,
+            blob: "1".repeat(40).parse().unwrap(),
+        };
+        let files = (0..sizes.len()).map(file).collect();
+        let batches = batches(files, sizes);
+        let paths: Vec<Vec<String>> = batches
+            .into_iter()
+            .map(|batch| batch.into_iter().map(|file| file.path).collect())
+            .collect();
+        let flat: Vec<String> = paths.iter().flatten().cloned().collect();
+        assert_eq!(
+            flat,
+            (0..sizes.len()).map(|path| path.to_string()).collect::<Vec<_>>()
+        );
+        paths.iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    assert_eq!(files(&[]), Vec::<usize>::new());
+    assert_eq!(files(&[10; 1100]), [512, 512, 76]);
+    assert_eq!(files(&[4 << 20, 4 << 20, 1, 1]), [1, 1, 2]);
+    assert_eq!(files(&[400_000, 400_000, 400_000, 10]), [2, 2]);
+}
