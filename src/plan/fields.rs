@@ -1,6 +1,6 @@
 //! What differs between two objects, field by field: items of lists are told apart by their names where they have some.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -164,10 +164,10 @@ fn naming_field(before: &[Value], after: &[Value]) -> Option<&'static str> {
         let (Some(old), Some(new)) = (names(before, field), names(after, field)) else {
             return false;
         };
-        let kept = |of: &[String], other: &[String]| -> Vec<String> {
-            of.iter().filter(|name| other.contains(name)).cloned().collect()
-        };
-        kept(&old, &new) == kept(&new, &old)
+        let (in_old, in_new): (HashSet<&String>, HashSet<&String>) =
+            (old.iter().collect(), new.iter().collect());
+        let kept = old.iter().filter(|name| in_new.contains(name));
+        kept.eq(new.iter().filter(|name| in_old.contains(name)))
     })
 }
 
@@ -190,20 +190,20 @@ fn name_of(item: &Value, field: &str) -> Option<String> {
 }
 
 fn named_items(place: &Place, before: &[Value], after: &[Value], field: &str, found: &mut Vec<FieldChange>) {
-    let twin = |name: Option<&str>, others: &[Value]| {
-        others
-            .iter()
-            .position(|other| name_of(other, field).as_deref() == name)
+    let places = |items: &[Value]| -> HashMap<Option<String>, usize> {
+        let names = items.iter().map(|item| name_of(item, field));
+        names.enumerate().map(|(index, name)| (name, index)).collect()
     };
+    let (was, is) = (places(before), places(after));
     for (index, item) in before.iter().enumerate() {
         let name = name_of(item, field);
-        let now = twin(name.as_deref(), after);
+        let now = is.get(&name).copied();
         let place = place.item(index, now.unwrap_or(index), name.as_deref());
         either(&place, Some(item), now.map(|now| &after[now]), found);
     }
     for (index, item) in after.iter().enumerate() {
         let name = name_of(item, field);
-        if twin(name.as_deref(), before).is_none() {
+        if !was.contains_key(&name) {
             either(
                 &place.item(index, index, name.as_deref()),
                 None,
