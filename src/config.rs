@@ -273,6 +273,10 @@ fn fault(path: &str, positions: &Positions, pointer: &str, message: String) -> F
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn complaints(text: &str) -> String {
@@ -487,5 +491,46 @@ mod tests {
         let config = Config::default();
         let text = serde_yaml::to_string(&config).unwrap();
         assert_eq!(Config::parse(text.as_bytes()).unwrap(), config);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn any_text_is_a_configuration_or_findings_with_a_place_in_it(
+            lines in prop::collection::vec(
+                "( ){0,3}(- )?(syncs|name|path|prune|exclude|dependsOn|status|branch|keepDays|interval|[a-z*&?]{0,3}):? ?\
+                 ([a-z./*-]{0,6}|[0-9]{1,4}[smhd]?|\\[|\\{|true|'|\"|\\.\\./a|)",
+                0..12,
+            ),
+        ) {
+            let text = format!("{HEAD}{}\n", lines.join("\n"));
+            if let Err(error) = Config::parse(text.as_bytes()) {
+                let findings = error.findings();
+                prop_assert!(!findings.is_empty(), "{}", text);
+            }
+        }
+
+        /// What is in force decides what is pruned: no two syncs own a file, and a path that leads out is owned by none.
+        #[test]
+        fn of_a_configuration_that_is_taken_each_file_has_one_owner_at_most(
+            paths in prop::collection::vec("(a|b|a/b|\\.|a/b/c|\\.\\./a|/a|)", 1..5),
+            file in "(a/|b/|c/){0,3}[a-c]\\.(yaml|json|md)",
+        ) {
+            let syncs: String = paths
+                .iter()
+                .enumerate()
+                .map(|(number, path)| format!("- {{name: s{number}, path: '{path}'}}\n"))
+                .collect();
+            let Ok(config) = Config::parse(format!("{HEAD}syncs:\n{syncs}").as_bytes()) else { return Ok(()) };
+            let names: BTreeSet<&str> = config.syncs.iter().map(|sync| sync.name.as_str()).collect();
+            prop_assert_eq!(names.len(), config.syncs.len());
+            prop_assert!(config.syncs.iter().all(|sync| !sync.folder().contains("..") && !sync.folder().starts_with('/')));
+            // The one whose folder is nearest.
+            let nearest = config.syncs.iter().filter(|sync| sync.inside(&file).is_some());
+            let nearest = nearest.max_by_key(|sync| sync.folder().len()).map(|sync| &sync.name);
+            let owner = config.sync_of(&file).map(|sync| &sync.name);
+            prop_assert!(owner.is_none() || owner == nearest, "{:?} {:?} of {}", owner, nearest, file);
+        }
     }
 }

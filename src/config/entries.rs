@@ -87,6 +87,8 @@ pub fn link_target(folder: &str, target: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\nstatus: {directory: fleet/status}\nsyncs:\n\
@@ -141,6 +143,44 @@ mod tests {
                 expected,
                 "{folder} {target}"
             );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        /// As a file system would, one name after the other; it counts how far up it is.
+        #[test]
+        fn a_link_leads_where_its_names_lead_and_never_above_the_root(
+            folder in prop::collection::vec("[ab]", 0..4),
+            target in prop::collection::vec(prop::sample::select(vec!["a", "b", "..", ".", ""]), 0..8),
+        ) {
+            let depths = target.iter().scan(folder.len(), |depth, name| {
+                *depth = match *name {
+                    ".." => depth.checked_sub(1)?,
+                    "." | "" => *depth,
+                    _ => *depth + 1,
+                };
+                Some(*depth)
+            });
+            let depths: Vec<usize> = depths.collect();
+            let text = target.join("/");
+            let found = link_target(&folder.join("/"), &text);
+            let is_inside = depths.len() == target.len() && !text.starts_with('/');
+            prop_assert_eq!(found.is_some(), is_inside, "{} {}", folder.join("/"), text);
+            if let Some(found) = found {
+                let parts: Vec<&str> = found.split('/').filter(|part| !part.is_empty()).collect();
+                prop_assert_eq!(parts.len(), depths.last().copied().unwrap_or(folder.len()));
+                prop_assert!(parts.iter().all(|part| !matches!(*part, "." | "..")), "{}", found);
+            }
+        }
+
+        #[test]
+        fn no_text_leads_out(folder in "[a-z/.]{0,8}", target in "[a-z/.\\\\ ]{0,16}") {
+            if let Some(found) = link_target(&folder, &target) {
+                prop_assert!(!found.starts_with('/'), "{}", found);
+                prop_assert!(!target.starts_with('/') && !target.contains('\\'), "{}", target);
+            }
         }
     }
 }

@@ -162,6 +162,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use http::{HeaderName, HeaderValue};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -291,5 +292,99 @@ mod tests {
         }
         assert!(Hook::new(Secret::new("short"), "main").is_none());
         assert!(!format!("{:?}", hook()).contains("Everybody"));
+    }
+
+    const PROOFS: [&str; 4] = [
+        "x-hub-signature-256",
+        "x-hub-signature",
+        "x-gitea-signature",
+        "x-gitlab-token",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        #[test]
+        fn who_does_not_know_the_secret_is_not_believed(
+            body in prop::collection::vec(any::<u8>(), 0..64),
+            proofs in prop::collection::vec(
+                (prop::sample::select(PROOFS.to_vec()), "(sha256=|sha1=)?([0-9a-fA-F]{64}|[ -~]{0,70})"),
+                0..4,
+            ),
+        ) {
+            let headers: Vec<(&'static str, &str)> = proofs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let text = String::from_utf8_lossy(&body);
+            prop_assert_eq!(judge(&headers, &text), Heard::Forged);
+        }
+
+        /// One byte of the message or of its proof is enough.
+        #[test]
+        fn what_was_changed_on_its_way_is_not_believed(
+            body in "[ -~]{1,80}",
+            at in any::<prop::sample::Index>(),
+            is_body in any::<bool>(),
+        ) {
+            let signature = sign(&body);
+            let told = judge(&[(PROOFS[0], &format!("sha256={signature}"))], &body);
+            prop_assert!(told != Heard::Forged, "{}", body);
+            let change = |text: &str| {
+                let mut bytes = text.as_bytes().to_vec();
+                let at = at.index(bytes.len());
+                bytes[at] = if bytes[at] == b'0' { b'1' } else { b'0' };
+                String::from_utf8(bytes).unwrap()
+            };
+            let (body, signature) = if is_body {
+                (change(&body), signature)
+            } else {
+                (body.clone(), change(&signature))
+            };
+            for name in &PROOFS[..2] {
+                let told = judge(&[(*name, &format!("sha256={signature}"))], &body);
+                prop_assert_eq!(told, Heard::Forged);
+            }
+        }
+
+        /// Whatever a host says: a message that it signed is a look at most, and one about this branch always is.
+        #[test]
+        fn an_authentic_message_of_any_shape_is_judged(
+            message in json(),
+            names_branch in any::<bool>(),
+        ) {
+            let mut message = message;
+            if let (true, Some(fields)) = (names_branch, message.as_object_mut()) {
+                fields.insert("ref".to_owned(), "refs/heads/main".into());
+            }
+            let is_about_main = message["ref"] == "refs/heads/main";
+            let body = message.to_string();
+            let told = judge(&[(PROOFS[2], &sign(&body))], &body);
+            prop_assert!(told != Heard::Forged, "{}", body);
+            prop_assert!(!is_about_main || told == Heard::Push, "{}", body);
+        }
+    }
+
+    /// Values with the names that hosts use, in places where they may not be.
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            "(refs/heads/)?(main|topic|[ -~]{0,6})".prop_map(Value::from),
+        ];
+        let name = prop::sample::select(vec![
+            "ref",
+            "push",
+            "changes",
+            "new",
+            "old",
+            "name",
+            "displayId",
+            "x",
+        ]);
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(name.clone().prop_map(str::to_owned), inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
     }
 }
