@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git2::{Oid, Repository};
 
-use run::{Violation, tried};
+use run::{Shared, Violation, tried};
 
 /// Something of a repository, by its path.
 enum Entry {
@@ -137,8 +137,9 @@ fn every_hostile_repository_gets_an_answer_in_time_and_within_its_memory() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
+                let server = Shared::start();
                 while let Some((number, case)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let violations = tried(case, *number);
+                    let violations = tried(case, *number, &server);
                     found
                         .lock()
                         .unwrap()

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use cutover::sandbox::api::Snapshot;
 use git2::{Oid, Repository};
 
 use super::{Case, Content, Entry, Files};
@@ -45,8 +46,27 @@ pub enum Violation {
 
 type Found = (Violation, String);
 
+/// An API server for commands one after the other: to start one takes longer than most of them. Each finds it as it was.
+pub struct Shared {
+    served: Served,
+    pristine: Snapshot,
+}
+
+impl Shared {
+    pub fn start() -> Self {
+        let served = Served::start("nobody-asks");
+        let pristine = served.server.sandbox().save();
+        Self { served, pristine }
+    }
+
+    fn fresh(&self) -> &Served {
+        self.served.server.sandbox().restore(&self.pristine);
+        &self.served
+    }
+}
+
 /// Runs the commands whose turn it is on a case; all of them together see every family.
-pub fn tried(case: &Case, number: usize) -> Vec<Found> {
+pub fn tried(case: &Case, number: usize, server: &Shared) -> Vec<Found> {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("clone");
     let repo =
@@ -79,7 +99,7 @@ pub fn tried(case: &Case, number: usize) -> Vec<Found> {
         }
     }
     for arguments in commands {
-        look(case, dir.path(), arguments, &mut found);
+        look(case, dir.path(), arguments, server, &mut found);
     }
     found
 }
@@ -128,7 +148,7 @@ fn committed(repo: &Repository, files: &Files) -> Option<Oid> {
 }
 
 #[allow(clippy::print_stderr)]
-fn look(case: &Case, dir: &Path, arguments: &[&str], found: &mut Vec<Found>) {
+fn look(case: &Case, dir: &Path, arguments: &[&str], server: &Shared, found: &mut Vec<Found>) {
     let place = dir.join("clone");
     let mut command = Command::new(PROGRAM);
     command
@@ -140,9 +160,8 @@ fn look(case: &Case, dir: &Path, arguments: &[&str], found: &mut Vec<Found>) {
         .stdin(std::process::Stdio::null())
         .stdout(File::create(dir.join("out")).unwrap())
         .stderr(File::create(dir.join("err")).unwrap());
-    let served = (!matches!(arguments[0], "validate" | "review")).then(|| Served::start("nobody-asks"));
-    if let Some(served) = &served {
-        command.env("KUBECONFIG", served.kubeconfig());
+    if !matches!(arguments[0], "validate" | "review") {
+        command.env("KUBECONFIG", server.fresh().kubeconfig());
     }
     if arguments.last() == Some(&"--repo") {
         command.arg(as_text(&place));
