@@ -66,13 +66,17 @@ pub(super) fn touching(
 /// which one it stumbled over.
 pub(super) fn unreadable(repo: &Repository, tip: Oid) -> Option<(Revision, String)> {
     let odb = repo.odb().ok()?;
-    let (mut next, mut seen) = (VecDeque::from([tip]), HashSet::new());
+    let (mut next, mut seen) = (VecDeque::from([tip]), HashSet::from([tip]));
     while let Some(id) = next.pop_front() {
-        if seen.len() == MOST_SEARCHED || !seen.insert(id) {
-            continue;
-        }
         match repo.find_commit(id) {
-            Ok(commit) => next.extend(commit.parent_ids()),
+            // A commit may name any number of parents, and one of them any number of times.
+            Ok(commit) => {
+                next.extend(
+                    commit
+                        .parent_ids()
+                        .filter(|parent| seen.len() < MOST_SEARCHED && seen.insert(*parent)),
+                );
+            }
             Err(error) => {
                 let is_there = odb
                     .read(id)
