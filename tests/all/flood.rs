@@ -67,9 +67,12 @@ impl Flood<'_> {
         self.origin.lock().unwrap().commit("main", &files);
     }
 
-    /// Sends a message as hosts do, which try again when a connection breaks.
+    /// Sends a message as hosts do, which try again when a connection breaks; not for ever, or a reconciler that has died would
+    /// keep the test.
     fn tell(&self) {
-        while self.goes_on() && !matches!(self.say(&signature(MAIN), MAIN), Ok(202)) {}
+        let began = Instant::now();
+        let goes_on = || self.goes_on() && began.elapsed() < IN_TIME;
+        while goes_on() && !matches!(self.say(&signature(MAIN), MAIN), Ok(202)) {}
     }
 
     fn say(&self, signature: &str, body: &str) -> std::io::Result<u16> {
