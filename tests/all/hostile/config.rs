@@ -3,7 +3,8 @@
 use super::{Case, Entry};
 
 const FAMILY: &str = "config";
-const HEAD: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\n";
+/// What every `cutover.yaml` begins with.
+pub const HEAD: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\n";
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();

@@ -13,7 +13,7 @@ const CONFIG: &str =
 /// Mode, name and id.
 type Line<'a> = (&'a str, Vec<u8>, Oid);
 
-/// Writes a tree as it is told, in its order.
+/// Writes a tree with exactly these lines, in this order.
 pub fn tree(repo: &Repository, lines: &[Line<'_>]) -> Oid {
     let mut bytes = Vec::new();
     for (mode, name, id) in lines {

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::config::HEAD as CONFIG;
 use super::{Case, Entry};
 
 const FAMILY: &str = "yaml";
 const HEAD: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\ndata:\n";
-const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\n";
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
