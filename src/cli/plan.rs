@@ -14,7 +14,7 @@ use crate::name::Revision;
 use crate::plan::{DiffStyle, Palette, TextOptions};
 use crate::reconcile::sync::Range;
 use crate::reconcile::{self, Target};
-use crate::repo::RemoteUrl;
+use crate::repo::{self, RemoteUrl};
 use crate::report::review::{COMMENT_LIMIT, Review};
 use crate::report::{MOST_ANNOTATIONS, annotation_commands, plan_annotations};
 
@@ -89,7 +89,7 @@ impl Plan {
             };
             return Ok((url.clone(), branch, target));
         }
-        let clone = git2::Repository::discover(&self.path).map_err(|_| {
+        let clone = repo::discover(&self.path).map_err(|_| {
             Error::user(format!("{} is not in a Git repository", self.path.display()))
                 .hint("name a clone, or a remote with --repo")
         })?;
@@ -158,10 +158,11 @@ pub(super) fn local(path: &Path) -> Result<RemoteUrl> {
 pub(super) fn range(clone: &git2::Repository, text: &str) -> Result<Range> {
     let commit = |name: &str| -> Result<git2::Oid> {
         let name = if name.is_empty() { "HEAD" } else { name };
-        let found = clone
-            .revparse_single(name)
-            .and_then(|object| object.peel_to_commit());
-        found.map(|commit| commit.id()).map_err(|_| {
+        repo::named(clone, name).map_err(|error| {
+            if error.class() == git2::ErrorClass::Odb && error.code() == git2::ErrorCode::Invalid {
+                return Error::user(format!("cannot read {name:?}: {}", error.message()))
+                    .hint("look for the damage (git fsck), and restore the objects from another clone");
+            }
             Error::user(format!("there is no commit {name:?} here"))
                 .hint("commit, or fetch it first (in GitHub's checkout action: `fetch-depth: 0`)")
         })

@@ -19,7 +19,7 @@ use crate::lint::Finding;
 use crate::plan::{ChangeSet, Hash};
 use crate::reconcile::sync::Range;
 use crate::reconcile::{self, Outlooks, Target};
-use crate::repo::Secret;
+use crate::repo::{self, Secret};
 use crate::report::review::{COMMENT_LIMIT, Counts, Review as Report, marker};
 use crate::report::{MOST_ANNOTATIONS, annotation_commands};
 
@@ -125,7 +125,7 @@ impl Review {
 
     async fn look(&self, runner: Option<&Runner>) -> Result<Reviewed> {
         let (_, findings) = validate::check(&self.path)?;
-        let clone = git2::Repository::discover(&self.path).map_err(|_| {
+        let clone = repo::discover(&self.path).map_err(|_| {
             Error::user(format!("{} is not in a Git repository", self.path.display()))
                 .hint("check the files alone with `cutover validate`")
         })?;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::remote::{Access, Push};
 use super::url::scrub;
-use super::{Credentials, Error, Limits, Message, RemoteUrl, log};
+use super::{Credentials, Error, Limits, Message, RemoteUrl, local, log};
 use crate::error::Kind;
 use crate::name::Revision;
 
@@ -126,7 +126,7 @@ struct Upstream {
 pub fn submodules(dir: &Path) -> BTreeSet<String> {
     const LINK: u32 = 0o160_000;
     let found = || {
-        let repo = Repository::discover(dir).ok()?;
+        let repo = local::discover(dir).ok()?;
         let root = repo.workdir()?.canonicalize().ok()?;
         let here = dir.canonicalize().ok()?;
         let prefix = here.strip_prefix(root).ok()?.to_str()?.to_owned();
@@ -149,7 +149,7 @@ impl Checkout {
     /// Finds the working copy that a directory is in.
     pub fn find(dir: &Path) -> Result<Self> {
         let not_there = || CheckoutError::NotThere(dir.to_owned());
-        let repo = Repository::discover(dir).map_err(|_| not_there())?;
+        let repo = local::discover(dir).map_err(|_| not_there())?;
         let root = repo.workdir().ok_or_else(not_there)?.to_owned();
         Ok(Self { repo, root })
     }

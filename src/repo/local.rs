@@ -1,17 +1,117 @@
 //! Conversations with a repository on this machine: libgit2's own copy all branches, and overwrite what they push to.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorClass, ErrorCode, OdbLookupFlags, Oid, Repository};
 
+use super::loose::{self, Loose};
 use super::reach;
 use super::remote::{Head, Push, Tips, tracking};
 use super::url::scrub;
 
 /// Opens a repository on this machine: bare or with a work tree, but at `path` and not above it.
 pub(super) fn open(path: &Path) -> Result<Repository, git2::Error> {
+    check_frame(path)?;
     Repository::open(path)
+}
+
+/// Opens the repository that a directory is in.
+pub fn discover(directory: &Path) -> Result<Repository, git2::Error> {
+    if let Ok(directory) = directory.canonicalize() {
+        directory.ancestors().try_for_each(check_frame)?;
+    }
+    Repository::discover(directory)
+}
+
+/// Returns an error if something that libgit2 opens at once is no file.
+fn check_frame(path: &Path) -> Result<(), git2::Error> {
+    const FILES: [&str; 6] = ["HEAD", "config", "packed-refs", "commondir", "shallow", "index"];
+    let inside = path.join(".git");
+    if !inside.is_dir() {
+        loose::is_there(&inside)?;
+    }
+    let is_bare = path.join("objects").is_dir();
+    for directory in [Some(inside.as_path()), is_bare.then_some(path)]
+        .into_iter()
+        .flatten()
+    {
+        for name in FILES {
+            loose::is_there(&directory.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the commit that people mean by a name, as `git rev-parse` would.
+pub fn named(clone: &Repository, name: &str) -> Result<Oid, git2::Error> {
+    let end = name.find(['~', '^', '@', ':']).unwrap_or(name.len());
+    let start = match &name[..end] {
+        "" => "HEAD",
+        start => start,
+    };
+    let head = clone.find_reference("HEAD").ok();
+    let head = head.and_then(|head| head.symbolic_target().ok().flatten().map(str::to_owned));
+    let name_of_branch = match head {
+        Some(branch) if start == "HEAD" => branch,
+        _ => start.to_owned(),
+    };
+    let branch = name_of_branch
+        .strip_prefix("refs/heads/")
+        .unwrap_or(&name_of_branch);
+    let tip = match tip(clone, branch)? {
+        Some(tip) => Some(tip),
+        None => ["", "refs/", "refs/tags/", "refs/remotes/"]
+            .iter()
+            .find_map(|place| clone.refname_to_id(&format!("{place}{start}")).ok()),
+    };
+    let tip = tip.or_else(|| {
+        clone
+            .odb()
+            .ok()?
+            .exists_prefix(Oid::from_str(start).ok()?, start.len())
+            .ok()
+    });
+    if let Some(tip) = tip {
+        check_history(clone, tip)?;
+    }
+    Ok(clone.revparse_single(name)?.peel_to_commit()?.id())
+}
+
+/// Looks at the commits of a history that are loose, so far back as names reach.
+fn check_history(clone: &Repository, tip: Oid) -> Result<(), git2::Error> {
+    const MOST: usize = 10_000;
+    let loose = Loose::of(clone);
+    let (mut next, mut seen) = (vec![tip], HashSet::from([tip]));
+    while let Some(id) = next.pop() {
+        if loose.check(id)? && seen.len() < MOST {
+            let parents = clone
+                .find_commit(id)
+                .map(|commit| commit.parent_ids().collect::<Vec<_>>());
+            next.extend(
+                parents
+                    .unwrap_or_default()
+                    .into_iter()
+                    .filter(|parent| seen.insert(*parent)),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Returns where a branch is of a repository on this machine.
+pub(super) fn tip(repo: &Repository, branch: &str) -> Result<Option<Oid>, git2::Error> {
+    let name = format!("refs/heads/{branch}");
+    let place = repo.commondir().join(&name);
+    if !place.is_dir() {
+        loose::is_there(&place)?;
+    }
+    match repo.refname_to_id(&name) {
+        Ok(tip) => Ok(Some(tip)),
+        Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::InvalidSpec) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Fetches from a repository on this machine. libgit2's own local fetch copies all branches, wanted or not.
@@ -27,10 +127,8 @@ pub(super) fn fetch(
         tips.head = Head::Branch(name.to_owned());
     }
     for branch in branches {
-        match remote.refname_to_id(&format!("refs/heads/{branch}")) {
-            Ok(tip) => drop(tips.branches.insert((*branch).to_owned(), tip)),
-            Err(error) if error.code() == ErrorCode::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(tip) = tip(remote, branch)? {
+            tips.branches.insert((*branch).to_owned(), tip);
         }
     }
     let known: Vec<Oid> = branches
@@ -175,15 +273,9 @@ fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Re
     if wanted.is_empty() {
         return Ok(());
     }
-    let mut walk = from.revwalk()?;
-    for id in wanted {
-        walk.push(*id)?;
-    }
-    for id in known.iter().filter(|id| from.find_commit(**id).is_ok()) {
-        walk.hide(*id)?;
-    }
+    let commits = reach::lacked(from, to, wanted, known)?;
     let mut pack = from.packbuilder()?;
-    reach::insert(from, &mut pack, walk, &lacks)?;
+    reach::insert(from, &mut pack, commits.into_iter().map(Ok), &lacks)?;
     if pack.object_count() == 0 {
         return Ok(());
     }

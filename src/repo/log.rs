@@ -1,10 +1,11 @@
 //! Who changed what, when and why: single commits and the history of a path, for reports.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use git2::{ObjectType, Oid, Repository, Sort};
 use jiff::Timestamp;
 
+use super::loose::Loose;
 use super::url::scrub;
 use super::{Error, tree};
 use crate::name::Revision;
@@ -65,9 +66,11 @@ pub(super) fn touching(
 /// Returns the newest commit that is there and says what libgit2 can't read, and what that is. libgit2 itself doesn't say
 /// which one it stumbled over.
 pub(super) fn unreadable(repo: &Repository, tip: Oid) -> Option<(Revision, String)> {
-    let odb = repo.odb().ok()?;
+    let (odb, loose) = (repo.odb().ok()?, Loose::of(repo));
     let (mut next, mut seen) = (VecDeque::from([tip]), HashSet::from([tip]));
     while let Some(id) = next.pop_front() {
+        // What breaks off is no commit, and has an error of its own.
+        loose.check(id).ok()?;
         match repo.find_commit(id) {
             // A commit may name any number of parents, and one of them any number of times.
             Ok(commit) => {
@@ -88,6 +91,86 @@ pub(super) fn unreadable(repo: &Repository, tip: Oid) -> Option<(Revision, Strin
         }
     }
     None
+}
+
+/// What of a commit walks need, and libgit2 may refuse to read for what stands beside it.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) tree: Oid,
+    pub(super) parents: Vec<Oid>,
+}
+
+impl Header {
+    /// Reads it as libgit2 does; and by itself, where that fails.
+    pub(super) fn of(repo: &Repository, id: Oid) -> Result<Self, git2::Error> {
+        match repo.find_commit(id) {
+            Ok(commit) => Ok(Self {
+                tree: commit.tree_id(),
+                parents: commit.parent_ids().collect(),
+            }),
+            Err(error) => Self::raw(repo, id).ok_or(error),
+        }
+    }
+
+    /// Reads the lines that a commit begins with; `None`: there is no commit.
+    pub(super) fn raw(repo: &Repository, id: Oid) -> Option<Self> {
+        let odb = repo.odb().ok()?;
+        let object = odb.read(id).ok()?;
+        let mut lines = object.data().split(|byte| *byte == b'\n');
+        let id = |line: &[u8], key: &str| {
+            let line = std::str::from_utf8(line).ok()?;
+            Oid::from_str(line.strip_prefix(key)?).ok()
+        };
+        let tree = id(lines.next()?, "tree ").filter(|_| object.kind() == ObjectType::Commit)?;
+        let parents = lines.map_while(|line| id(line, "parent ")).collect();
+        Some(Self { tree, parents })
+    }
+}
+
+/// A way around the commits of a history that libgit2 can't read: it stops at them.
+#[derive(Debug, Default)]
+pub(super) struct Detour {
+    pub(super) around: BTreeSet<Oid>,
+    /// In the form of Git's `info/grafts`: a commit, and what are its parents instead.
+    pub(super) grafts: String,
+}
+
+/// Returns a way around those that are in the history of `tips`, and not among them.
+pub(super) fn detour(repo: &Repository, tips: Vec<Oid>) -> Detour {
+    let mut detour = Detour::default();
+    let mut seen: HashSet<Oid> = tips.iter().copied().collect();
+    let mut next = VecDeque::from(tips);
+    while let Some(id) = next.pop_front() {
+        let Ok(commit) = repo.find_commit(id) else {
+            continue;
+        };
+        let mut parents: Vec<Oid> = commit.parent_ids().collect();
+        let mut visited = HashSet::new();
+        let mut is_detour = false;
+        let mut place = 0;
+        while let Some(&parent) = parents.get(place) {
+            let instead = match repo.find_commit(parent) {
+                Err(_) if visited.insert(parent) => Header::raw(repo, parent),
+                _ => None,
+            };
+            if let Some(instead) = instead {
+                detour.around.insert(parent);
+                parents.splice(place..=place, instead.parents);
+                is_detour = true;
+            } else {
+                place += 1;
+            }
+        }
+        if is_detour {
+            let ids: Vec<String> = parents.iter().map(Oid::to_string).collect();
+            detour.grafts += &format!("{} {}\n", commit.id(), ids.join(" "));
+        }
+        let new = parents
+            .into_iter()
+            .filter(|parent| seen.len() < MOST_SEARCHED && seen.insert(*parent));
+        next.extend(new);
+    }
+    detour
 }
 
 /// Says whether `old` is `new` or one of its ancestors.

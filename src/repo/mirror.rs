@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::is_shortage;
 use super::remote::{Access, Tips, tracking};
-use super::{BlobId, Branch, Error, Options, log, tidy, tree};
+use super::url::scrub;
+use super::{BlobId, Branch, Error, Options, local, log, loose, tidy, tree};
 use crate::name::Revision;
 
 /// Where the configuration of a mirror says which remote it is of.
@@ -98,7 +99,12 @@ impl Mirror {
             owned: Mutex::new(None),
         };
         match mirror.repository() {
-            Ok(repo) => tidy::remove_partial_packs(&repo),
+            Ok(repo) => {
+                tidy::remove_partial_packs(&repo);
+                if loose::remove_broken(&repo) {
+                    mirror.damaged.store(true, Ordering::Relaxed);
+                }
+            }
             Err(error) => mirror.note(&mirror.proven(error)),
         }
         Ok(mirror)
@@ -195,7 +201,43 @@ impl Mirror {
 
     /// Brings both branches up to the remote.
     pub(super) fn fetch(&self) -> Result<Fetched, Error> {
-        self.fetch_both().map_err(|error| self.name_commit(error))
+        self.around(|| self.fetch_both())
+            .map_err(|error| self.name_commit(error))
+    }
+
+    /// Runs something that walks through history; once more, if there are commits that can't be read and can be gone around.
+    pub(super) fn around<T>(&self, walk: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
+        match walk() {
+            Err(Error::Git(_) | Error::Damaged(_)) if self.detour() => walk(),
+            result => result,
+        }
+    }
+
+    /// Leads walks around the commits that can't be read; says whether there were any that nobody knew of.
+    fn detour(&self) -> bool {
+        let _writing: MutexGuard<'_, ()> = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(repo) = self.repository() else { return false };
+        let tips = repo.references().into_iter().flatten();
+        let tips = tips.filter_map(|tip| tip.ok()?.target()).collect();
+        let detour = log::detour(&repo, tips);
+        if detour.around.is_empty() {
+            return false;
+        }
+        for commit in &detour.around {
+            tracing::warn!(%commit, "cannot be read: history is followed around it");
+        }
+        let info = repo.commondir().join("info");
+        let place = info.join("grafts");
+        let known = fs::read_to_string(&place).unwrap_or_default();
+        let written = fs::create_dir_all(&info).and_then(|()| {
+            let new = place.with_extension("new");
+            fs::write(&new, known + &detour.grafts)?;
+            fs::rename(&new, &place)
+        });
+        self.handles.forget();
+        written
+            .inspect_err(|error| tracing::warn!(%error, "cannot write {}", place.display()))
+            .is_ok()
     }
 
     /// Names the commit that can't be read, if that is what went wrong.
@@ -204,21 +246,24 @@ impl Mirror {
             return error;
         }
         let (url, branch) = (&self.options.url, &self.options.branch);
-        let (repo, name) = match url.local_path() {
-            Some(path) => (Repository::open(path).ok(), format!("refs/heads/{branch}")),
-            None => (self.repository().ok(), tracking(branch)),
+        let found = match url.local_path() {
+            Some(path) => local::open(path)
+                .and_then(|repo| local::tip(&repo, branch).map(|tip| (repo, tip)))
+                .ok(),
+            None => self.repository().ok().map(|repo| {
+                let tip = repo.refname_to_id(&tracking(branch)).ok();
+                (repo, tip)
+            }),
         };
-        let found = repo.and_then(|repo| {
-            let tip = repo.refname_to_id(&name).ok()?;
-            log::unreadable(&repo, tip)
-        });
+        let found = found.and_then(|(repo, tip)| log::unreadable(&repo, tip?));
         match found {
-            Some((revision, why)) => Error::BadCommit {
+            // Others that can't be read are gone around, and are nobody's trouble.
+            Some((revision, why)) if error.to_string().contains(&why) => Error::BadCommit {
                 url: url.clone(),
                 revision,
                 why,
             },
-            None => error,
+            _ => error,
         }
     }
 
@@ -314,6 +359,12 @@ impl Mirror {
     /// Brings branches up to the remote; a branch that is gone there goes here.
     pub(super) fn update(&self, repo: &Repository, branches: &[&str]) -> Result<Tips, Error> {
         let tips = self.access.fetch(repo, branches)?;
+        // Before a reference names one: the mirror can be gone on with.
+        for tip in tips.branches.values() {
+            if let Err(error) = repo.find_commit(*tip) {
+                return Err(self.bad_tip(repo, *tip, error));
+            }
+        }
         // Deletions first: `a` may have gone to make room for `a/b`.
         for branch in branches.iter().filter(|branch| tips.get(branch).is_none()) {
             if let Ok(mut gone) = repo.find_reference(&tracking(branch)) {
@@ -324,6 +375,17 @@ impl Mirror {
             repo.reference(&tracking(branch), *tip, true, "fetch")?;
         }
         Ok(tips)
+    }
+
+    fn bad_tip(&self, repo: &Repository, tip: Oid, error: git2::Error) -> Error {
+        match (log::Header::raw(repo, tip), log::revision(tip)) {
+            (Some(_), Ok(revision)) => Error::BadCommit {
+                url: self.options.url.clone(),
+                revision,
+                why: scrub(error.message()),
+            },
+            _ => error.into(),
+        }
     }
 
     pub(super) fn owned(&self) -> MutexGuard<'_, Option<Oid>> {

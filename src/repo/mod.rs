@@ -4,7 +4,7 @@
 //!
 //! - `url`, `credentials`, `known_hosts`, `process`: where the remote is and what opens it
 //! - `budget`, `relay`, `stream`: what a conversation may cost, and what ends it then
-//! - `remote`, `local`, `reach`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
+//! - `remote`, `local`, `reach`, `loose`: one conversation with it; `mirror`, `tidy`: the bare copy and its life
 //! - `tree`, `log`: reading revisions; `publish`, `sign`: writing them; `retention`: forgetting them; `ownership`: which branch
 //!   either may be done to; `watch`: when to fetch
 //! - `checkout`: a person's working copy, without a mirror
@@ -32,6 +32,7 @@ mod error;
 mod known_hosts;
 mod local;
 mod log;
+mod loose;
 mod mirror;
 mod ownership;
 mod process;
@@ -61,6 +62,7 @@ use tokio_util::sync::CancellationToken;
 pub use checkout::{Checkout, CheckoutError, submodules};
 pub use credentials::{Credentials, HttpsCredentials, Secret, SshCredentials, TOKEN_USER};
 pub use error::Error;
+pub use local::{discover, named};
 pub use log::CommitInfo;
 pub use mirror::Fetched;
 pub use publish::{Author, Draft, Files, Message, Published, Tip, Trailer};
@@ -346,7 +348,7 @@ impl Repo {
 
     /// Returns whether a revision has another one in its history, or is that one.
     pub async fn contains(&self, newer: Revision, older: Revision) -> Result<bool, Error> {
-        self.read_mirror(move |repo, _| {
+        self.walk(move |repo| {
             let id = |revision| Ok::<_, Error>(tree::commit(repo, revision)?.id());
             log::contains(repo, id(&newer)?, id(&older)?)
         })
@@ -368,7 +370,7 @@ impl Repo {
         limit: usize,
     ) -> Result<Vec<CommitInfo>, Error> {
         let path = path.into();
-        self.read_mirror(move |repo, _| log::touching(repo, &path, since.as_ref(), &until, limit))
+        self.walk(move |repo| log::touching(repo, &path, since.as_ref(), &until, limit))
             .await
     }
 
@@ -455,6 +457,15 @@ impl Repo {
         work: impl FnOnce(&Repository, &Limits) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let mirror = Arc::clone(&self.mirror);
+    /// The same for what walks through history.
+    async fn walk<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Repository) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.around(|| mirror.read(&work))).await
+    }
+
         blocking(move || mirror.read(|repo| work(repo, &mirror.options.limits))).await
     }
 

@@ -4,7 +4,40 @@
 
 use std::collections::HashSet;
 
-use git2::{ObjectType, Oid, PackBuilder, Repository};
+use git2::{ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository, Tree};
+
+use super::log::Header;
+use super::loose::Loose;
+
+/// Returns the commits that are in the history of those `wanted` and not in that of those `known`, which `to` has with all they
+/// need. Reads nothing of `from` that it hasn't looked at.
+pub(super) fn lacked(
+    from: &Repository,
+    to: &Repository,
+    wanted: &[Oid],
+    known: &[Oid],
+) -> Result<Vec<Oid>, git2::Error> {
+    let (loose, there) = (Loose::of(from), to.odb()?);
+    let mut visited: HashSet<Oid> = known.iter().copied().collect();
+    let (mut next, mut found) = (wanted.to_vec(), Vec::new());
+    while let Some(id) = next.pop() {
+        // A commit alone may be there without the ones before it: of a pack that was taken before a copy broke off.
+        let is_known = |id| {
+            let has = |known: &Oid| to.graph_descendant_of(*known, id).unwrap_or(false);
+            there.exists_ext(id, OdbLookupFlags::NO_REFRESH) && known.iter().any(has)
+        };
+        if visited.insert(id) && !is_known(id) {
+            next.extend(commit(from, &loose, id)?.parents);
+            found.push(id);
+        }
+    }
+    Ok(found)
+}
+
+fn commit(from: &Repository, loose: &Loose, id: Oid) -> Result<Header, git2::Error> {
+    loose.check(id)?;
+    Header::of(from, id)
+}
 
 /// Adds commits and what they need, as far as it is lacked. What is in the same place of a commit's first parent is not
 /// looked at: the parent is among the commits, or known.
@@ -16,16 +49,19 @@ pub(super) fn insert(
 ) -> Result<(), git2::Error> {
     let mut walk = Walk {
         from,
+        loose: Loose::of(from),
         pack,
         lacks,
         visited: HashSet::new(),
         trees: Vec::new(),
     };
     for id in commits {
-        let commit = from.find_commit(id?)?;
-        walk.add(commit.id())?;
-        let before = commit.parent(0).map(|parent| parent.tree_id()).ok();
-        walk.trees.push((before, commit.tree_id()));
+        let id = id?;
+        let header = commit(from, &walk.loose, id)?;
+        walk.add(id)?;
+        let before = header.parents.first();
+        let before = before.and_then(|parent| commit(from, &walk.loose, *parent).ok());
+        walk.trees.push((before.map(|before| before.tree), header.tree));
         walk.visit()?;
     }
     Ok(())
@@ -33,6 +69,7 @@ pub(super) fn insert(
 
 struct Walk<'a, 'p, F> {
     from: &'a Repository,
+    loose: Loose,
     pack: &'a mut PackBuilder<'p>,
     lacks: &'a F,
     visited: HashSet<Oid>,
@@ -40,15 +77,15 @@ struct Walk<'a, 'p, F> {
     trees: Vec<(Option<Oid>, Oid)>,
 }
 
-impl<F: Fn(Oid) -> bool> Walk<'_, '_, F> {
+impl<'a, F: Fn(Oid) -> bool> Walk<'a, '_, F> {
     fn visit(&mut self) -> Result<(), git2::Error> {
         while let Some((before, id)) = self.trees.pop() {
             if before == Some(id) || !self.visited.insert(id) {
                 continue;
             }
             self.add(id)?;
-            let before = before.map(|id| self.from.find_tree(id)).transpose()?;
-            for entry in &self.from.find_tree(id)? {
+            let before = before.map(|id| self.tree(id)).transpose()?;
+            for entry in &self.tree(id)? {
                 let was = before
                     .as_ref()
                     .and_then(|before| before.get_name_bytes(entry.name_bytes()));
@@ -69,8 +106,14 @@ impl<F: Fn(Oid) -> bool> Walk<'_, '_, F> {
         Ok(())
     }
 
+    fn tree(&self, id: Oid) -> Result<Tree<'a>, git2::Error> {
+        self.loose.check(id)?;
+        self.from.find_tree(id)
+    }
+
     fn add(&mut self, id: Oid) -> Result<(), git2::Error> {
         if (self.lacks)(id) {
+            self.loose.check(id)?;
             self.pack.insert_object(id, None)?;
         }
         Ok(())
