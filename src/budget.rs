@@ -3,11 +3,9 @@
 //! Whoever may push must not be able to use up the memory or the time of a reconciler. The limits are therefore never the
 //! repository's to say: whoever runs the program raises one with `--budget NAME=NUMBER`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 macro_rules! limits {
@@ -235,92 +233,6 @@ impl Sub for Size {
     }
 }
 
-/// What all that read one repository at a time have of it together: several syncs share one budget.
-#[derive(Debug, Default)]
-pub struct Account {
-    budget: Budget,
-    shares: Mutex<Shares>,
-}
-
-#[derive(Debug, Default)]
-struct Shares {
-    next: u64,
-    sizes: BTreeMap<u64, Size>,
-}
-
-impl Account {
-    pub fn new(budget: Budget) -> Self {
-        Self {
-            budget,
-            shares: Mutex::default(),
-        }
-    }
-
-    pub const fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
-    /// Opens a share, which is empty yet and is given back when it is dropped.
-    pub fn share(self: &Arc<Self>) -> Share {
-        let mut shares = self.lock();
-        let id = shares.next;
-        shares.next += 1;
-        Share {
-            account: Arc::clone(self),
-            id,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What one of several has of the budget.
-#[derive(Debug)]
-pub struct Share {
-    account: Arc<Account>,
-    id: u64,
-}
-
-impl Share {
-    pub fn size(&self) -> Size {
-        self.account
-            .lock()
-            .sizes
-            .get(&self.id)
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// Returns an error if there is too much once this share is of another size.
-    pub fn check(&self, size: Size) -> Result<(), Exceeded> {
-        self.account.check(&self.account.lock(), self.id, size)
-    }
-
-    /// Changes the share, unless there is too much then.
-    pub fn resize(&self, size: Size) -> Result<(), Exceeded> {
-        let mut shares = self.account.lock();
-        self.account.check(&shares, self.id, size)?;
-        shares.sizes.insert(self.id, size);
-        Ok(())
-    }
-}
-
-impl Account {
-    fn check(&self, shares: &Shares, id: u64, size: Size) -> Result<(), Exceeded> {
-        let others = shares.sizes.iter().filter(|(other, _)| **other != id);
-        let all = others.fold(size, |all, (_, other)| all + *other);
-        self.budget.check_size(&all)
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.account.lock().sizes.remove(&self.id);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -373,23 +285,5 @@ mod tests {
         );
         let depth = Budget::default().with(Limit::FileDepth, 200);
         assert_eq!(depth.exceeded(Limit::FileDepth).hint(), "nest less deeply");
-    }
-
-    #[test]
-    fn several_share_one_budget_and_give_it_back() {
-        let objects = |objects| Size {
-            objects,
-            ..Size::default()
-        };
-        let account = Arc::new(Account::new(Budget::default().with(Limit::RevisionObjects, 10)));
-        let (one, other) = (account.share(), account.share());
-        one.resize(objects(7)).unwrap();
-        assert_eq!(other.check(objects(4)).unwrap_err().limit, Limit::RevisionObjects);
-        other.resize(objects(4)).unwrap_err();
-        assert_eq!(other.size(), objects(0));
-        one.resize(objects(3)).unwrap();
-        other.resize(objects(7)).unwrap();
-        drop(one);
-        other.resize(objects(10)).unwrap();
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Defined, Error, Limits, Manifest, Mark, Obstacle, Parsed, Positions, Source, parse};
+use super::{
+    Defined, Error, Limits, Manifest, Mark, Obstacle, Parsed, Positions, Source, parse, parse_while,
+};
 use crate::budget::Size;
 use crate::name::{Gvk, Location, ObjectKey};
 use crate::packed::{Packed, View};
@@ -148,6 +150,17 @@ impl Packer {
     /// Reads the objects of one file; see [`parse`].
     pub fn read(&mut self, source: Source<'_>, bytes: &[u8], limits: &Limits) -> Entries {
         self.pack(source, parse(source, bytes, limits))
+    }
+
+    /// The same, as long as `goes_on` says so; see [`parse_while`].
+    pub fn read_while(
+        &mut self,
+        source: Source<'_>,
+        bytes: &[u8],
+        limits: &Limits,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Entries {
+        self.pack(source, parse_while(source, bytes, limits, goes_on))
     }
 
     fn pack(&mut self, source: Source<'_>, parsed: Parsed) -> Entries {

@@ -15,6 +15,9 @@ pub struct Error {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// Whoever reads it has been told to stop: it says nothing of the file.
+    #[error("reading it was broken off")]
+    BrokenOff,
     #[error("cannot be read: {0}")]
     Unreadable(Obstacle),
     #[error("not UTF-8")]

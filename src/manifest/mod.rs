@@ -188,6 +188,11 @@ impl Errors {
 
 /// Reads the objects of one file, YAML or JSON. A broken document doesn't keep the others from being read.
 pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
+    parse_while(source, bytes, limits, &|| true)
+}
+
+/// The same, as long as `goes_on` says so: what is there then is a part of what the file has.
+pub fn parse_while(source: Source<'_>, bytes: &[u8], limits: &Limits, goes_on: &dyn Fn() -> bool) -> Parsed {
     let mut parsed = Parsed::new(bytes.len());
     let documents = match yaml::documents(source.path, bytes, limits) {
         Ok(documents) => documents,
@@ -197,8 +202,11 @@ pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
         }
     };
     let mut errors = Errors::up_to(limits.of(Limit::FileFindings));
-    let mut spent = yaml::Spent::new(limits);
+    let mut spent = yaml::Spent::new(limits, goes_on);
     for document in documents {
+        if !goes_on() {
+            break;
+        }
         match document.read(source.path, &mut spent) {
             Ok(Some((value, positions))) => {
                 object::collect(source, value, positions, &mut parsed.objects, &mut errors);
@@ -206,7 +214,11 @@ pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
             Ok(None) => {}
             Err(error) => {
                 // What the file may cost is used up: the documents after this one are not read either.
-                let is_over = matches!(error.problem, Problem::Limit(over) if over.limit != Limit::FileDepth);
+                let is_over = match error.problem {
+                    Problem::Limit(over) => over.limit != Limit::FileDepth,
+                    Problem::BrokenOff => true,
+                    _ => false,
+                };
                 errors.push(error);
                 if is_over {
                     break;
@@ -223,7 +235,7 @@ pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
 /// Reads a file that is one document of any shape, such as `cutover.yaml`. `None`: the file says nothing.
 pub fn parse_one(path: &str, bytes: &[u8], limits: &Limits) -> Result<Option<(Value, Positions)>, Error> {
     let mut found = None;
-    let mut spent = yaml::Spent::new(limits);
+    let mut spent = yaml::Spent::new(limits, &|| true);
     for document in yaml::documents(path, bytes, limits)? {
         if let Some((value, positions)) = document.read(path, &mut spent)? {
             if found.is_some() {

@@ -47,12 +47,14 @@ pub(super) fn documents<'a>(
         };
         Error::new(path, mark, Problem::Encoding)
     })?;
-    let documents = cut(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let most = limits.of(Limit::FileDocuments);
+    let documents = cut(text.strip_prefix('\u{feff}').unwrap_or(text), most);
     check(Limit::FileDocuments, documents.len())?;
     Ok(documents)
 }
 
-fn cut(text: &str) -> Vec<Document<'_>> {
+/// Of more documents than there may be, only so many are cut off that this can be told.
+fn cut(text: &str, most: usize) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let (mut from, mut before, mut offset) = (0, 0, 0);
     let (mut ended, mut directives) = (false, false);
@@ -63,6 +65,9 @@ fn cut(text: &str) -> Vec<Document<'_>> {
                 before,
             });
             (from, before) = (offset, number);
+            if documents.len() > most {
+                return documents;
+            }
         }
         ended = is_marker(line, "...");
         // `%TAG` lines belong to the document whose `---` follows them.
@@ -86,15 +91,18 @@ fn is_marker(line: &str, marker: &str) -> bool {
 /// What of the limits the documents of one file have used up so far.
 pub(super) struct Spent<'a> {
     limits: &'a Limits,
+    goes_on: &'a dyn Fn() -> bool,
     values: usize,
     copies: usize,
     copied_bytes: usize,
 }
 
 impl<'a> Spent<'a> {
-    pub(super) const fn new(limits: &'a Limits) -> Self {
+    /// `goes_on` says from time to time whether to go on.
+    pub(super) const fn new(limits: &'a Limits, goes_on: &'a dyn Fn() -> bool) -> Self {
         Self {
             limits,
+            goes_on,
             values: 0,
             copies: 0,
             copied_bytes: 0,
@@ -106,10 +114,17 @@ impl<'a> Spent<'a> {
         self.values
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), Exceeded> {
+    fn value(&mut self, depth: usize) -> Result<(), Problem> {
+        /// A few milliseconds.
+        const OFTEN: usize = 4096;
         self.values += 1;
-        self.limits.check(Limit::FileValues, self.values)?;
-        self.limits.check(Limit::FileDepth, depth)
+        if self.values.is_multiple_of(OFTEN) && !(self.goes_on)() {
+            return Err(Problem::BrokenOff);
+        }
+        self.limits
+            .check(Limit::FileValues, self.values)
+            .and_then(|()| self.limits.check(Limit::FileDepth, depth))
+            .map_err(Problem::Limit)
     }
 
     /// Counts a copy before it is made.
@@ -295,7 +310,7 @@ impl<'a> Reader<'a, '_> {
     fn count(&mut self, span: Span, depth: usize) -> Result<(), Error> {
         self.spent
             .value(depth)
-            .map_err(|over| self.error(span.start, Problem::Limit(over)))
+            .map_err(|problem| self.error(span.start, problem))
     }
 
     /// Counts a copy of a value: an anchor makes one, to have it for its aliases, and so does each alias.

@@ -77,7 +77,7 @@ async fn wanted(repo: &Repo, revision: &Revision) -> Result<(Config, Set), Error
     let files: Vec<_> = files
         .filter(|file| config.sync_of(&file.path).is_some())
         .collect();
-    let budget = *repo.account().budget();
+    let budget = *repo.budget();
     budget.check(Limit::RevisionFiles, files.len())?;
     let blobs: Vec<_> = files.iter().map(|file| file.blob).collect();
     let sizes = repo.sizes(blobs.clone()).await?.into_iter().flatten();

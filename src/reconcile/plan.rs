@@ -61,7 +61,8 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
     let mut all = ChangeSet::default();
     let (mut feeds, mut removed) = (Vec::new(), Vec::new());
     for sync in &config.syncs {
-        let part = plan_part(repo, cluster, &range, Selection::of(&config, sync)).await?;
+        let part = plan_part(repo, cluster, &range, common.beside(sync)).await?;
+    let common = Selection::common(&config);
         all.changes.extend(part.changes.changes);
         all.problems.extend(part.changes.problems);
         all.elsewhere += part.changes.elsewhere;
@@ -132,8 +133,9 @@ async fn of_removed_syncs(
     let mut all = Vec::new();
     for sync in &then.syncs {
         if !now.syncs.iter().any(|own| own.name == sync.name) {
-            let live = of_removed_sync(repo, cluster, base, Selection::of(&then, sync)).await?;
+            let live = of_removed_sync(repo, cluster, base, common.beside(sync)).await?;
             all.extend(live.into_iter().map(|live| (live, sync.name.clone())));
+    let common = Selection::common(&then);
         }
     }
     Ok(all)

@@ -276,34 +276,33 @@ impl Layout {
         for kind in intents::watched() {
             observer.watch(kind);
         }
-        let mut syncs: Vec<(String, Sync)> = config::in_order(&config.syncs)
-            .into_iter()
+        // What all syncs have in common is there once, however many there are.
+        let (common, ordered) = (Selection::common(config), config::in_order(&config.syncs));
+        let mut syncs: Vec<(String, Sync)> = ordered
+            .iter()
             .map(|sync| {
-                let selection = Selection::of(config, sync);
+                let selection = common.beside(sync);
                 let made = Sync::new(repo.clone(), options.cluster.clone(), observer.clone(), selection);
                 (sync.name.clone(), made)
             })
             .collect();
-        let feeds: Vec<_> = syncs
+        let feeds: Arc<[_]> = syncs
             .iter()
             .map(|(name, sync)| (name.clone(), sync.desired()))
             .collect();
-        for (name, sync) in &mut syncs {
-            sync.beside(feeds.iter().filter(|(other, _)| other != name).cloned().collect());
-        }
         let reports: BTreeMap<String, _> = syncs
             .iter()
             .map(|(name, sync)| (name.clone(), sync.reports()))
             .collect();
-        for (name, sync) in &mut syncs {
-            let own = config.syncs.iter().find(|own| own.name == *name);
-            for other in own.iter().flat_map(|own| &own.depends_on) {
+        for ((_, sync), own) in syncs.iter_mut().zip(ordered) {
+            sync.beside(Arc::clone(&feeds));
+            for other in &own.depends_on {
                 if let Some(reports) = reports.get(other) {
                     sync.depend_on(other, reports.clone());
                 }
             }
         }
-        let feeds = feeds.into_iter().map(|(_, feed)| feed).collect();
+        let feeds = feeds.iter().map(|(_, feed)| feed.clone()).collect();
         let cluster = options.cluster.clone();
         Self {
             abandoned: Abandoned::new(cluster, observer.clone(), config.clone(), feeds),

@@ -204,7 +204,7 @@ async fn read(repo: &Repo) -> Result<Settings, Error> {
 
 /// Reads the file where that may take its time: the lease has to be renewed meanwhile.
 async fn settings(repo: &Repo, bytes: Option<Vec<u8>>) -> Result<Settings, Error> {
-    let budget = *repo.account().budget();
+    let budget = *repo.budget();
     let parsing = tokio::task::spawn_blocking(move || {
         let config = match &bytes {
             Some(bytes) => Config::parse_within(bytes, &budget)?,

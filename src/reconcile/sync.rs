@@ -24,6 +24,7 @@ mod report;
 mod source;
 mod standing;
 mod waves;
+mod whole;
 
 pub(super) use left_behind::{Abandoned, stays, why};
 pub(super) use preview::{Live, of_removed_sync, plan_part};
@@ -496,7 +497,6 @@ impl Sync {
             doubt: self.git_doubt(),
             dress: Arc::clone(&self.source.selection.dress),
             observer: self.observer.clone(),
-            _share: Arc::clone(&self.source.share),
         })));
     }
 }

@@ -72,7 +72,7 @@ pub use tree::{BlobId, Change, ChangeKind, Changes, Skipped};
 pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
 
-use crate::budget::{Account, Budget, Limit};
+use crate::budget::{Budget, Limit};
 use crate::manifest::Obstacle;
 use crate::name::Revision;
 use crate::tenure::Tenure;
@@ -226,7 +226,6 @@ pub struct Repo {
     mirror: Arc<Mirror>,
     rng: Arc<Mutex<fastrand::Rng>>,
     tenure: Tenure,
-    account: Arc<Account>,
     /// How many may make something of contents at a time, of all that read this repository.
     readers: Arc<Semaphore>,
 }
@@ -238,20 +237,18 @@ impl Repo {
     /// Opens the mirror, without a word to the remote. Once `cancel` is cancelled, conversations end early.
     pub async fn open(options: Options, cancel: CancellationToken) -> Result<Self, Error> {
         let rng = fastrand::Rng::with_seed(options.seed);
-        let account = Arc::new(Account::new(options.budget));
         let mirror = blocking(move || Mirror::open(options, cancel)).await?;
         Ok(Self {
             mirror: Arc::new(mirror),
             rng: Arc::new(Mutex::new(rng)),
             tenure: Tenure::unbounded(),
-            account,
             readers: Arc::new(Semaphore::new(READERS)),
         })
     }
 
-    /// Returns what all that is read of this repository is held against.
-    pub const fn account(&self) -> &Arc<Account> {
-        &self.account
+    /// Returns what all that is read of a revision may come to together.
+    pub fn budget(&self) -> &Budget {
+        &self.mirror.options.budget
     }
 
     /// Pushes only during a tenure from now on.
@@ -457,6 +454,9 @@ impl Repo {
         work: impl FnOnce(&Repository, &Limits) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let mirror = Arc::clone(&self.mirror);
+        blocking(move || mirror.read(|repo| work(repo, &mirror.options.limits))).await
+    }
+
     /// The same for what walks through history.
     async fn walk<T: Send + 'static>(
         &self,
@@ -464,9 +464,6 @@ impl Repo {
     ) -> Result<T, Error> {
         let mirror = Arc::clone(&self.mirror);
         blocking(move || mirror.around(|| mirror.read(&work))).await
-    }
-
-        blocking(move || mirror.read(|repo| work(repo, &mirror.options.limits))).await
     }
 
     fn random(&self) -> f64 {

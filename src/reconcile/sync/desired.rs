@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::stream::{BoxStream, StreamExt};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
+use super::whole::Whole;
 use crate::api::SYNC_MANAGER;
-use crate::budget::Share;
 use crate::cluster::Observer;
 use crate::config::{self, Config};
 use crate::error::{Error, Kind};
@@ -25,17 +25,32 @@ pub struct Selection {
     /// Directories or files; everything when empty.
     pub paths: Vec<String>,
     /// The settings, and which of their syncs this is: other syncs' files are left to them.
-    pub config: Config,
+    pub config: Arc<Config>,
     pub sync: Option<String>,
     /// The namespace of objects that don't say theirs; without it, those are refused.
     pub namespace: Option<String>,
     /// What is added to every object, and left out.
     pub dress: Arc<Dress>,
+    /// What is known of the size of everything that is synced.
+    pub(super) whole: Arc<Mutex<Whole>>,
 }
 
 impl Selection {
     /// Selects what one sync of `cutover.yaml` owns.
     pub fn of(config: &Config, sync: &config::Sync) -> Self {
+        Self::common(config).beside(sync)
+    }
+
+    /// Returns what the syncs of some settings have in common.
+    pub(in crate::reconcile) fn common(config: &Config) -> Self {
+        Self {
+            config: Arc::new(config.clone()),
+            ..Self::default()
+        }
+    }
+
+    /// Selects what a sync of the same settings owns.
+    pub(in crate::reconcile) fn beside(&self, sync: &config::Sync) -> Self {
         let folder = sync.path.trim_start_matches("./").trim_matches('/');
         let whole = matches!(folder, "" | ".");
         Self {
@@ -44,7 +59,8 @@ impl Selection {
             } else {
                 vec![folder.to_owned()]
             },
-            config: config.clone(),
+            config: Arc::clone(&self.config),
+            whole: Arc::clone(&self.whole),
             sync: Some(sync.name.clone()),
             namespace: sync.namespace.clone(),
             dress: Arc::new(Dress {
@@ -88,8 +104,6 @@ pub struct Desired {
     pub doubt: Option<String>,
     pub(super) dress: Arc<Dress>,
     pub(super) observer: Observer,
-    /// What the objects have of the budget, for as long as they are kept.
-    pub(super) _share: Arc<Share>,
 }
 
 impl Desired {
@@ -161,5 +175,27 @@ impl Templates for DesiredFeed {
     fn file(&self, key: &ObjectKey) -> Option<String> {
         let desired = self.latest()?;
         Some(desired.objects.get(key)?.origin().path.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_syncs_have_in_common_is_there_once_however_many_there_are() {
+        let mut text = String::from("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n");
+        for number in 0..500 {
+            text.push_str(&format!("- {{name: s{number}, path: p{number}}}\n"));
+        }
+        let config = Config::parse(text.as_bytes()).unwrap();
+        let common = Selection::common(&config);
+        let all: Vec<_> = config.syncs.iter().map(|sync| common.beside(sync)).collect();
+        assert_eq!(Arc::strong_count(&common.config), 501);
+        assert_eq!(Arc::strong_count(&common.whole), 501);
+        for (sync, selection) in config.syncs.iter().zip(&all) {
+            assert_eq!(selection.own(), Some(sync));
+            assert!(selection.owns(&format!("{}/a.yaml", sync.path)));
+        }
     }
 }

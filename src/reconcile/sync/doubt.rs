@@ -54,7 +54,7 @@ impl Sync {
             return;
         }
         let doubt = match settings::of(&self.source.repo, revision.clone()).await {
-            Ok(config) if config == self.source.selection.config => None,
+            Ok(config) if config == *self.source.selection.config => None,
             Ok(_) => Some("cutover.yaml has changed".to_owned()),
             Err(error) => Some(format!("cutover.yaml: {error}")),
         };

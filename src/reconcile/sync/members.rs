@@ -9,15 +9,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::pruner::Pruner;
-use super::{DesiredFeed, LISTED_WITHIN, Selection, Sync};
+use super::{DesiredFeed, LISTED_WITHIN, Sync};
 use crate::api::OWN_NAMESPACE;
 use crate::cluster::{self, KindState};
 use crate::name::{GroupKind, ObjectKey, Revision};
 use crate::plan::applyset::{Approved, PART_OF_LABEL, Record, part_of};
 
 impl Sync {
-    /// Tells this sync what the other ones of the run want.
-    pub fn beside(&mut self, siblings: Vec<(String, DesiredFeed)>) {
+    /// Tells this sync what the syncs of the run want; itself may be among them.
+    pub fn beside(&mut self, siblings: Arc<[(String, DesiredFeed)]>) {
         if let Some(pruner) = &mut self.pruner {
             pruner.siblings = siblings;
         }
@@ -61,10 +61,10 @@ impl Sync {
         let Some(pruner) = self.pruner.as_ref().filter(|pruner| !pruner.strays.is_empty()) else {
             return;
         };
-        let config = self.source.selection.config.clone();
+        let config = Arc::clone(&self.source.selection.config);
         let mut siblings = Vec::new();
         for other in config.syncs.iter().filter(|other| other.name != pruner.sync) {
-            let selection = Selection::of(&config, other);
+            let selection = self.source.selection.beside(other);
             let repo = self.source.repo.clone();
             let mut sync = Self::new(repo, self.cluster.clone(), self.observer.clone(), selection);
             let feed = sync.desired();
@@ -73,7 +73,7 @@ impl Sync {
             }
             siblings.push((other.name.clone(), feed));
         }
-        self.beside(siblings);
+        self.beside(siblings.into());
     }
 
     /// Looks through the kinds that nobody has looked through yet.

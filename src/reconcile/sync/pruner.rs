@@ -1,6 +1,7 @@
 //! What a sync that prunes knows of its set: its parent, its strays, and who else may want them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::DesiredFeed;
 use super::followed::Followed;
@@ -19,7 +20,7 @@ pub(super) struct Pruner {
     /// The repository and the branch, as the parent names them.
     pub(super) source: String,
     /// The other syncs of the run: what moves to one of them is not deleted.
-    pub(super) siblings: Vec<(String, DesiredFeed)>,
+    pub(super) siblings: Arc<[(String, DesiredFeed)]>,
     pub(super) parent: Known,
     /// Why the parent can't be used.
     pub(super) trouble: Option<Trouble>,
@@ -70,7 +71,7 @@ impl Pruner {
             id: set_id(&own.name),
             limit: own.prune_limit.clone(),
             source,
-            siblings: Vec::new(),
+            siblings: Arc::default(),
             parent: Known::Unread,
             trouble: None,
             stale: true,
@@ -214,7 +215,7 @@ impl Pruner {
 
     /// Says why another sync may want what this one doesn't.
     pub(super) fn undecided_sibling(&self, revision: &Revision) -> Option<String> {
-        self.siblings.iter().find_map(|(name, feed)| {
+        self.others().find_map(|(name, feed)| {
             let Some(desired) = feed.latest().filter(|desired| desired.revision == *revision) else {
                 return Some(format!("sync {name} has not read this commit yet"));
             };
@@ -228,7 +229,11 @@ impl Pruner {
             feed.latest()
                 .is_some_and(|desired| desired.objects.contains_key(key))
         };
-        self.siblings.iter().any(|(_, feed)| wants(feed))
+        self.others().any(|(_, feed)| wants(feed))
+    }
+
+    fn others(&self) -> impl Iterator<Item = &(String, DesiredFeed)> {
+        self.siblings.iter().filter(|(name, _)| *name != self.sync)
     }
 }
 

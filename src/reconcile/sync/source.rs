@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::desired::Selection;
 use super::placed::Written;
 use super::report::Problem;
-use crate::budget::{Exceeded, Limit, Share, Size};
+use super::whole;
+use crate::budget::{Exceeded, Limit, Size};
 use crate::cluster::Outcome;
 use crate::manifest::{self, Entries, Entry, Packer, Set, Shelf};
 use crate::name::{Gvk, Location, ObjectKey, Revision};
@@ -23,7 +24,7 @@ const BATCH: usize = 512;
 /// this is what one of them may have to wait for another's files.
 const BATCH_BYTES: usize = 1 << 20;
 /// How many batches are read at a time.
-const READERS: usize = 2;
+pub(super) const READERS: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Source {
@@ -33,8 +34,8 @@ pub(super) struct Source {
     pub(super) set: Set<Entry>,
     /// Files that could not be read in full.
     frozen: BTreeMap<String, Frozen>,
-    /// What this sync has of the budget of the repository.
-    pub(super) share: Arc<Share>,
+    /// How much the files are that define something.
+    pub(super) size: Size,
     /// The newest revision, if it is more than the budget allows: the one before stays in force.
     refused: Option<(Revision, Exceeded)>,
     /// Ends reading early.
@@ -60,7 +61,7 @@ struct Meter {
 impl Meter {
     fn new(repo: &Repo, stop: &CancellationToken) -> Self {
         Self {
-            budget: *repo.account().budget(),
+            budget: *repo.budget(),
             stop: stop.clone(),
             since: Instant::now(),
             spent: Mutex::default(),
@@ -120,10 +121,9 @@ type Content = (String, Entries, Option<Problem>);
 
 impl Source {
     pub(super) fn new(repo: Repo, selection: Selection) -> Self {
-        let account = repo.account();
         Self {
-            share: Arc::new(account.share()),
-            set: Set::default().within(account.budget()),
+            size: Size::default(),
+            set: Set::default().within(repo.budget()),
             repo,
             selection,
             revision: None,
@@ -197,12 +197,17 @@ impl Source {
         to: &Revision,
         met: impl Fn(&Gvk) + Send,
     ) -> Result<Vec<Arc<Entry>>, repo::Error> {
+        let reading = async {
+            whole::check(&self.repo, &self.selection, to, &self.stop).await?;
+            self.read_changes(to, met).await
+        };
         let read = tokio::select! {
-            read = self.read_changes(to, met) => read?,
+            read = reading => read?,
             () = self.stop.cancelled() => return Err(repo::Error::Interrupted),
         };
-        self.share
-            .resize(self.share.size() - self.size_before(&read) + read.size())?;
+        let size = self.size - self.size_before(&read) + read.size();
+        self.repo.budget().check_size(&size)?;
+        self.size = size;
         let Read {
             gone,
             contents,
@@ -248,18 +253,9 @@ impl Source {
     /// Refuses what is too much before any of it is read: one content may have any number of names. Returns how many bytes
     /// of each file are going to be read.
     async fn check_sizes(&self, files: &[Change]) -> Result<Vec<usize>, repo::Error> {
-        let budget = *self.repo.account().budget();
+        let budget = self.repo.budget();
         budget.check(Limit::RevisionFiles, files.len())?;
-        let sizes = self
-            .repo
-            .sizes(files.iter().map(|file| file.blob).collect())
-            .await?;
-        // What is too large by itself isn't read.
-        let is_read = |size: &usize| *size <= budget.of(Limit::FileBytes);
-        let sizes: Vec<usize> = sizes
-            .into_iter()
-            .map(|size| size.filter(is_read).unwrap_or_default())
-            .collect();
+        let sizes = sizes(&self.repo, files).await?;
         let bytes = sizes.iter().copied().fold(0, usize::saturating_add);
         budget.check(Limit::RevisionBytes, bytes)?;
         Ok(sizes)
@@ -291,7 +287,7 @@ impl Source {
                 let mut files = files.into_iter();
                 self.repo.read_each(blobs, move |bytes| {
                     let file = files.next().filter(|_| meter.goes_on())?;
-                    let content = content(&mut packer, &file, bytes, &meter.budget);
+                    let content = content(&mut packer, &file, bytes, &meter);
                     meter.count(content.1.size);
                     Some(content)
                 })
@@ -383,7 +379,7 @@ impl Source {
 
     /// Returns the first problems, and how many more there are.
     pub(super) fn first_problems(&self) -> Vec<Problem> {
-        let budget = self.repo.account().budget();
+        let budget = self.repo.budget();
         let mut all = self.problems();
         let mut first: Vec<_> = all.by_ref().take(budget.of(Limit::RevisionFindings)).collect();
         let more = all.count();
@@ -409,7 +405,7 @@ impl Source {
                 wanted.push((blob, Arc::clone(entry), field, at));
             }
         }
-        let limits = *self.repo.account().budget();
+        let limits = *self.repo.budget();
         for some in wanted.chunks_mut(BATCH) {
             let blobs = some.iter().map(|(blob, ..)| *blob).collect();
             let fields: Vec<_> = some
@@ -431,8 +427,16 @@ impl Source {
     }
 }
 
+/// Returns how many bytes of each file are going to be read: of what is too large by itself, none.
+pub(super) async fn sizes(repo: &Repo, files: &[Change]) -> Result<Vec<usize>, repo::Error> {
+    let most = repo.budget().of(Limit::FileBytes);
+    let sizes = repo.sizes(files.iter().map(|file| file.blob).collect()).await?;
+    let read = |size: Option<usize>| size.filter(|size| *size <= most).unwrap_or_default();
+    Ok(sizes.into_iter().map(read).collect())
+}
+
 /// Cuts files into what is read in one turn.
-fn batches(files: Vec<Change>, sizes: &[usize]) -> Vec<Vec<Change>> {
+pub(super) fn batches(files: Vec<Change>, sizes: &[usize]) -> Vec<Vec<Change>> {
     let mut batches: Vec<Vec<Change>> = Vec::new();
     let mut bytes = 0;
     for (file, size) in files.into_iter().zip(sizes) {
@@ -458,13 +462,14 @@ fn content(
     packer: &mut Packer,
     file: &Change,
     bytes: Result<Vec<u8>, repo::Error>,
-    limits: &manifest::Limits,
+    meter: &Meter,
 ) -> Content {
     let path = file.path.clone();
     match bytes {
         Ok(bytes) => {
             let blob = file.blob.to_string();
-            let entries = packer.read(manifest::Source::new(&path).blob(&blob), &bytes, limits);
+            let source = manifest::Source::new(&path).blob(&blob);
+            let entries = packer.read_while(source, &bytes, &meter.budget, &|| meter.goes_on());
             (path, entries, None)
         }
         Err(error) => {

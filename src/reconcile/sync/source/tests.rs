@@ -28,12 +28,15 @@ impl Scene {
 
     /// Commits these files and no others.
     async fn push(&self, files: &[(&str, &str)]) -> Revision {
-        let mut tree = self.origin.treebuilder(None).unwrap();
+        let mut update = git2::build::TreeUpdateBuilder::new();
         for (path, content) in files {
-            tree.insert(path, self.origin.blob(content.as_bytes()).unwrap(), 0o100_644)
-                .unwrap();
+            let blob = self.origin.blob(content.as_bytes()).unwrap();
+            update.upsert(*path, blob, git2::FileMode::Blob);
         }
-        let tree = self.origin.find_tree(tree.write().unwrap()).unwrap();
+        let empty = self.origin.treebuilder(None).unwrap().write().unwrap();
+        let empty = self.origin.find_tree(empty).unwrap();
+        let tree = update.create_updated(&self.origin, &empty).unwrap();
+        let tree = self.origin.find_tree(tree).unwrap();
         let parent = self.origin.find_reference("refs/heads/main").ok();
         let parent = parent.map(|head| head.peel_to_commit().unwrap());
         let who = Signature::new("a", "a@example.com", &git2::Time::new(0, 0)).unwrap();
@@ -149,11 +152,11 @@ async fn what_goes_gives_its_part_of_the_budget_back() {
         let files = files.each_ref().map(|(name, content)| (*name, content.as_str()));
         let revision = scene.push(&files).await;
         scene.advance(&revision).await.unwrap();
-        assert_eq!(scene.source.share.size().files, 1);
+        assert_eq!(scene.source.size.files, 1);
     }
     let last = scene.push(&[]).await;
     scene.advance(&last).await.unwrap();
-    assert_eq!(scene.source.share.size(), Size::default());
+    assert_eq!(scene.source.size, Size::default());
 }
 
 #[tokio::test]
@@ -200,4 +203,62 @@ fn a_turn_of_reading_is_short_however_large_the_files_are() {
     assert_eq!(files(&[10; 1100]), [512, 512, 76]);
     assert_eq!(files(&[4 << 20, 4 << 20, 1, 1]), [1, 1, 2]);
     assert_eq!(files(&[400_000, 400_000, 400_000, 10]), [2, 2]);
+}
+
+/// Several syncs of one repository, each with a folder of its own.
+async fn beside(scene: &Scene, names: &[&str]) -> Vec<Source> {
+    let syncs: String = names
+        .iter()
+        .map(|name| format!("- {{name: {name}, path: {name}}}\n"))
+        .collect();
+    let text = format!("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs:\n{syncs}");
+    let config = crate::config::Config::parse(text.as_bytes()).unwrap();
+    let common = Selection::common(&config);
+    let source = |sync| Source::new(scene.source.repo.clone(), common.beside(sync));
+    config.syncs.iter().map(source).collect()
+}
+
+#[tokio::test]
+async fn a_revision_over_the_budget_is_refused_by_every_sync_or_by_none() {
+    for (limit, most) in [
+        (Limit::RevisionObjects, 3),
+        (Limit::RevisionFiles, 2),
+        (Limit::RevisionBytes, 4 * map("a").len()),
+        (Limit::RevisionValues, 40),
+    ] {
+        let scene = Scene::within(Budget::default().with(limit, most)).await;
+        let mut sources = beside(&scene, &["a", "b", "c"]).await;
+        let good = scene
+            .push(&[("a/x.yaml", &map("a")), ("b/x.yaml", &map("b"))])
+            .await;
+        for source in &mut sources {
+            source.advance(&good, |_| ()).await.unwrap();
+        }
+        // The first would have had room for its part.
+        let many: String = ["c", "d", "e", "f"].map(map).concat();
+        let files = [
+            ("a/x.yaml", map("other")),
+            ("b/x.yaml", map("b")),
+            ("c/x.yaml", many),
+        ];
+        let bad = scene
+            .push(&files.each_ref().map(|(path, text)| (*path, text.as_str())))
+            .await;
+        for source in &mut sources {
+            let error = source.advance(&bad, |_| ()).await.unwrap_err();
+            assert!(
+                matches!(error, repo::Error::OverBudget(over) if over.limit == limit),
+                "{error}"
+            );
+            assert_eq!(source.revision.as_ref(), Some(&good));
+            let told = source.first_problems();
+            let hint = told[0].hint.as_ref().unwrap();
+            assert!(hint.contains(&format!("--budget {limit}=")), "{hint}");
+        }
+        // What moves from one to another is never there twice.
+        let moved = scene.push(&[("a/x.yaml", &[map("a"), map("b")].concat())]).await;
+        for source in &mut sources {
+            source.advance(&moved, |_| ()).await.unwrap();
+        }
+    }
 }
