@@ -7,11 +7,13 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+use clap::error::{ContextKind, ContextValue};
 
 use crate::error::{Error, Kind, Result};
 use crate::escape;
 use crate::name::Location;
 use crate::redact;
+use crate::repo::RemoteUrl;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();
@@ -105,7 +107,14 @@ fn indented(message: &str) -> String {
 /// repeats what was given, a URL with a password in it too.
 pub fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
-        note(error.render().ansi().to_string().trim_end());
+        let mut text = error.render().ansi().to_string();
+        // Where a password ends isn't known of what is no URL: nothing before the last `@` is shown.
+        if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue)
+            && value.contains('@')
+        {
+            text = text.replace(value.as_str(), &RemoteUrl::hidden(value));
+        }
+        note(text.trim_end());
     } else {
         let _ = error.print();
     }

@@ -58,6 +58,11 @@ pub(super) struct UserInfo {
 }
 
 impl RemoteUrl {
+    /// Returns what may be shown of a text that was meant to be a URL and is none.
+    pub fn hidden(text: &str) -> String {
+        hidden(text)
+    }
+
     /// Returns the URL as libgit2 is given it: without credentials.
     pub(super) fn address(&self) -> &str {
         &self.0.address
@@ -225,9 +230,9 @@ fn parse_scheme(scheme: &str, rest: &str, text: &str) -> Result<RemoteUrl, &'sta
     if path.len() < 2 {
         return Err("it has no path");
     }
-    if scheme.starts_with("http") && path.contains('@') {
+    if path.contains('@') {
         // A `/` in a password that is written as it is makes the host end there: the rest would be shown as a path.
-        return Err("its path has an `@`: write a `/` in a password as %2F, and an `@` in a path as %40");
+        return Err(AT_IN_PATH);
     }
     let (login, host_port) = match authority.rsplit_once('@') {
         Some((login, host_port)) => (Some(login), host_port),
@@ -277,6 +282,13 @@ fn parse_scp(login: &str, path: &str, text: &str) -> Result<RemoteUrl, &'static 
     }
     if path.starts_with('-') {
         return Err("its path looks like an option of a command");
+    }
+    // `user:password@host:path` reads as the host `user`, with the password in the path.
+    let is_login = path
+        .split_once('@')
+        .is_some_and(|(_, after)| user.is_none() || after.contains(':'));
+    if is_login {
+        return Err("SSH with a password is not supported: use a key or an agent");
     }
     Ok(RemoteUrl(Arc::new(Parts {
         address: text.to_owned(),
@@ -356,6 +368,7 @@ fn percent_decoded(text: &str) -> Result<String, &'static str> {
     }
 }
 
+const AT_IN_PATH: &str = "its path has an `@`: write a `/` in a password as %2F, and an `@` in a path as %40";
 const BAD_ESCAPE: &str = "it has a malformed percent escape";
 
 /// Masks all before the last `@` of a refused URL: what can't be parsed has its password anywhere.
@@ -364,7 +377,10 @@ fn hidden(url: &str) -> String {
         Some(((scheme, rest), at)) if at >= url.len() - rest.len() => {
             scrub(&format!("{scheme}://***{}", &url[at..]))
         }
-        _ => scrub(url),
+        _ => match url.rfind('@') {
+            Some(at) => scrub(&format!("***{}", &url[at..])),
+            None => scrub(url),
+        },
     }
 }
 
@@ -504,6 +520,9 @@ mod tests {
             "https://host",
             "https://host/fleet?token=x",
             "ssh://git:password@host/fleet",
+            "git:password@host:fleet",
+            "ssh://host/:password@other/fleet",
+            "git://host/:password@other/fleet",
         ] {
             assert!(text.parse::<RemoteUrl>().is_err(), "{text:?}");
         }
@@ -541,6 +560,51 @@ mod tests {
             scrub("see http://a:b@c/d and e://f@g"),
             "see http://***@c/d and e://***@g"
         );
+    }
+
+    proptest::proptest! {
+        /// Wherever a login may stand, and whatever is in the password.
+        #[test]
+        fn no_text_of_any_url_has_its_password(
+            shape in proptest::sample::select(vec![
+                "https://USER:PASSWORD@HOST/PATH",
+                "http://USER:PASSWORD@HOST:8080/PATH.git",
+                "https://PASSWORD@HOST/PATH",
+                "https://HOST/USER:PASSWORD@HOST/PATH",
+                "https://HOST/:PASSWORD@HOST/",
+                "https://USER:PASSWORD@HOST",
+                "https://USER:PASSWORD@HOST/PATH?ref=main",
+                "ssh://USER:PASSWORD@HOST/PATH",
+                "ssh://HOST/:PASSWORD@HOST/",
+                "ssh://USER:PASSWORD@HOST:22/PATH",
+                "git://USER:PASSWORD@HOST/PATH",
+                "git://HOST/:PASSWORD@HOST/PATH",
+                "ftp://USER:PASSWORD@HOST/PATH",
+                "file://USER:PASSWORD@HOST/PATH",
+                "USER:PASSWORD@HOST:PATH",
+                "USER:PASSWORD@HOST/PATH",
+                "USER@HOST:PASSWORD@HOST:PATH",
+                "USER:PASSWORD@HOST:22:PATH",
+                "ext::ssh USER:PASSWORD@HOST",
+            ]),
+            user in "[a-z]{1,6}",
+            before in "[a-z0-9/:@%?#&=+!.-]{0,4}",
+            after in "[a-z0-9/:@%?#&=+!.-]{0,4}",
+        ) {
+            let text = shape
+                .replace("USER", &user)
+                .replace("HOST", "git.example.com")
+                .replace("PATH", "team/fleet")
+                .replace("PASSWORD", &format!("{before}C4n4ry{after}"));
+            let shown = match text.parse::<RemoteUrl>() {
+                Ok(url) => format!(
+                    "{url} {url:?} {} {:?} {} {:?}",
+                    url.address(), url.page(), url.place(), url.userinfo(),
+                ),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            proptest::prop_assert!(!shown.contains("C4n4ry"), "{text}: {shown}");
+        }
     }
 
     #[test]
