@@ -9,12 +9,15 @@ use tokio_util::sync::CancellationToken;
 use super::overview::Seen;
 use crate::api;
 use crate::forge::{CommitStatus, Teller};
-use crate::report::{Overview, Verdict, Web, verdicts};
+use crate::report::{Overview, Verdict, Web, verdicts, verdicts_at_most};
 
 /// How long changes are gathered.
 const GATHER: Duration = Duration::from_millis(300);
 /// What ended longer ago than that before a start isn't told after it: that it was told isn't remembered.
 const LATELY: SignedDuration = SignedDuration::from_hours(1);
+
+/// How many statuses there are at a time.
+const MOST: usize = 32;
 
 /// Who is told of commits, and how.
 #[derive(Clone, Debug)]
@@ -84,7 +87,8 @@ impl Saying {
             let ended = verdict.ended_at;
             ended.is_none_or(|ended| self.since.duration_since(ended) <= LATELY)
         };
-        let all = verdicts(overview).into_iter().filter(is_news);
+        let news = verdicts(overview).into_iter().filter(is_news).collect();
+        let all = verdicts_at_most(news, MOST).into_iter();
         self.statuses
             .teller
             .tell(all.map(|verdict| self.status(verdict)).collect());

@@ -62,7 +62,7 @@ pub use suspension::{suspension_events, suspension_lines};
 pub use text::View;
 pub use told::{finding_lines, migration_lines, step_line};
 pub use units::{brief, duration, instant};
-pub use verdict::{Outcome, Verdict, verdicts};
+pub use verdict::{Outcome, Verdict, at_most as verdicts_at_most, verdicts};
 pub use web::{Host, NoHost, Web};
 
 /// The file for people.

@@ -64,6 +64,39 @@ pub fn verdicts(overview: &Overview) -> Vec<Verdict> {
     all.chain(suspensions).chain(shifts).chain(many).collect()
 }
 
+/// Returns so many of them, the last of which stands for all that are left out: whoever may push decides how many syncs and
+/// intents there are, and each is a request to the host. The order stays, and so does what is said by name.
+pub fn at_most(mut verdicts: Vec<Verdict>, most: usize) -> Vec<Verdict> {
+    if verdicts.len() <= most {
+        return verdicts;
+    }
+    let others = verdicts.split_off(most.saturating_sub(1));
+    let count = |outcome| others.iter().filter(|one| one.outcome == outcome).count();
+    let [failed, going_on] = [Outcome::Failure, Outcome::Pending].map(count);
+    let outcome = match (failed, going_on) {
+        (1.., _) => Outcome::Failure,
+        (0, 1..) => Outcome::Pending,
+        (0, 0) => Outcome::Success,
+    };
+    // The place to look is that of one to which this applies.
+    let Some(first) = others.iter().find(|one| one.outcome == outcome) else {
+        return verdicts;
+    };
+    verdicts.push(Verdict {
+        revision: first.revision.clone(),
+        subject: "others".to_owned(),
+        outcome,
+        note: said(&format!(
+            "{} more: {failed} to look at, {going_on} under way, first of all {}",
+            others.len(),
+            first.subject
+        )),
+        file: first.file.clone(),
+        ended_at: None,
+    });
+    verdicts
+}
+
 fn of_sync(sync: &SyncOverview) -> Option<Verdict> {
     let waiting = sync.waiting.iter().find(|wait| !wait.overdue);
     let (outcome, note) = match (sync.problems.first(), waiting, sync.held_back.first()) {

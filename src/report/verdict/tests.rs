@@ -189,3 +189,32 @@ fn other_kinds_are_judged_by_their_ends_too() {
     assert_eq!(all[0].subject, "Evacuation/it");
     assert_eq!(all[0].file, "intents/_cluster/evacuation-it.yaml");
 }
+
+#[test]
+fn however_many_there_are_so_many_are_said_and_the_last_stands_for_the_others() {
+    let verdict = |number: usize| Verdict {
+        revision: REVISION.parse().unwrap(),
+        subject: format!("sync/{number}"),
+        outcome: if number == 40 {
+            Outcome::Failure
+        } else {
+            Outcome::Success
+        },
+        note: "in sync".to_owned(),
+        file: "STATUS.md".to_owned(),
+        ended_at: None,
+    };
+    let of = |count: usize| at_most((0..count).map(verdict).collect(), 32);
+    assert_eq!(of(32), (0..32).map(verdict).collect::<Vec<_>>());
+    let (some, many) = (of(33), of(500));
+    assert_eq!((some.len(), many.len()), (32, 32));
+    assert_eq!(some[..31], many[..31], "what is said by name stays");
+    assert_eq!(
+        (some[31].outcome, many[31].outcome),
+        (Outcome::Success, Outcome::Failure)
+    );
+    assert_eq!(
+        many[31].note,
+        "469 more: 1 to look at, 0 under way, first of all sync/40"
+    );
+}
