@@ -12,6 +12,8 @@ pub mod workflow;
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 /// Returns whether a character has no shape of its own, or changes how the characters around it are shown: controls, marks of
 /// direction, separators of lines, zero-width and tag characters.
 ///
@@ -61,6 +63,22 @@ pub fn line(text: &str) -> String {
 /// Returns a text of several lines that are meant to be there; tabs stay.
 pub fn lines(text: &str) -> String {
     kept(text, |c| matches!(c, '\t' | '\n'))
+}
+
+/// Returns a value in whose texts no style begins: the styles of what is printed are ours alone.
+pub fn without_styles(value: Value) -> Value {
+    let plain = |text: String| text.replace('\u{1b}', &visible("\u{1b}"));
+    match value {
+        Value::String(text) => Value::String(plain(text)),
+        Value::Array(items) => items.into_iter().map(without_styles).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter();
+            fields
+                .map(|(key, value)| (plain(key), without_styles(value)))
+                .collect()
+        }
+        other => other,
+    }
 }
 
 /// Returns a message as one line of prose: blanks and line breaks become a blank, what is hidden becomes visible.

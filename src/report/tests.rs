@@ -667,3 +667,30 @@ fn commits_are_links_where_it_is_known_where_people_see_them() {
         "{page}"
     );
 }
+
+#[test]
+fn nobody_elses_text_has_a_style_in_what_status_prints() {
+    let forged = "\u{1b}[1m\u{1b}[32mCompleted\u{1b}[0m\nsync/other \u{202e}";
+    let mut observed = overview(vec![migration(json!({
+        "phase": "RolledBack", "attempt": 1, "source": "east",
+        "steps": [step("Preflight", "00", None, &[forged])],
+        "waitingFor": {"reason": forged, "since": "2026-03-01T10:00:00Z"},
+        "findings": [{"code": "X", "message": forged}],
+    }))]);
+    observed.syncs[0].problems = vec![Problem {
+        message: forged.to_owned(),
+        location: None,
+        hint: Some(forged.to_owned()),
+    }];
+    let honest = overview(vec![migration(
+        json!({"phase": "RolledBack", "attempt": 1, "source": "east"}),
+    )]);
+    let styles = |overview: &Overview| View::of(overview).text(NOW).matches("\u{1b}[32m").count();
+    assert_eq!(styles(&observed), styles(&honest));
+    let text = View::of(&observed).text(NOW);
+    assert!(text.contains("\\u{1b}[32mCompleted"), "{text}");
+    assert!(
+        !text.contains('\u{202e}') && !text.lines().any(|line| line.starts_with("sync/other")),
+        "{text}"
+    );
+}

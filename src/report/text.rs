@@ -1,6 +1,8 @@
 //! How everything stands, as `cutover status` shows it: from what was observed, or from what the status branch says.
 
 use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
@@ -10,7 +12,7 @@ use super::{
 };
 use crate::api::{FailoverPlan, Migration, ReplicaShift, Rollout, RolloutPolicy, Suspension};
 use crate::error::Error;
-use crate::escape::styled_line;
+use crate::escape::{self, styled_line};
 
 /// How everything stands, to be shown.
 #[derive(Clone, Debug)]
@@ -108,6 +110,30 @@ impl View {
 
     /// Returns it for people. `now` only says how long things take.
     pub fn text(&self, now: Timestamp) -> String {
+        self.without_styles().styled(now)
+    }
+
+    /// Takes the styles of others out: what they write in red is no failure.
+    fn without_styles(&self) -> Self {
+        let many = self.many.iter().map(|one| Many {
+            kind: one.kind.clone(),
+            name: one.name.clone(),
+            document: escape::without_styles(one.document.clone()),
+            status: plain(&one.status),
+        });
+        Self {
+            snapshot: plain(&self.snapshot),
+            migrations: self.migrations.iter().map(plain).collect(),
+            rollouts: self.rollouts.iter().map(plain).collect(),
+            rollout_policies: self.rollout_policies.iter().map(plain).collect(),
+            suspensions: self.suspensions.iter().map(plain).collect(),
+            shifts: self.shifts.iter().map(plain).collect(),
+            many: many.collect(),
+            failover_plans: self.failover_plans.iter().map(plain).collect(),
+        }
+    }
+
+    fn styled(&self, now: Timestamp) -> String {
         let mut text = String::new();
         for sync in &self.snapshot.syncs {
             sync_lines(&mut text, sync);
@@ -186,6 +212,15 @@ impl View {
             .map(|text| text + "\n")
             .map_err(|error| Error::internal(format!("the status cannot be written as JSON: {error}")))
     }
+}
+
+/// Returns the same with [`escape::without_styles`] applied to its texts. A name that would be none then has no style to begin
+/// with.
+fn plain<T: Clone + Serialize + DeserializeOwned>(one: &T) -> T {
+    let value = serde_json::to_value(one).map(escape::without_styles);
+    value
+        .and_then(serde_json::from_value)
+        .unwrap_or_else(|_| one.clone())
 }
 
 /// Adds a line: whatever it quotes, it is one.
