@@ -126,6 +126,26 @@ impl GitArgs {
     }
 }
 
+/// Where `cutover.yaml` may have status committed to: every command that looks there has to be told what the reconciler is.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Status options")]
+pub struct StatusBranchArgs {
+    /// A branch that cutover.yaml may name for status, beside cutover-status; * and ? stand for letters within a name.
+    /// May be given several times [default: cutover-status-*]
+    #[arg(long = "status-branch", value_name = "PATTERN")]
+    status_branches: Vec<String>,
+}
+
+impl StatusBranchArgs {
+    /// Returns the branches that `cutover.yaml` may name.
+    pub fn branches(&self) -> StatusBranches {
+        if self.status_branches.is_empty() {
+            return StatusBranches::default();
+        }
+        StatusBranches::of(self.status_branches.iter().cloned())
+    }
+}
+
 /// Where status is committed to, and how.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Status options")]
@@ -139,10 +159,8 @@ pub struct StatusArgs {
     /// The private key for it; default: what opens --repo
     #[arg(long, value_name = "FILE", requires = "status_repo")]
     status_ssh_key: Option<PathBuf>,
-    /// A branch that cutover.yaml may name for status, beside cutover-status; * and ? stand for letters within a name.
-    /// May be given several times [default: cutover-status-*]
-    #[arg(long = "status-branch", value_name = "PATTERN")]
-    status_branches: Vec<String>,
+    #[command(flatten)]
+    allowed: StatusBranchArgs,
     /// Sign the commits with this private key (OpenSSH's format; ed25519 or ECDSA), as git does with gpg.format=ssh
     #[arg(long, value_name = "FILE")]
     signing_key: Option<PathBuf>,
@@ -162,10 +180,7 @@ impl StatusArgs {
 
     /// Returns the branches that `cutover.yaml` may name.
     pub fn branches(&self) -> StatusBranches {
-        if self.status_branches.is_empty() {
-            return StatusBranches::default();
-        }
-        StatusBranches::of(self.status_branches.iter().cloned())
+        self.allowed.branches()
     }
 
     /// Returns the repository and what opens it, if it is another one.

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::connection::{ClusterArgs, GitArgs};
+use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
 use super::recorded::Recorded;
 use super::said::{self, At, Gate, Said, To};
 use super::selected;
@@ -97,6 +97,8 @@ pub struct LookArgs {
     offline: bool,
     #[command(flatten)]
     cluster: ClusterArgs,
+    #[command(flatten)]
+    allowed: StatusBranchArgs,
     #[command(flatten)]
     pub git: GitArgs,
 }
@@ -372,7 +374,7 @@ impl LookArgs {
             let checkout = workspace
                 .checkout()
                 .ok_or_else(|| Error::user("there is no Git repository"))?;
-            let recorded = Recorded::of(checkout, &workspace.config)?;
+            let recorded = Recorded::of(checkout, &workspace.config, &self.allowed.branches())?;
             recorded.failover_plan(&self.git, namespace, name).await
         };
         match recorded.await {
@@ -456,7 +458,8 @@ impl LookArgs {
         if live.is_some() {
             return live;
         }
-        let recorded = Recorded::of(workspace.checkout()?, &workspace.config).ok()?;
+        let recorded = Recorded::of(workspace.checkout()?, &workspace.config, &self.allowed.branches());
+        let recorded = recorded.ok()?;
         recorded
             .document(&self.git, &gvk.kind, namespace, name)
             .await
@@ -489,7 +492,7 @@ impl LookArgs {
                 "there is no Git repository whose status branch could be read",
             ));
         };
-        let recorded = Recorded::of(checkout, &workspace.config)?;
+        let recorded = Recorded::of(checkout, &workspace.config, &self.allowed.branches())?;
         recorded.migration(&self.git, namespace, name).await
     }
 }

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{ClusterArgs, GitArgs};
+use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
 use super::output;
 use crate::error::{Error, Kind, Result};
 use crate::name::Revision;
-use crate::plan::{DiffStyle, Palette, TextOptions};
+use crate::plan::{DiffStyle, Palette, Problem, TextOptions};
 use crate::reconcile::sync::Range;
 use crate::reconcile::{self, Target};
 use crate::repo::{self, RemoteUrl};
@@ -47,6 +47,8 @@ pub struct Plan {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
+    allowed: StatusBranchArgs,
+    #[command(flatten)]
     git: GitArgs,
 }
 
@@ -76,6 +78,18 @@ impl Plan {
         let mut plan = reconcile::plan(&options, &cluster, target, &CancellationToken::new()).await?;
         let outlooks = reconcile::outlooks(&cluster, &plan, Timestamp::now()).await;
         plan.changes.foretell(outlooks.forecasts);
+        let synced = self.repo.is_some().then_some(branch.as_str());
+        let refused = plan
+            .status
+            .check(synced.or(self.branch.as_deref()), &self.allowed.branches());
+        if let Err(error) = refused {
+            // A run carries out nothing of it.
+            plan.changes.problems.push(Problem {
+                message: error.to_string(),
+                hint: error.hint_text().map(str::to_owned),
+                at: error.location().cloned(),
+            });
+        }
         self.tell(&plan)
     }
 

@@ -4,7 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::GitArgs;
 use crate::api::{FailoverPlan, Migration};
-use crate::config::Config;
+use crate::config::{Config, StatusBranches};
 use crate::error::{Error, Kind, Result};
 use crate::intent::record;
 use crate::repo::{self, Checkout, RemoteUrl, Repo};
@@ -20,9 +20,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Returns the one that the settings of a clone name.
-    pub fn of(checkout: &Checkout, config: &Config) -> Result<Self> {
+    /// Returns the one that the settings of a clone name, if a reconciler commits there: what stands on another branch says
+    /// nothing of how anything is.
+    pub fn of(checkout: &Checkout, config: &Config, allowed: &StatusBranches) -> Result<Self> {
         let status = &config.status;
+        status.check(None, allowed)?;
         let source = match status.within_source() {
             Some(_) => checkout.branch()?,
             None => String::new(),

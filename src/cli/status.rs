@@ -13,7 +13,7 @@ use super::recorded::Recorded;
 use super::{files, global, output, signal};
 use crate::api;
 use crate::cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
-use crate::config;
+use crate::config::{self, StatusBranches};
 use crate::error::{Error, Kind, Result};
 use crate::name::Gvk;
 use crate::repo::{Checkout, RemoteUrl};
@@ -221,8 +221,14 @@ impl BranchArgs {
             },
             None => {
                 let checkout = Checkout::find(&self.directory)?;
-                let config = files::read_config(checkout.root(), &global::budget())??;
-                Recorded::of(&checkout, &config)?
+                let mut config = files::read_config(checkout.root(), &global::budget())??;
+                let mut allowed = StatusBranches::default();
+                // Whoever names a branch here is not cutover.yaml.
+                if let Some(named) = &self.status_branch {
+                    config.status.branch = Some(named.clone());
+                    allowed = StatusBranches::of([named.clone()]);
+                }
+                Recorded::of(&checkout, &config, &allowed)?
             }
         };
         Ok(Recorded {

@@ -86,6 +86,15 @@ impl Status {
         self.directory.as_deref().filter(|_| self.branch.is_none())
     }
 
+    /// Checks that status may go where the file says, in the repository that is synced: from the branch `source`, if that is
+    /// known.
+    pub fn check(&self, source: Option<&str>, allowed: &StatusBranches) -> Result<(), Error> {
+        if self.within_source().is_some() {
+            return Ok(());
+        }
+        self.check_branch(self.branch_beside(STATUS_BRANCH), source, allowed)
+    }
+
     /// Checks that status may go to a branch of its own, `branch`. `source`: the branch of the same repository that is
     /// synced.
     pub fn check_branch(

@@ -8,7 +8,7 @@ use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_syn
 use super::templates::AllTemplates;
 use crate::api::{self, SuspensionSpec};
 use crate::cluster::{Answer, Cluster, Lookup, Observer};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::Error;
 use crate::intent::suspension;
 use crate::name::{Gvk, ObjectKey, Revision};
@@ -30,6 +30,8 @@ pub struct Plan {
     pub revision: Revision,
     pub changes: ChangeSet,
     pub hash: Hash,
+    /// Where `cutover.yaml` has status committed to.
+    pub status: config::Status,
     /// What Git wants of templates at that revision.
     pub(super) templates: AllTemplates,
 }
@@ -60,9 +62,9 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
     let config = settings::of(repo, range.revision.clone()).await?;
     let mut all = ChangeSet::default();
     let (mut feeds, mut removed) = (Vec::new(), Vec::new());
+    let common = Selection::common(&config);
     for sync in &config.syncs {
         let part = plan_part(repo, cluster, &range, common.beside(sync)).await?;
-    let common = Selection::common(&config);
         all.changes.extend(part.changes.changes);
         all.problems.extend(part.changes.problems);
         all.elsewhere += part.changes.elsewhere;
@@ -70,6 +72,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         removed.extend(part.removed.into_iter().map(|live| (live, sync.name.clone())));
     }
     note_suspended(&mut all.changes, &feeds);
+    let status = config.status.clone();
     let left = match &range.base {
         None => {
             let observer = Observer::new(cluster.clone());
@@ -96,6 +99,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         hash: changes.hash(&identity(cluster).await?)?,
         revision: range.revision,
         changes,
+        status,
         templates: AllTemplates(feeds),
     })
 }
@@ -131,11 +135,11 @@ async fn of_removed_syncs(
         return Ok(Vec::new());
     };
     let mut all = Vec::new();
+    let common = Selection::common(&then);
     for sync in &then.syncs {
         if !now.syncs.iter().any(|own| own.name == sync.name) {
             let live = of_removed_sync(repo, cluster, base, common.beside(sync)).await?;
             all.extend(live.into_iter().map(|live| (live, sync.name.clone())));
-    let common = Selection::common(&then);
         }
     }
     Ok(all)

@@ -163,8 +163,7 @@ impl Settings {
 fn check(config: &Config, run: &Options) -> Result<(), Error> {
     let (status, synced) = (&config.status, &run.repo.branch);
     match &run.status_repo {
-        None if status.within_source().is_some() => Ok(()),
-        None => status.check_branch(status.branch_beside(synced), Some(synced), &run.status_branches),
+        None => status.check(Some(synced), &run.status_branches),
         Some(elsewhere) => {
             let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
             let is_same = elsewhere.url.place() == run.repo.url.place();

@@ -11,6 +11,7 @@ mod architecture;
 mod ask;
 mod asks;
 mod beside;
+mod border;
 mod canaries;
 mod cli;
 mod cluster;
