@@ -1,14 +1,20 @@
-//! Who could write, when: the oracle of one-writer.
+//! Who could write, when, and what became of it: the oracle of one-writer and no-lost-state.
 //!
 //! Simulators report each moment from which, and until which, a copy of a workload *can* write, whatever its spec or
-//! its operator says. The ledger only keeps the record and judges it; it decides nothing and stops nobody.
+//! its operator says. A copy that can write does so once in a millisecond, so that what it has written follows from the
+//! times alone. State that it leaves behind a handle remembers how far it had come, and who had written so far; a start
+//! goes on from there, and what others wrote beyond it is lost. The ledger only keeps the record and judges it; it decides
+//! nothing and stops nobody.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod book;
+
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
+use self::book::Book;
 use crate::name::{ClusterName, ObjectKey};
 
 /// Where a run's state comes from.
@@ -18,6 +24,18 @@ pub enum Origin {
     Empty,
     /// The state behind a handle: a savepoint's path.
     Handle(String),
+    /// What is on a volume, which stays where it is.
+    Volume(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("empty state"),
+            Self::Handle(handle) => f.write_str(handle),
+            Self::Volume(volume) => write!(f, "volume {volume}"),
+        }
+    }
 }
 
 /// Whether two copies at once do harm.
@@ -54,25 +72,40 @@ pub struct Start {
     /// The handle that the copy's spec named when it was started, used or not.
     pub handle_given: Option<String>,
     pub restored_from: Origin,
+    /// How many writes that state stands for, where the ledger doesn't know where it comes from.
+    pub writes: u64,
+    /// Its process was restarted, and nobody had changed or deleted anything: what it doesn't go on from is a loss of the
+    /// workload's own making.
+    pub by_itself: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Fact {
-    Taken(String),
-    Retained(String),
+    Taken(State),
+    Retained(State),
+    Told(String),
     Stopped,
     Started {
         group: Group,
         given: Option<String>,
         origin: Origin,
+        writes: u64,
+        by_itself: bool,
     },
+}
+
+/// State behind a handle, and how many writes it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    handle: String,
+    writes: u64,
 }
 
 impl Fact {
     /// Orders facts of one instant: a stop at the instant of a start is no overlap.
     fn rank(&self) -> u8 {
         match self {
-            Self::Taken(_) | Self::Retained(_) => 0,
+            Self::Taken(_) | Self::Retained(_) | Self::Told(_) => 0,
             Self::Stopped => 1,
             Self::Started { .. } => 2,
         }
@@ -106,6 +139,8 @@ impl Ledger {
                 group: start.group,
                 given: start.handle_given,
                 origin: start.restored_from,
+                writes: start.writes,
+                by_itself: start.by_itself,
             },
         });
     }
@@ -115,26 +150,47 @@ impl Ledger {
         self.push(workload, writer, at, Fact::Stopped);
     }
 
-    /// Records that a copy left its state behind a handle and said so: whoever starts next has to start from it.
-    pub fn handle_taken(&self, workload: &ObjectKey, writer: &Writer, at: Timestamp, handle: &str) {
-        self.push(workload, writer, at, Fact::Taken(handle.to_owned()));
+    /// Records that a copy left all its state behind a handle and said so: it stands for so many writes.
+    pub fn handle_taken(
+        &self,
+        workload: &ObjectKey,
+        writer: &Writer,
+        at: Timestamp,
+        handle: &str,
+        writes: u64,
+    ) {
+        let handle = handle.to_owned();
+        self.push(workload, writer, at, Fact::Taken(State { handle, writes }));
     }
 
-    /// Records that state stayed behind a handle that nobody has been told of: to start from it is in order, not to
-    /// start from it too.
-    pub fn handle_retained(&self, workload: &ObjectKey, writer: &Writer, at: Timestamp, handle: &str) {
-        self.push(workload, writer, at, Fact::Retained(handle.to_owned()));
+    /// Records that the state of a while ago stayed behind a handle: a checkpoint, from which a job repeats by itself what it
+    /// had done since then.
+    pub fn handle_retained(
+        &self,
+        workload: &ObjectKey,
+        writer: &Writer,
+        at: Timestamp,
+        handle: &str,
+        writes: u64,
+    ) {
+        let handle = handle.to_owned();
+        self.push(workload, writer, at, Fact::Retained(State { handle, writes }));
+    }
+
+    /// Records that a copy's status names a handle from now on, its own or the one that it was given.
+    pub fn handle_told(&self, workload: &ObjectKey, writer: &Writer, at: Timestamp, handle: &str) {
+        self.push(workload, writer, at, Fact::Told(handle.to_owned()));
     }
 
     /// Judges everything that was recorded so far.
     pub fn verdict(&self) -> Verdict {
         let mut books: BTreeMap<ObjectKey, Book> = BTreeMap::new();
         for entry in self.timeline() {
-            books.entry(entry.workload.clone()).or_default().add(&entry);
+            books.entry(entry.workload.clone()).or_default().add(entry);
         }
         let mut verdict = Verdict::default();
-        for (workload, book) in books {
-            book.close(&workload, &mut verdict);
+        for book in books.into_values() {
+            book.close(&mut verdict);
         }
         verdict
     }
@@ -170,17 +226,13 @@ impl fmt::Display for Ledger {
             let after = entry.at.duration_since(begin).as_secs_f64();
             write!(f, "{after:>9.3}s  {}  {}  ", entry.writer, entry.workload)?;
             match &entry.fact {
-                Fact::Taken(handle) => writeln!(f, "state taken: {handle}")?,
-                Fact::Retained(handle) => writeln!(f, "state retained: {handle}")?,
+                Fact::Taken(state) => writeln!(f, "state taken: {} ({} writes)", state.handle, state.writes)?,
+                Fact::Retained(state) => {
+                    writeln!(f, "state retained: {} ({} writes)", state.handle, state.writes)?;
+                }
+                Fact::Told(handle) => writeln!(f, "state told: {handle}")?,
                 Fact::Stopped => writeln!(f, "can no longer write")?,
-                Fact::Started {
-                    origin: Origin::Empty,
-                    ..
-                } => writeln!(f, "can write, from empty state")?,
-                Fact::Started {
-                    origin: Origin::Handle(handle),
-                    ..
-                } => writeln!(f, "can write, from {handle}")?,
+                Fact::Started { origin, .. } => writeln!(f, "can write, from {origin}")?,
             }
         }
         Ok(())
@@ -208,6 +260,8 @@ pub struct Overlap {
     pub from: Timestamp,
     /// `None` while it lasts.
     pub until: Option<Timestamp>,
+    /// What was written by copies that stopped while one went on that knows nothing of it.
+    pub lost: u64,
 }
 
 /// A run that started without the newest state of its workload.
@@ -217,15 +271,25 @@ pub struct LostState {
     pub writer: Writer,
     pub at: Timestamp,
     pub restored_from: Origin,
-    /// The handle that it should have started from; `None` when no handle was ever taken of what ran before.
+    /// The newest handle of what was lost; `None` when it never left its state behind one, checkpoints aside.
     pub newest: Option<String>,
+    /// How many writes it knows nothing of, that were not lost before.
+    pub writes: u64,
+    /// Who had made them.
+    pub of: Vec<Writer>,
+    /// The workload's own doing: its process was restarted, and goes back to an older state.
+    pub by_itself: bool,
 }
 
-/// A time between two runs in which no copy of a workload could work.
+/// A time between two runs in which no copy of a workload could work: from the last write of one to the first of the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     pub workload: ObjectKey,
+    /// Who wrote last before it.
+    pub before: Writer,
     pub from: Timestamp,
+    /// Who wrote first after it.
+    pub after: Writer,
     pub until: Timestamp,
 }
 
@@ -255,6 +319,25 @@ impl Verdict {
     pub fn is_clean(&self) -> bool {
         self.overlaps.is_empty() && self.lost_state.is_empty()
     }
+
+    /// Returns for how long no copy of a workload could write, between the first run and the last.
+    pub fn downtime(&self, workload: &ObjectKey) -> SignedDuration {
+        let gaps = self.gaps.iter().filter(|gap| gap.workload == *workload);
+        gaps.map(Gap::duration).sum()
+    }
+
+    /// Keeps what is about some of the workloads.
+    #[must_use]
+    pub fn about(mut self, is_meant: impl Fn(&ObjectKey) -> bool) -> Self {
+        self.overlaps.retain(|overlap| is_meant(&overlap.workload));
+        self.lost_state.retain(|lost| is_meant(&lost.workload));
+        self.runs.retain(|run| is_meant(&run.workload));
+        self.gaps.retain(|gap| is_meant(&gap.workload));
+        let stateful = self.runs.iter().any(|run| run.group == Group::Stateful);
+        let at_once = self.overlaps.iter().map(|overlap| overlap.who.len()).max();
+        self.max_writers_at_once = at_once.unwrap_or(usize::from(stateful));
+        self
+    }
 }
 
 impl fmt::Display for Verdict {
@@ -276,297 +359,25 @@ impl fmt::Display for Verdict {
         }
         for lost in &self.lost_state {
             let newest = lost.newest.as_deref().unwrap_or("a state never taken");
-            let origin = match &lost.restored_from {
-                Origin::Empty => "empty state",
-                Origin::Handle(handle) => handle,
+            let of: Vec<_> = lost.of.iter().map(ToString::to_string).collect();
+            let how = if lost.by_itself {
+                ", restarted by itself"
+            } else {
+                ""
             };
             writeln!(
                 f,
-                "lost state of {}: {} started from {origin}, not from {newest}",
-                lost.workload, lost.writer
+                "lost state of {}: {} started from {}, not from {newest}: {} writes of {}{how}",
+                lost.workload,
+                lost.writer,
+                lost.restored_from,
+                lost.writes,
+                of.join(", ")
             )?;
         }
         Ok(())
     }
 }
 
-/// The sweep over one workload's entries in the order of time.
-#[derive(Default)]
-struct Book {
-    runs: Vec<Run>,
-    active: BTreeMap<Writer, usize>,
-    /// Handles in the order of their making; a later one of the same name counts.
-    handles: Vec<String>,
-    /// Which of them is the newest that must not be left behind.
-    newest: Option<usize>,
-    lost: Vec<(Writer, Timestamp, Origin, Option<String>)>,
-    overlaps: Vec<(BTreeSet<Writer>, Timestamp, Option<Timestamp>)>,
-    gaps: Vec<(Timestamp, Timestamp)>,
-    idle_since: Option<Timestamp>,
-    at_once: usize,
-    stateful: bool,
-}
-
-impl Book {
-    fn add(&mut self, entry: &Entry) {
-        match &entry.fact {
-            Fact::Taken(handle) => {
-                let known = self.handles.iter().rposition(|known| known == handle);
-                let order = known.unwrap_or(self.handles.len());
-                if known.is_none() {
-                    self.handles.push(handle.clone());
-                }
-                self.newest = self.newest.max(Some(order));
-            }
-            Fact::Retained(handle) => self.handles.push(handle.clone()),
-            Fact::Stopped => self.stop(&entry.writer, entry.at),
-            Fact::Started { group, given, origin } => {
-                self.start(entry, *group, given.clone(), origin.clone());
-            }
-        }
-    }
-
-    fn start(&mut self, entry: &Entry, group: Group, given: Option<String>, origin: Origin) {
-        self.stop(&entry.writer, entry.at);
-        self.stateful |= group == Group::Stateful;
-        let order = match &origin {
-            Origin::Empty => None,
-            Origin::Handle(handle) => self.handles.iter().rposition(|known| known == handle),
-        };
-        let in_line = match &origin {
-            Origin::Empty => self.runs.is_empty() && self.newest.is_none(),
-            Origin::Handle(_) => order >= self.newest,
-        };
-        if group == Group::Stateful && !in_line {
-            let newest = self.newest.and_then(|index| self.handles.get(index)).cloned();
-            self.lost
-                .push((entry.writer.clone(), entry.at, origin.clone(), newest));
-        }
-        self.newest = self.newest.max(order);
-        if let Some(idle) = self.idle_since.take().filter(|idle| *idle < entry.at) {
-            self.gaps.push((idle, entry.at));
-        }
-        self.active.insert(entry.writer.clone(), self.runs.len());
-        self.runs.push(Run {
-            workload: entry.workload.clone(),
-            writer: entry.writer.clone(),
-            group,
-            from: entry.at,
-            until: None,
-            handle_given: given,
-            restored_from: origin,
-        });
-        self.at_once = self.at_once.max(self.active.len());
-        if self.active.len() < 2 {
-            return;
-        }
-        match self.overlaps.last_mut() {
-            Some((who, _, None)) => {
-                who.insert(entry.writer.clone());
-            }
-            _ => self
-                .overlaps
-                .push((self.active.keys().cloned().collect(), entry.at, None)),
-        }
-    }
-
-    fn stop(&mut self, writer: &Writer, at: Timestamp) {
-        let Some(run) = self
-            .active
-            .remove(writer)
-            .and_then(|index| self.runs.get_mut(index))
-        else {
-            return;
-        };
-        run.until = Some(at);
-        if self.active.len() == 1
-            && let Some((_, _, until @ None)) = self.overlaps.last_mut()
-        {
-            *until = Some(at);
-        }
-        if self.active.is_empty() {
-            self.idle_since = Some(at);
-        }
-    }
-
-    fn close(self, workload: &ObjectKey, verdict: &mut Verdict) {
-        if self.stateful {
-            verdict.max_writers_at_once = verdict.max_writers_at_once.max(self.at_once);
-            verdict
-                .overlaps
-                .extend(self.overlaps.into_iter().map(|(who, from, until)| Overlap {
-                    workload: workload.clone(),
-                    who: who.into_iter().collect(),
-                    from,
-                    until,
-                }));
-        } else {
-            verdict.max_stateless_at_once = verdict.max_stateless_at_once.max(self.at_once);
-        }
-        verdict
-            .lost_state
-            .extend(
-                self.lost
-                    .into_iter()
-                    .map(|(writer, at, restored_from, newest)| LostState {
-                        workload: workload.clone(),
-                        writer,
-                        at,
-                        restored_from,
-                        newest,
-                    }),
-            );
-        verdict
-            .gaps
-            .extend(self.gaps.into_iter().map(|(from, until)| Gap {
-                workload: workload.clone(),
-                from,
-                until,
-            }));
-        verdict.runs.extend(self.runs);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn orders() -> ObjectKey {
-        ObjectKey {
-            group: "flink.apache.org".into(),
-            kind: "FlinkDeployment".into(),
-            namespace: Some("streaming".into()),
-            name: "orders".into(),
-        }
-    }
-
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::from_millisecond(millis).unwrap()
-    }
-
-    fn writer(cluster: &str) -> Writer {
-        Writer {
-            cluster: cluster.into(),
-            uid: format!("{cluster}-uid"),
-        }
-    }
-
-    fn start(ledger: &Ledger, cluster: &str, millis: i64, group: Group, origin: Origin) {
-        ledger.writer_started(Start {
-            workload: orders(),
-            writer: writer(cluster),
-            group,
-            at: at(millis),
-            handle_given: None,
-            restored_from: origin,
-        });
-    }
-
-    fn handle(name: &str) -> Origin {
-        Origin::Handle(name.into())
-    }
-
-    #[test]
-    fn a_migration_with_state_is_clean_and_its_downtime_is_the_gap() {
-        let ledger = Ledger::new();
-        start(&ledger, "east", 0, Group::Stateful, Origin::Empty);
-        ledger.handle_taken(&orders(), &writer("east"), at(500), "s1");
-        ledger.writer_stopped(&orders(), &writer("east"), at(500));
-        start(&ledger, "west", 900, Group::Stateful, handle("s1"));
-        let verdict = ledger.verdict();
-        assert!(verdict.is_clean(), "{verdict}");
-        assert_eq!(verdict.max_writers_at_once, 1);
-        assert_eq!(verdict.gaps[0].duration(), SignedDuration::from_millis(400));
-        assert_eq!(verdict.runs[1].until, None);
-    }
-
-    #[test]
-    fn two_that_can_write_at_once_are_an_overlap_even_when_reported_out_of_order() {
-        let ledger = Ledger::new();
-        start(&ledger, "west", 300, Group::Stateful, handle("s1"));
-        ledger.writer_stopped(&orders(), &writer("east"), at(450));
-        start(&ledger, "east", 0, Group::Stateful, handle("s1"));
-        let verdict = ledger.verdict();
-        assert_eq!(verdict.max_writers_at_once, 2);
-        let overlap = &verdict.overlaps[0];
-        assert_eq!((overlap.from, overlap.until), (at(300), Some(at(450))));
-        assert_eq!(overlap.who, [writer("east"), writer("west")]);
-    }
-
-    #[test]
-    fn a_stop_at_the_instant_of_a_start_is_no_overlap() {
-        let ledger = Ledger::new();
-        start(&ledger, "east", 0, Group::Stateful, Origin::Empty);
-        start(&ledger, "west", 10, Group::Stateful, handle("s1"));
-        ledger.writer_stopped(&orders(), &writer("east"), at(10));
-        assert_eq!(ledger.verdict().overlaps, []);
-    }
-
-    #[test]
-    fn starting_empty_after_somebody_ran_loses_state() {
-        let ledger = Ledger::new();
-        start(&ledger, "east", 0, Group::Stateful, Origin::Empty);
-        ledger.writer_stopped(&orders(), &writer("east"), at(5));
-        start(&ledger, "west", 10, Group::Stateful, Origin::Empty);
-        let lost = ledger.verdict().lost_state;
-        assert_eq!(lost.len(), 1);
-        assert_eq!(
-            (lost[0].writer.clone(), lost[0].newest.clone()),
-            (writer("west"), None)
-        );
-    }
-
-    #[test]
-    fn starting_from_an_older_handle_loses_state() {
-        let ledger = Ledger::new();
-        start(&ledger, "east", 0, Group::Stateful, handle("from elsewhere"));
-        for (millis, name) in [(5, "s1"), (6, "s2")] {
-            ledger.handle_taken(&orders(), &writer("east"), at(millis), name);
-        }
-        ledger.writer_stopped(&orders(), &writer("east"), at(7));
-        start(&ledger, "west", 10, Group::Stateful, handle("s1"));
-        assert_eq!(ledger.verdict().lost_state[0].newest.as_deref(), Some("s2"));
-    }
-
-    #[test]
-    fn a_retained_checkpoint_may_be_used_and_may_be_left() {
-        for from in ["s1", "chk-3"] {
-            let ledger = Ledger::new();
-            start(&ledger, "east", 0, Group::Stateful, Origin::Empty);
-            ledger.handle_taken(&orders(), &writer("east"), at(5), "s1");
-            ledger.handle_retained(&orders(), &writer("east"), at(6), "chk-3");
-            ledger.writer_stopped(&orders(), &writer("east"), at(7));
-            start(&ledger, "west", 10, Group::Stateful, handle(from));
-            assert!(ledger.verdict().is_clean());
-        }
-    }
-
-    #[test]
-    fn stateless_copies_may_run_side_by_side() {
-        let ledger = Ledger::new();
-        start(&ledger, "east", 0, Group::Stateless, Origin::Empty);
-        start(&ledger, "west", 5, Group::Stateless, Origin::Empty);
-        let verdict = ledger.verdict();
-        assert!(verdict.is_clean());
-        assert_eq!(
-            (verdict.max_writers_at_once, verdict.max_stateless_at_once),
-            (0, 2)
-        );
-    }
-
-    #[test]
-    fn the_timeline_reads_in_the_order_of_time() {
-        let ledger = Ledger::new();
-        start(&ledger, "west", 900, Group::Stateful, handle("s1"));
-        start(&ledger, "east", 0, Group::Stateful, Origin::Empty);
-        let timeline = ledger.to_string();
-        let lines: Vec<_> = timeline.lines().map(str::trim).collect();
-        assert_eq!(
-            lines,
-            [
-                "0.000s  east (east-uid)  FlinkDeployment streaming/orders  can write, from empty state",
-                "0.900s  west (west-uid)  FlinkDeployment streaming/orders  can write, from s1",
-            ]
-        );
-    }
-}
+mod tests;

@@ -20,6 +20,10 @@ pub mod killed;
 #[cfg(feature = "sandbox")]
 pub mod many;
 #[cfg(feature = "sandbox")]
+pub mod oracle;
+#[cfg(feature = "sandbox")]
+pub mod person;
+#[cfg(feature = "sandbox")]
 pub mod real;
 #[cfg(feature = "sandbox")]
 pub mod replica;

@@ -316,7 +316,7 @@ fn other_than(run: &Run) -> &'static str {
 fn from_a_handle(run: &Run) -> Result<()> {
     match &run.restored_from {
         Origin::Handle(handle) => say(format!("    {QUIET}{handle}{QUIET:#}")),
-        Origin::Empty => check(false, "the job started from its state"),
+        Origin::Empty | Origin::Volume(_) => check(false, "the job started from its state"),
     }
 }
 

@@ -5,7 +5,7 @@ use anstyle::{AnsiColor, Style};
 use crate::cli::output;
 use crate::error::{Error, Result};
 use crate::report::duration;
-use crate::sandbox::ledger::{Origin, Run, Verdict};
+use crate::sandbox::ledger::{Run, Verdict};
 
 pub const TITLE: Style = Style::new().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
@@ -48,10 +48,7 @@ pub fn ledger(verdict: &Verdict, since: &Run) -> Result<()> {
             Some(until) => duration(until.duration_since(run.from)),
             None => "until now".to_owned(),
         };
-        let origin = match &run.restored_from {
-            Origin::Empty => "empty state",
-            Origin::Handle(handle) => handle,
-        };
+        let origin = &run.restored_from;
         let cluster = run.writer.cluster.as_str();
         say(format!(
             "    {cluster:<6} {until:>9}  {QUIET}from {origin}{QUIET:#}"

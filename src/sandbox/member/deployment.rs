@@ -428,11 +428,11 @@ impl Rollout {
                 },
                 at: now,
                 handle_given: None,
-                restored_from: self
-                    .spec
-                    .claim
-                    .as_ref()
-                    .map_or(Origin::Empty, |claim| Origin::Handle(format!("volume {claim}"))),
+                restored_from: self.spec.claim.as_ref().map_or(Origin::Empty, |claim| {
+                    Origin::Volume(format!("{}/{namespace}/{claim}", context.cluster))
+                }),
+                writes: 0,
+                by_itself: false,
             }),
             (true, false) => context.ledger.writer_stopped(&workload, &writer, now),
             _ => {}

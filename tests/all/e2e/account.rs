@@ -22,6 +22,8 @@ struct Line {
     /// In the order in which they were entered first.
     phases: Vec<(String, Duration)>,
     downtime: Option<u64>,
+    /// From the last write of a copy to the first of the next, as the ledger has it.
+    gaps: i128,
     writers: usize,
     failure: Option<String>,
 }
@@ -36,13 +38,15 @@ impl Account {
                 .unwrap_or_default()
         });
         let phase = status["phase"].as_str().unwrap_or("never there");
+        let verdict = act.verdict();
         let line = Line {
             name: act.name,
             ended: format!("{phase} ({})", status["attempt"].as_u64().unwrap_or_default()),
             took,
             phases: phases(&status),
             downtime: status["downtimeMs"].as_u64(),
-            writers: act.verdict().max_writers_at_once,
+            gaps: verdict.gaps.iter().map(|gap| gap.duration().as_millis()).sum(),
+            writers: verdict.max_writers_at_once,
             failure,
         };
         let verdict = if line.failure.is_none() { "ok" } else { "FAILED" };
@@ -58,8 +62,8 @@ impl Account {
     /// Prints the table: milliseconds, of each phase too.
     pub fn tell(&self) {
         say(format!(
-            "\n{:<15} {:<15} {:>7} {:>9} {:>8}  phases",
-            "ms", "seen last", "took", "downtime", "writers"
+            "\n{:<15} {:<15} {:>7} {:>9} {:>9} {:>8}  phases",
+            "ms", "seen last", "took", "downtime", "measured", "writers"
         ));
         for line in &self.lines {
             let downtime = line
@@ -71,10 +75,11 @@ impl Account {
                 .map(|(name, took)| format!("{name} {}", took.as_millis()))
                 .collect();
             say(format!(
-                "{:<15} {:<15} {:>7} {downtime:>9} {:>8}  {}",
+                "{:<15} {:<15} {:>7} {downtime:>9} {:>9} {:>8}  {}",
                 line.name,
                 line.ended,
                 line.took.as_millis(),
+                line.gaps,
                 line.writers,
                 phases.join(" · ")
             ));

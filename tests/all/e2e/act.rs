@@ -428,34 +428,7 @@ impl Act {
     /// What the ledger says of this workload.
     pub fn verdict(&self) -> Verdict {
         let all = self.place().ledger.verdict();
-        let ours = |name: &str| name == self.name;
-        let overlaps = all.overlaps.into_iter().filter(|it| ours(&it.workload.name));
-        let overlaps: Vec<_> = overlaps.collect();
-        let runs: Vec<Run> = all
-            .runs
-            .into_iter()
-            .filter(|it| ours(&it.workload.name))
-            .collect();
-        Verdict {
-            max_writers_at_once: overlaps
-                .iter()
-                .map(|overlap| overlap.who.len())
-                .max()
-                .unwrap_or_else(|| runs.len().min(1)),
-            overlaps,
-            runs,
-            lost_state: all
-                .lost_state
-                .into_iter()
-                .filter(|it| ours(&it.workload.name))
-                .collect(),
-            gaps: all
-                .gaps
-                .into_iter()
-                .filter(|it| ours(&it.workload.name))
-                .collect(),
-            max_stateless_at_once: all.max_stateless_at_once,
-        }
+        all.about(|workload| workload.name == self.name)
     }
 
     /// The run that goes on.

@@ -2,6 +2,7 @@
 
 use cutover::api::FailoverPhase;
 use cutover::sandbox::api::{ListOptions, Patch, WriteOptions};
+use cutover::sandbox::member::Simulators;
 use futures::{FutureExt, StreamExt};
 use serde_json::json;
 
@@ -105,9 +106,12 @@ async fn what_karmada_preserved_is_newer_than_what_was_seen_last() {
         .unwrap()
         .to_owned();
     let latest = format!("s3://latest/{id}");
-    let saved = fleet.world.savepoints().get(&handle).unwrap();
+    let mut saved = fleet.world.savepoints().get(&handle).unwrap();
+    let key = ("shop".to_owned(), "orders".to_owned());
+    let records = |simulators: &mut Simulators| simulators.jobs().records(&key).unwrap();
+    saved.records = fleet.world.member("east").simulators(records);
+    note_retained(&fleet, &latest, saved.records);
     fleet.world.savepoints().put(&latest, saved);
-    note_retained(&fleet, &latest);
     unwell(&fleet, "east");
     let to = moved_from(&fleet, "east").await;
     assert_eq!(started_from(&fleet, &to), latest);
@@ -115,14 +119,14 @@ async fn what_karmada_preserved_is_newer_than_what_was_seen_last() {
     one_writer(&fleet);
 }
 
-fn note_retained(fleet: &Fleet, handle: &str) {
+fn note_retained(fleet: &Fleet, handle: &str, records: u64) {
     let verdict = fleet.world.ledger().verdict();
     let run = verdict.runs.last().unwrap();
     let now = fleet.world.clock().now();
     fleet
         .world
         .ledger()
-        .handle_retained(&run.workload, &run.writer, now, handle);
+        .handle_retained(&run.workload, &run.writer, now, handle, records);
 }
 
 #[tokio::test(start_paused = true)]

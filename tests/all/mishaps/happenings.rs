@@ -564,6 +564,18 @@ pub const JOB_SILENT_FOR_A_WHILE: Event = Event {
     ..Event::NONE
 };
 
+pub const JOB_MANAGER_RESTARTED: Event = Event {
+    what: "the JobManager of the copy that runs is restarted; without high availability it begins again from what was deployed",
+    strike: |fleet| {
+        let key = ("shop".to_owned(), "orders".to_owned());
+        everywhere(fleet, |member| {
+            member.simulators(|simulators| simulators.jobs().restart_job_manager(&key));
+        });
+    },
+    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
 pub const SAVEPOINT_FALLS_BACK: Event = Event {
     what: "the job of the source does not answer, and its operator falls back to the last checkpoint",
     before: |fleet| {

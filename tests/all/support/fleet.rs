@@ -317,9 +317,12 @@ impl Fleet {
         }
     }
 
-    pub fn assert_one_writer(&self) {
-        let verdict = self.world.ledger().verdict();
-        assert!(verdict.is_clean(), "{verdict}\n{}", self.world.ledger());
+    /// The statuses of plans that Git keeps.
+    pub fn kept_plans(&self) -> Vec<Value> {
+        let kept = self.records.kept.lock().unwrap();
+        kept.values()
+            .map(|kept| serde_json::to_value(&kept.status).unwrap())
+            .collect()
     }
 
     pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {

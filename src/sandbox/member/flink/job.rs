@@ -70,7 +70,12 @@ pub enum Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// The job can write from now on.
-    Started { at: Timestamp, from: Option<Handle> },
+    Started {
+        at: Timestamp,
+        from: Option<Handle>,
+        /// After its `JobManager` was restarted, by nobody's order.
+        by_itself: bool,
+    },
     /// The job can no longer write.
     Stopped { at: Timestamp },
     /// A savepoint was taken: complete, final, and told to the operator.
@@ -85,6 +90,8 @@ enum Phase {
     Starting {
         ready_at: Option<Timestamp>,
         running_at: Option<Timestamp>,
+        /// The `JobManager` was restarted: what a job with high availability goes on from.
+        again: Option<Again>,
     },
     Running(Run),
     /// Stopping with a savepoint: still writing until it is complete.
@@ -104,6 +111,12 @@ enum Phase {
         last: Option<Handle>,
         error: Option<String>,
     },
+}
+
+/// The start of a job that ran before in the same deployment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Again {
+    from: Option<Handle>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,6 +153,7 @@ impl Cluster {
             phase: Phase::Starting {
                 ready_at,
                 running_at: ready_at.map(|ready| later(ready, timings.job_start)),
+                again: None,
             },
             submission,
             deployed_at: now,
@@ -241,6 +255,11 @@ impl Cluster {
         !self.submission.image_is_broken() && self.gone_at.is_none_or(|gone| ready_at <= gone)
     }
 
+    /// Returns whether the `JobManager` was up before, and is on its way again.
+    pub const fn is_restarted(&self) -> bool {
+        matches!(&self.phase, Phase::Starting { again: Some(_), .. })
+    }
+
     pub const fn is_reachable(&self) -> bool {
         self.reachable
     }
@@ -329,6 +348,33 @@ impl Cluster {
         happened
     }
 
+    /// Ends the `JobManager`'s process, which is started again at once.
+    pub fn restart(&mut self, now: Timestamp) -> Vec<Happened> {
+        let mut happened = Vec::new();
+        if !self.can_write() {
+            return happened;
+        }
+        let from = self.checkpoint(now);
+        self.stop(now, &mut happened);
+        let ready = later(now, self.timings.pod_start);
+        self.phase = Phase::Starting {
+            ready_at: Some(ready),
+            running_at: Some(later(ready, self.timings.job_start)),
+            again: Some(Again { from }),
+        };
+        happened
+    }
+
+    /// Returns the checkpoint that a job with high availability goes on from, when its `JobManager` was restarted.
+    pub const fn resumes_from(&self) -> Option<&Handle> {
+        match &self.phase {
+            Phase::Starting {
+                again: Some(again), ..
+            } => again.from.as_ref(),
+            _ => None,
+        }
+    }
+
     pub fn set_reachable(&mut self, reachable: bool) {
         self.reachable = reachable;
     }
@@ -408,7 +454,7 @@ impl Cluster {
 
     fn change(&mut self, at: Timestamp, find: &impl Fn(&Restore) -> Found, happened: &mut Vec<Happened>) {
         match &self.phase {
-            Phase::Starting { .. } => match find(&self.submission.restore) {
+            Phase::Starting { again, .. } => match find(self.restore(again.is_some())) {
                 Found::Missing(why) => self.end(JobState::Failed, at, Some(why), happened),
                 found => {
                     let from = match found {
@@ -418,6 +464,7 @@ impl Cluster {
                     happened.push(Happened::Started {
                         at,
                         from: from.clone(),
+                        by_itself: again.is_some(),
                     });
                     self.phase = Phase::Running(Run { since: at, from });
                 }
@@ -444,6 +491,14 @@ impl Cluster {
             }
             Phase::Cancelling { .. } => self.end(JobState::Canceled, at, None, happened),
             Phase::Running(_) | Phase::Ended { .. } => {}
+        }
+    }
+
+    const fn restore(&self, again: bool) -> &Restore {
+        if again && self.submission.high_availability {
+            &Restore::LastState
+        } else {
+            &self.submission.restore
         }
     }
 

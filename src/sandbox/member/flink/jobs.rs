@@ -26,6 +26,8 @@ pub struct Seen {
     pub generation: i64,
     pub deleting: bool,
     pub available: bool,
+    /// Its `JobManager` was up before, and is restarted.
+    pub restarted: bool,
     /// Whether the `JobManager`'s REST API answers.
     pub reachable: bool,
     /// Why a pod doesn't start.
@@ -50,7 +52,9 @@ pub struct Runtime {
 impl Runtime {
     /// `FlinkUtils.jmPodNeverStarted`.
     pub fn never_started(&self) -> bool {
-        self.cluster.as_ref().is_some_and(|cluster| !cluster.available)
+        self.cluster
+            .as_ref()
+            .is_some_and(|cluster| !cluster.available && !cluster.restarted)
     }
 }
 
@@ -105,6 +109,7 @@ impl Jobs {
                 generation: cluster.submission.generation,
                 deleting: cluster.is_deleting(),
                 available: cluster.is_available(now),
+                restarted: cluster.is_restarted(),
                 reachable: cluster.is_reachable(),
                 pull_error: cluster.pull_error(now),
                 job: cluster.job_state(),
@@ -242,6 +247,25 @@ impl Jobs {
         self.changed.send_replace(());
     }
 
+    /// Ends the `JobManager`'s process, which Kubernetes starts again in the same pod: the job goes on from its last checkpoint
+    /// where HA metadata names it, else from what was deployed.
+    pub fn restart_job_manager(&self, key: &Key) {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        if let Some(cluster) = state.clusters.get_mut(key) {
+            let happened = cluster.restart(now);
+            let (submission, checkpoint) = (cluster.submission.clone(), cluster.resumes_from().cloned());
+            let restarted = !happened.is_empty();
+            self.report(&mut state, key, &submission, happened);
+            if submission.high_availability && restarted {
+                self.named_by_metadata(key, &submission.uid, checkpoint.as_ref());
+                state.metadata.insert(key.clone(), checkpoint);
+            }
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
     /// Lets a `JobManager`'s REST API fall silent, or answer again; the job runs on.
     pub fn set_reachable(&self, key: &Key, reachable: bool) {
         let now = self.context.clock.now();
@@ -256,7 +280,7 @@ impl Jobs {
         let now = self.context.clock.now();
         self.context
             .ledger
-            .handle_taken(&workload(key), &self.writer(uid), now, handle);
+            .handle_told(&workload(key), &self.writer(uid), now, handle);
     }
 
     /// Returns all pods that exist now, in the order of their names.
@@ -379,7 +403,7 @@ impl Jobs {
         };
         for fact in happened {
             match fact {
-                Happened::Started { at, from } => {
+                Happened::Started { at, from, by_itself } => {
                     // The running JobManager holds the metadata from now on.
                     state.metadata.remove(key);
                     ledger.writer_started(Start {
@@ -388,17 +412,19 @@ impl Jobs {
                         group: Group::Stateful,
                         at,
                         handle_given: submission.handle_given.clone(),
+                        writes: from.as_ref().map_or(0, |handle| handle.records),
                         restored_from: from.map_or(Origin::Empty, |handle| Origin::Handle(handle.path)),
+                        by_itself,
                     });
                 }
                 Happened::Stopped { at } => ledger.writer_stopped(&workload, &writer, at),
                 Happened::Taken { at, handle } => {
                     store(at, &handle);
-                    ledger.handle_taken(&workload, &writer, at, &handle.path);
+                    ledger.handle_taken(&workload, &writer, at, &handle.path, handle.records);
                 }
                 Happened::Retained { at, handle } => {
                     store(at, &handle);
-                    ledger.handle_retained(&workload, &writer, at, &handle.path);
+                    ledger.handle_retained(&workload, &writer, at, &handle.path, handle.records);
                 }
             }
         }
@@ -414,10 +440,21 @@ impl Jobs {
         let handle = cluster
             .checkpoint(now)
             .or_else(|| state.metadata.get(key).cloned().flatten());
-        if let Some(handle) = &handle {
-            self.told(key, &cluster.submission.uid, &handle.path);
-        }
+        self.named_by_metadata(key, &cluster.submission.uid, handle.as_ref());
         state.metadata.insert(key.clone(), handle);
+    }
+
+    /// What HA metadata names is the newest state that a job goes back to by itself, even where that is what it was started from.
+    fn named_by_metadata(&self, key: &Key, uid: &str, handle: Option<&Handle>) {
+        let Some(handle) = handle else { return };
+        let now = self.context.clock.now();
+        self.context.ledger.handle_retained(
+            &workload(key),
+            &self.writer(uid),
+            now,
+            &handle.path,
+            handle.records,
+        );
     }
 
     fn writer(&self, uid: &str) -> Writer {

@@ -1,0 +1,93 @@
+//! Cells that don't hold yet, and what happens in them instead. A cell that is mended comes off the list with the change
+//! that mends it; docs/safety.md shows the list.
+
+use cutover::api::Phase::{Capture, Cleanup, Expand, Handoff, Hold, RollingBack, Verify};
+
+use super::Expected;
+use super::Red::{self, EndsOtherwise, Loses, NeverEnds, OffersNothing, Refuses, Untold};
+
+const MADE_ANEW: &str = "the target's copy is made anew, and starts from the savepoint of the hand-over: what the first one \
+                         wrote is gone, and it ends `Completed`";
+const FORGOTTEN: &str = "the job lost what it had written, and it ends `Completed` without a word of it";
+const UNACKNOWLEDGED: &str = "the operator, which finds no job to stop, does not acknowledge the hold: it is rolled back after a quarter of an hour";
+const NO_BINDING: &str = "\"a person must look\" is all that the status says";
+const UNREAD: &str = "the source can't be read, and the status offers no word for that";
+const UNWELL: &str =
+    "with `NoState` in the source it is let run, never becomes healthy, and the status offers nothing more";
+
+pub const EXPECTED: &[Expected] = &[
+    cell(
+        "BINDING_DELETED",
+        Hold,
+        NeverEnds,
+        "it ends `RolledBack` while no copy runs anywhere",
+    ),
+    cell("BINDING_DELETED", Expand, OffersNothing, NO_BINDING),
+    cell("BINDING_DELETED", Capture, OffersNothing, NO_BINDING),
+    cell("BINDING_DELETED", Handoff, OffersNothing, NO_BINDING),
+    cell("BINDING_DELETED", Verify, OffersNothing, NO_BINDING),
+    cell("BINDING_DELETED", Cleanup, OffersNothing, NO_BINDING),
+    cell("BINDING_DELETED", RollingBack, OffersNothing, NO_BINDING),
+    cell("BINDING_MOVED", Verify, Loses, MADE_ANEW),
+    cell("BINDING_MOVED", Cleanup, Loses, MADE_ANEW),
+    cell("BINDING_EMPTIED", Verify, Loses, MADE_ANEW),
+    cell("BINDING_EMPTIED", Cleanup, Loses, MADE_ANEW),
+    cell("SCHEDULING_RESUMED", Verify, Loses, MADE_ANEW),
+    cell("SCHEDULING_RESUMED", Cleanup, Loses, MADE_ANEW),
+    cell("WORKS_DELETED", Verify, Loses, MADE_ANEW),
+    cell("WORKS_DELETED", Cleanup, Loses, MADE_ANEW),
+    cell("TARGET_COPY_DELETED", Verify, Loses, MADE_ANEW),
+    cell("TARGET_COPY_DELETED", Cleanup, Loses, MADE_ANEW),
+    cell("TARGET_EVICTED_DIRECTLY", Verify, Loses, MADE_ANEW),
+    cell("TARGET_EVICTED_DIRECTLY", Cleanup, Loses, MADE_ANEW),
+    cell("JOB_MANAGER_RESTARTED", Hold, Untold, FORGOTTEN),
+    cell("JOB_MANAGER_RESTARTED", Expand, Untold, FORGOTTEN),
+    cell("JOB_MANAGER_RESTARTED", Capture, EndsOtherwise, UNACKNOWLEDGED),
+    cell("JOB_MANAGER_RESTARTED", Verify, Untold, FORGOTTEN),
+    cell("JOB_MANAGER_RESTARTED", Cleanup, Untold, FORGOTTEN),
+    cell("SOURCE_AWAY_FOR_GOOD", Capture, OffersNothing, UNREAD),
+    cell("SOURCE_AWAY_FOR_GOOD", Handoff, OffersNothing, UNREAD),
+    cell("SOURCE_AWAY_FOR_GOOD", Verify, OffersNothing, UNREAD),
+    cell("SOURCE_AWAY_FOR_GOOD", RollingBack, OffersNothing, UNREAD),
+    cell(
+        "TARGET_AWAY_FOR_GOOD",
+        Verify,
+        Refuses,
+        "`NoState` in the target is offered, and not taken as long as the target can't be read; no copy runs that anybody sees",
+    ),
+    cell(
+        "TARGET_AWAY_FOR_GOOD",
+        Cleanup,
+        OffersNothing,
+        "the target can't be read, and the status offers no word for that",
+    ),
+    cell("SOURCE_REJOINED_FROM_A_BACKUP", Expand, OffersNothing, UNWELL),
+    cell("SOURCE_REJOINED_FROM_A_BACKUP", Capture, OffersNothing, UNWELL),
+    cell(
+        "TARGET_REJOINED_EMPTY",
+        Cleanup,
+        Loses,
+        "the new cluster starts from the savepoint of the hand-over: what the old one wrote is gone, and it ends `Completed`",
+    ),
+    cell(
+        "TARGET_REJOINED_EMPTY",
+        RollingBack,
+        Refuses,
+        "`Stopped` in the target is offered, and changes nothing",
+    ),
+    cell(
+        "API_SERVER_RESTORED_TO_A_MOMENT_AGO",
+        Capture,
+        Loses,
+        "the source runs again for a moment and is stopped without a savepoint; the target starts from the one before",
+    ),
+];
+
+const fn cell(event: &'static str, phase: cutover::api::Phase, red: Red, instead: &'static str) -> Expected {
+    Expected {
+        event,
+        phase,
+        red,
+        instead,
+    }
+}

@@ -1,0 +1,113 @@
+//! What the ledger's record comes to. State may only be lost where a person gave it up, where a failover plan says that it went
+//! on from an older state, or where the workload lost it by itself; and then it must have been told.
+
+use cutover::sandbox::api::{ListOptions, Resource};
+use cutover::sandbox::ledger::{LostState, Origin, Verdict};
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, MIGRATIONS};
+
+const EVENTS: Resource = Resource::new("", "events");
+const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");
+
+impl Fleet {
+    /// Returns what the ledger has against the tool, and against what it tells: without what is in order.
+    pub fn verdict(&self) -> Verdict {
+        let mut verdict = self.world.ledger().verdict();
+        verdict
+            .lost_state
+            .retain(|lost| !self.is_given_up(lost) && !self.is_moved_knowingly(lost) && !self.is_told(lost));
+        verdict
+    }
+
+    pub fn assert_one_writer(&self) {
+        let verdict = self.verdict();
+        assert!(verdict.is_clean(), "{verdict}\n{}", self.world.ledger());
+    }
+
+    /// A person said that it may start from nothing there, or that what one of them wrote may go.
+    fn is_given_up(&self, lost: &LostState) -> bool {
+        let gives_it_up = |word: &Value| {
+            let cluster = word["cluster"].as_str().unwrap_or_default();
+            let wrote = lost.of.iter().any(|writer| writer.cluster.as_str() == cluster);
+            match word["fact"].as_str().unwrap_or_default() {
+                "NoState" => {
+                    wrote || (lost.restored_from == Origin::Empty && lost.writer.cluster.as_str() == cluster)
+                }
+                "Newest" => lost.of.iter().all(|writer| writer.cluster.as_str() != cluster),
+                _ => false,
+            }
+        };
+        let migrations = self.all(&MIGRATIONS);
+        migrations
+            .iter()
+            .filter_map(|migration| migration["spec"]["assume"].as_array())
+            .flatten()
+            .any(gives_it_up)
+    }
+
+    /// A plan says from which state it went on, and that it isn't what the old copy left when it was stopped. Where that copy
+    /// did leave its state, and said so, no older one is in order.
+    fn is_moved_knowingly(&self, lost: &LostState) -> bool {
+        let from = match &lost.restored_from {
+            Origin::Handle(handle) => json!(handle),
+            _ => Value::Null,
+        };
+        let tells = |to: &Value, state: &Value| {
+            let values = state["values"].as_object();
+            let is_from = match state["source"].as_str() {
+                Some("Nothing") => lost.restored_from == Origin::Empty,
+                Some("Preserved" | "LastKnown") => {
+                    values.is_some_and(|values| values.values().any(|value| *value == from))
+                }
+                _ => false,
+            };
+            is_from && lost.newest.is_none() && *to == lost.writer.cluster.as_str()
+        };
+        let plans = self.all(&PLANS).into_iter().map(|plan| plan["status"].clone());
+        plans.chain(self.kept_plans()).any(|status| {
+            let flight = &status["journal"]["flight"];
+            let history = status["history"].as_array().into_iter().flatten();
+            tells(&flight["to"], &flight["state"])
+                || history.into_iter().any(|done| tells(&done["to"], &done["state"]))
+        })
+    }
+
+    /// A loss of the workload's own making has to be told: by a finding, an Event or a record that names the cluster.
+    fn is_told(&self, lost: &LostState) -> bool {
+        let tells = |text: &Value| {
+            let text = text.as_str().unwrap_or_default();
+            text.contains(lost.writer.cluster.as_str())
+                && (text.contains("restarted") || text.contains("lost"))
+        };
+        let intents = [self.all(&MIGRATIONS), self.all(&PLANS)].concat();
+        let findings = intents
+            .iter()
+            .filter_map(|intent| intent["status"]["findings"].as_array());
+        lost.by_itself
+            && (findings.flatten().any(|finding| tells(&finding["message"]))
+                || self.all(&EVENTS).iter().any(|event| tells(&event["message"])))
+    }
+
+    /// What an intent says of harm that the ledger shows: a finding, a reason to roll back, a question, or a warning.
+    pub fn tells_of_harm(&self, name: &str) -> bool {
+        let status = self.status(name);
+        let says = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty());
+        let is_warned = |event: &Value| event["type"] == "Warning" && event["involvedObject"]["name"] == name;
+        status["findings"]
+            .as_array()
+            .is_some_and(|findings| !findings.is_empty())
+            || says(&status["journal"]["rollBack"]["reason"])
+            || says(&status["waitingFor"]["reason"])
+            || self.all(&EVENTS).iter().any(is_warned)
+    }
+
+    fn all(&self, resource: &Resource) -> Vec<Value> {
+        let list = self
+            .world
+            .control_plane()
+            .list(resource, None, &ListOptions::default());
+        let items = list.map(|list| list.items).unwrap_or_default();
+        items.iter().map(|object| (**object).clone()).collect()
+    }
+}
