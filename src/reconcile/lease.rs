@@ -30,6 +30,10 @@ const MANAGER: &str = "cutover-lease";
 /// How long the work may take to notice that it does not lead any more; nothing that it writes is sent meanwhile.
 const WIND_UP: Duration = Duration::from_secs(10);
 
+/// What tells the Lease of reconcilers from one of Karmada's, wherever it was put.
+pub(crate) const LABEL: &str = "app.kubernetes.io/managed-by";
+pub(crate) const LABEL_VALUE: &str = "cutover";
+
 /// Which Lease, and in whose name.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
@@ -365,10 +369,12 @@ impl Leader {
 
     async fn put(&self, lease: &Lease) -> kube::Result<Lease> {
         let (name, params) = (&self.options.name, params());
-        if lease.metadata.resource_version.is_some() {
-            return self.leases.replace(name, &params, lease).await;
-        }
         let mut lease = lease.clone();
+        let labels = lease.metadata.labels.get_or_insert_default();
+        labels.insert(LABEL.to_owned(), LABEL_VALUE.to_owned());
+        if lease.metadata.resource_version.is_some() {
+            return self.leases.replace(name, &params, &lease).await;
+        }
         lease.metadata.name = Some(name.clone());
         self.leases.create(&params, &lease).await
     }

@@ -65,6 +65,8 @@ const ALSO: &[(&str, &str, &str, &str)] = &[
     // Of workloads of cluster scope, what is asked for of those in a namespace (`meta::scoped_kind`).
     ("get", "policy.karmada.io", "clusteroverridepolicies", ""),
     ("patch", "work.karmada.io", "clusterresourcebindings", "status"),
+    // Where Karmada's controllers have Leases of other names.
+    ("list", "coordination.k8s.io", "leases", ""),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,10 +99,14 @@ async fn the_roles_allow_what_is_asked_for_and_nothing_else() {
     assert!(unused.is_empty(), "`init --cluster` does not need {unused:#?}");
 }
 
-/// In the namespace of the workloads, if the kind has namespaces.
+/// In the namespace of the workloads, if the kind has namespaces, or in Karmada's.
 fn also(verb: &str, group: &str, resource: &str, subresource: &str) -> Asked {
     let wide = resource.starts_with("cluster") || resource == "claims";
-    let namespace = if wide { "" } else { "shop" };
+    let namespace = match resource {
+        _ if wide => "",
+        "leases" => "karmada-system",
+        _ => "shop",
+    };
     Asked {
         verb: verb.to_owned(),
         group: group.to_owned(),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Parts;
 use super::ask::get;
-use super::observe;
+use super::leases;
 use super::wake::Workers;
 use crate::api;
 use crate::intent::fence::{self, Leases};
@@ -144,7 +144,7 @@ impl Canaries {
         };
         let reached = self.lock().reached.get(name).cloned();
         if let Some(reached) = reached.filter(|reached| reached.at.elapsed() < KEPT) {
-            match observe::leases(parts).await.get() {
+            match leases::leases(parts).await.get() {
                 Ok(now) if *now == reached.leases => return Seen::known(Some(reached.canary), at_once),
                 Ok(_) => self.lock().reached.remove(name),
                 Err(why) => return Seen::unknown(why.0),
@@ -166,7 +166,7 @@ impl Canaries {
         if let Ok(Some(binding)) = seen.get()
             && fence::observed(binding)
         {
-            self.reached(&canary, binding, &observe::leases(parts).await);
+            self.reached(&canary, binding, &leases::leases(parts).await);
         }
         seen
     }

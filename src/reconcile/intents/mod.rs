@@ -13,6 +13,7 @@ mod execute;
 mod failing;
 mod foretell;
 mod kind;
+mod leases;
 mod left_held;
 mod many;
 mod members;

@@ -6,9 +6,9 @@ use futures::future::join_all;
 use serde::de::DeserializeOwned;
 
 use super::around::Around;
-use super::ask::{get, list, optional};
-use super::{Parts, beside, metrics, others, served, wanted};
-use crate::api::{Guard, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Phase};
+use super::ask::{get, list};
+use super::{Parts, beside, leases, metrics, others, wanted};
+use crate::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use crate::cluster::Lookup;
 use crate::intent::admission::{self, Outcome};
 use crate::intent::check::Others;
@@ -18,10 +18,6 @@ use crate::intent::{self, Seen, World};
 use crate::karmada::{ResourceBinding, Work, meta};
 use crate::name::{ClusterName, Gvk, ObjectKey};
 use crate::profile::{self, Profile};
-
-/// Where Karmada's controllers keep their leases.
-const KARMADA_NAMESPACE: &str = "karmada-system";
-const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
 
 /// What is looked at besides, because of what the worker did.
 #[derive(Clone, Copy, Debug)]
@@ -187,7 +183,7 @@ impl Look<'_> {
             around.overrides(),
             around.clusters(),
             self.canary(),
-            leases(self.parts),
+            leases::leases(self.parts),
             self.record(),
             self.metrics(),
         );
@@ -379,36 +375,4 @@ impl Look<'_> {
     pub(super) fn instant(&self) -> intent::Read {
         self.around().instant()
     }
-}
-
-/// An installation without leader election has no leases: that is an answer, too.
-pub(super) async fn leases(parts: &Parts) -> Seen<BTreeMap<String, LeaseSeen>> {
-    let mut seen = BTreeMap::new();
-    let read = CONTROLLERS.map(async |name| {
-        let gvk = Gvk::new("coordination.k8s.io/v1", "Lease");
-        let lease = match served(&parts.cluster, &gvk).await {
-            Ok(served) => {
-                let reader = parts.cluster.reader();
-                optional(reader.get_together(&served, Some(KARMADA_NAMESPACE), name).await)
-            }
-            Err(error) => Seen::unknown(error.to_string()),
-        };
-        (name, lease)
-    });
-    for (name, lease) in join_all(read).await {
-        let lease = match lease {
-            Seen::Known { value, .. } => value.map_or_else(LeaseSeen::default, |lease| LeaseSeen {
-                holder: lease["spec"]["holderIdentity"].as_str().map(str::to_owned),
-                transitions: lease["spec"]["leaseTransitions"].as_i64().unwrap_or_default(),
-            }),
-            Seen::Unknown { why } => return Seen::unknown(why),
-        };
-        seen.insert(name.to_owned(), lease);
-    }
-    let tick = parts.cluster.tick();
-    let read = intent::Read {
-        sent: tick,
-        answered: tick,
-    };
-    Seen::known(seen, read)
 }

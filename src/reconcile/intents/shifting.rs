@@ -14,7 +14,7 @@ use super::ask::{all, by_cluster, get, list, map, optional};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, beside, canaries, observe, served};
+use super::{Parts, beside, canaries, leases, served};
 use crate::api::{
     self, Barrier, Claim, Guard, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase,
     Suspension, claim_name,
@@ -234,7 +234,7 @@ impl Look<'_> {
             self.overrides(),
             self.clusters(),
             self.canary(),
-            observe::leases(self.parts),
+            leases::leases(self.parts),
             self.list(api::API_VERSION, "WorkloadProfile", None, None),
             self.suspension(),
         );

@@ -14,7 +14,7 @@ use super::ask::{get, list, map};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, canaries, observe, served};
+use super::{Parts, canaries, leases, served};
 use crate::api::{
     self, Claim, LeaseSeen, PolicyName, Suspension, SuspensionPhase as Phase, SuspensionSpec,
     SuspensionStatus, claim_name,
@@ -417,7 +417,7 @@ impl Look<'_> {
         match canary(self.intent, self.status) {
             Some(name) => {
                 let canary = self.parts.canaries.look(self.parts, &name);
-                tokio::join!(canary, observe::leases(self.parts))
+                tokio::join!(canary, leases::leases(self.parts))
             }
             None => (Seen::unknown(unread), Seen::unknown(unread)),
         }
