@@ -10,7 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::anything;
-use super::{BindingId, ClaimOwner, Common, Fence, Progress, WaitingFor, WorkloadProfileSpec, WorkloadRef};
+use super::{
+    BindingId, ClaimOwner, Common, Fence, Progress, WaitingFor, Watched, WorkloadProfileSpec, WorkloadRef,
+};
 use crate::karmada::PurgeMode;
 use crate::name::ClusterName;
 
@@ -176,6 +178,11 @@ pub struct HistoryLimit {
     #[serde(default = "default_keep")]
     #[schemars(range(min = 1, max = 500))]
     pub keep: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 const fn default_keep() -> u32 {
@@ -366,7 +373,7 @@ pub struct OldCopy {
     /// The purge mode `Never` keeps it until somebody confirms.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
-    /// Who vouches that it doesn't write, as long as nobody can see it. Once it is seen, nobody's word counts.
+    /// Who vouches for what can't be seen of it; until something is seen that speaks against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fenced: Option<String>,
     /// The cluster that it was in: another one may have joined under its name.
@@ -375,6 +382,9 @@ pub struct OldCopy {
     /// The marker under which it was told to hold, where Karmada doesn't write to it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
+    /// How many words for it were refuted by what was seen of it since: only one more than that counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refuted: u32,
     /// A person let it be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_by: Option<String>,
@@ -482,9 +492,12 @@ pub struct FailoverJournal {
     pub identities: BTreeMap<ClusterName, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
-    /// Where pods of the workload have been seen.
+    /// Where pods of the workload have been seen, of the run that is going on, and not seen to end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
+    /// The run that was last seen well in a cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub runs: BTreeMap<ClusterName, String>,
     /// Who has the claim for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent: Option<ClaimOwner>,
@@ -531,14 +544,27 @@ pub struct Flight {
     /// The handles that the old copy had before it was told to stop: none of them is a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handle_before: BTreeMap<String, String>,
+    /// How long the old copy, which can be reached, was seen not to have stopped yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopping_since: Option<Timestamp>,
-    /// Since when nobody can see the old copy.
+    pub stopping: Option<Watched>,
+    /// How long it was looked for and nobody could tell whether it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unseen_since: Option<Timestamp>,
+    pub unproved: Option<Watched>,
+    /// The part of that in which fenced nodes would be an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<Watched>,
     /// On whose word the old copy counts as harmless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fenced: Option<String>,
+    /// How many words for it were refuted by what was seen of it since: only one more than that counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refuted: u32,
+    /// How long the new copy was seen not to be well since it has the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwell: Option<Watched>,
+    /// The new copy has had the token: whatever becomes of it, it may have run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MovedState>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

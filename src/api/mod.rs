@@ -14,6 +14,7 @@ mod rollout;
 mod rollout_policy;
 pub mod schema;
 mod suspension;
+pub mod watched;
 mod window;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
@@ -57,6 +58,7 @@ pub use suspension::{
     Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionFence,
     SuspensionJournal, SuspensionPhase, SuspensionPin, SuspensionSpec, SuspensionStatus, SuspensionTarget,
 };
+pub use watched::Watched;
 pub use window::{Daily, Opening, Weekday, Window};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{

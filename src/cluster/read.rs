@@ -24,6 +24,8 @@ pub struct Read<T> {
     pub sent: u64,
     pub answered: u64,
     pub answer: Answer<T>,
+    /// It was a member that was asked, and nothing answered in its name: not even a refusal.
+    pub silent: bool,
 }
 
 /// What a read found out. Nothing turns `Unknown` into a yes or a no.
@@ -48,6 +50,7 @@ impl<T> Read<T> {
         Read {
             sent: self.sent,
             answered: self.answered,
+            silent: self.silent,
             answer: match self.answer {
                 Answer::Found(value) => f(value),
                 Answer::NotFound => Answer::NotFound,
@@ -201,11 +204,13 @@ impl Reader {
 
     async fn ask<T>(&self, path: Result<String>, judge: impl FnOnce(Result<Bytes>) -> Answer<T>) -> Read<T> {
         let sent = self.cluster.tick();
-        let answer = judge(self.send(path).await);
+        let answered = self.send(path).await;
+        let silent = self.member.is_some() && answered.as_ref().is_err_and(is_silence);
         Read {
             sent,
+            answer: judge(answered),
             answered: self.cluster.tick(),
-            answer,
+            silent,
         }
     }
 
@@ -267,6 +272,16 @@ fn complete<T>(list: List<T>, served: &Served) -> Answer<Vec<T>> {
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> std::result::Result<T, String> {
     serde_json::from_slice(body).map_err(|error| format!("it has another form than expected: {error}"))
+}
+
+/// Returns whether a request to a member came to nobody who could have answered it: who is refused, or asked to wait, was
+/// heard.
+fn is_silence(error: &Error) -> bool {
+    match error {
+        Error::TimedOut { .. } | Error::Unreachable { .. } => true,
+        Error::Refused { status, .. } => matches!(status.code, 500 | 502..=504),
+        _ => false,
+    }
 }
 
 /// Returns whether a refusal says of this very object that it doesn't exist.

@@ -76,6 +76,7 @@ mod tests {
                     sent,
                     answered: self.tick(),
                     answer: Answer::Found(number),
+                    silent: false,
                 }
             };
             (asked, self.together.read("it", asked, ask).await)

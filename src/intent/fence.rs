@@ -150,8 +150,10 @@ pub(super) fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
         Some(_) => "take failover off",
         None => "keep cluster failover off",
     };
+    // Sent late, when all is over and somebody else has suspended scheduling, it must not take failover off for good.
     let mut patch = vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
         test("/spec/suspension/scheduling", json!(true)),
     ];
     patch.extend(operations.or_else(|| with_toleration(binding))?);

@@ -91,20 +91,48 @@ impl Facts<'_> {
                 self.cluster, pod.name
             )));
         }
-        let ready = self.member.nodes.get()?;
-        let lost = self
-            .nodes
-            .into_iter()
-            .flatten()
-            .find(|node| ready.get(*node) == Some(&false));
-        match lost {
-            Some(node) => Err(NotProved::Unknown(format!(
-                "{}: node {node} is not Ready and may still run a pod that is gone from the API",
-                self.cluster
-            ))),
-            None => Ok(()),
-        }
+        let lost = self.lost_nodes()?;
+        let Some((node, deleted)) = lost.first() else {
+            return Ok(());
+        };
+        let how = if *deleted {
+            "is gone from the API, which stops nothing,"
+        } else {
+            "is not Ready"
+        };
+        Err(NotProved::Unknown(format!(
+            "{}: node {node} {how} and may still run a pod that is gone from the API",
+            self.cluster
+        )))
     }
+
+    /// Returns the nodes that may still run what they ran, and of each whether it is deleted.
+    fn lost_nodes(&self) -> Result<Vec<(&String, bool)>, NotKnown> {
+        let ready = self.member.nodes.get()?;
+        let ran = self.nodes.into_iter().flatten();
+        let lost = ran.filter(|node| ready.get(*node) != Some(&true));
+        Ok(lost.map(|node| (node, !ready.contains_key(node))).collect())
+    }
+
+    /// Returns what a fencing of nodes would answer of a copy that isn't proved harmless; `None`: nothing of it.
+    pub fn cut_off(&self) -> Option<CutOff> {
+        if self.member.object.get().is_err() {
+            return self.member.silent.then_some(CutOff::Cluster);
+        }
+        let no_pods = self.member.pods.get().is_ok_and(Vec::is_empty);
+        let is_lost = self.lost_nodes().is_ok_and(|lost| !lost.is_empty());
+        (no_pods && is_lost).then_some(CutOff::Nodes)
+    }
+}
+
+/// What can't be seen, and has nodes to answer for it. Whatever else can't be seen (a read that is refused, a kind that isn't
+/// served, an expression that fails) says nothing about nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutOff {
+    /// The cluster gave no answer.
+    Cluster,
+    /// Pods are gone from the API, and their nodes can't say whether they ended.
+    Nodes,
 }
 
 fn uid(object: &Value) -> String {
@@ -156,16 +184,16 @@ impl Held {
     }
 }
 
-/// A copy whose operator says that it has stopped, for the current spec, and whose pods are gone.
+/// A copy whose operator says that it has stopped, for the current spec: it vouches for the handle, and not for the pods.
 #[derive(Clone, Debug)]
-pub struct Stopped {
+pub struct Suspended {
     cluster: ClusterName,
     read: Read,
     evidence: String,
     object: Value,
 }
 
-impl Stopped {
+impl Suspended {
     pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
         let (object, read) = facts.current()?;
         let cluster = facts.cluster;
@@ -182,13 +210,12 @@ impl Stopped {
         if !facts.profile.suspended(object)? {
             return Err(NotProved::No(format!("{cluster}: not suspended yet")));
         }
-        facts.no_pods(read)?;
         let generation = object
             .pointer("/metadata/generation")
             .map(Value::to_string)
             .unwrap_or_default();
         let evidence = format!(
-            "{cluster}: uid {} suspended and observed at generation {generation} under {}, no pods",
+            "{cluster}: uid {} suspended and observed at generation {generation} under {}",
             uid(object),
             facts.marker
         );
@@ -198,14 +225,6 @@ impl Stopped {
             evidence,
             object: object.clone(),
         })
-    }
-
-    pub fn evidence(&self) -> &str {
-        &self.evidence
-    }
-
-    pub fn object(&self) -> &Value {
-        &self.object
     }
 
     /// Returns the state that this stop left; a handle that was there before is not one.
@@ -234,6 +253,37 @@ impl Stopped {
             evidence: self.evidence.clone(),
             at: now,
         })
+    }
+}
+
+/// A copy whose operator says that it has stopped, for the current spec, and whose pods are gone.
+#[derive(Clone, Debug)]
+pub struct Stopped(Suspended);
+
+impl Stopped {
+    pub fn prove(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let mut suspended = Suspended::prove(facts)?;
+        facts.no_pods(suspended.read)?;
+        suspended.evidence.push_str(", no pods");
+        Ok(Self(suspended))
+    }
+
+    pub fn evidence(&self) -> &str {
+        &self.0.evidence
+    }
+
+    pub fn object(&self) -> &Value {
+        &self.0.object
+    }
+
+    /// Returns the state that this stop left: see [`Suspended::capture`].
+    pub fn capture(
+        &self,
+        profile: &Profile,
+        before: &BTreeMap<String, String>,
+        now: jiff::Timestamp,
+    ) -> Result<Capture, NotProved> {
+        self.0.capture(profile, before, now)
     }
 }
 
@@ -386,7 +436,7 @@ impl Inert {
     pub fn cluster(&self) -> &ClusterName {
         match self {
             Self::Held(held) => &held.cluster,
-            Self::Stopped(stopped) => &stopped.cluster,
+            Self::Stopped(stopped) => &stopped.0.cluster,
             Self::Gone(gone) => &gone.cluster,
             Self::Assumed { cluster, .. } => cluster,
         }
@@ -395,7 +445,7 @@ impl Inert {
     pub fn evidence(&self) -> String {
         match self {
             Self::Held(held) => held.evidence.clone(),
-            Self::Stopped(stopped) => stopped.evidence.clone(),
+            Self::Stopped(stopped) => stopped.evidence().to_owned(),
             Self::Gone(gone) => gone.evidence.clone(),
             Self::Assumed { cluster, by } => format!("{cluster}: {by} vouches that nothing writes"),
         }
@@ -404,7 +454,7 @@ impl Inert {
     fn read(&self) -> Option<Read> {
         match self {
             Self::Held(held) => Some(held.read),
-            Self::Stopped(stopped) => Some(stopped.read),
+            Self::Stopped(stopped) => Some(stopped.0.read),
             Self::Gone(gone) => Some(gone.read),
             Self::Assumed { .. } => None,
         }

@@ -498,6 +498,7 @@ fn member(object: Seen<Option<Value>>) -> Member {
         object,
         pods: Seen::unknown("not read"),
         nodes: Seen::unknown("not read"),
+        silent: false,
     }
 }
 

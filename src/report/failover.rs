@@ -155,9 +155,9 @@ fn sentence(done: &Relocation) -> String {
         .by
         .as_ref()
         .map_or_else(String::new, |by| format!("; by {by}"));
-    let down = done
-        .downtime_ms
-        .map_or_else(String::new, |down| format!("; {down} ms without a writer"));
+    let down = done.downtime_ms.map_or_else(String::new, |down| {
+        format!("; {down} ms from then until it was seen well")
+    });
     format!(
         "{} {}: {} → {}: {}{state}{by}{down}",
         instant(done.at),
@@ -208,7 +208,7 @@ pub fn failover_lines(plan: &FailoverPlan, now: Timestamp) -> Vec<String> {
     for (cluster, old) in &status.old_copies {
         let how = if old.kept { "kept" } else { "not seen gone" };
         lines.push(format!(
-            "  old copy in {cluster}: {how} since {}",
+            "  old copy in {cluster}: left at {}, {how}",
             instant(old.since)
         ));
     }

@@ -73,10 +73,13 @@ impl Machine<'_> {
         journal.seq += 1;
         journal.fence = fence;
         let writer = journal.writer.clone();
+        let mut released = None;
         if let Some(flight) = &mut journal.flight {
+            // One that has had the token may run, also where no Work of it is left.
+            released = flight.to.clone().filter(|_| flight.released);
             // The copies that it was about are gone, or go.
             flight.with_source = Some(false);
-            flight.stopping_since = None;
+            flight.stopping = None;
             journal.suspended.clear();
             journal.clusters = writer.clone().into_iter().collect();
             if writer.is_none() && !flight.requested {
@@ -84,7 +87,7 @@ impl Machine<'_> {
             }
         }
         let from = self.flight().ok().map(|flight| flight.from.clone());
-        for cluster in left {
+        for cluster in left.into_iter().chain(released) {
             if Some(&cluster) == writer.as_ref() || Some(&cluster) == from.as_ref() {
                 continue;
             }
@@ -96,6 +99,7 @@ impl Machine<'_> {
                 fenced: None,
                 identity,
                 marker: None,
+                refuted: 0,
                 purged_by: None,
                 fetching_since: None,
             });
@@ -148,7 +152,7 @@ impl Machine<'_> {
         copies.retain(|cluster| *cluster != from);
         copies.sort_unstable();
         copies.dedup();
-        self.note_unseen(&from)?;
+        self.note_doubt(&from)?;
         let marker = self.marker()?;
         for cluster in std::iter::once(&from).chain(&copies) {
             match self.harmless(cluster, &marker)? {

@@ -3,16 +3,28 @@
 use super::{Machine, Phase, Stop};
 use crate::api::MARKER_ANNOTATION;
 use crate::intent::fight::removal_changes;
+use crate::intent::proof::NotProved;
 use crate::intent::token;
 
 impl Machine<'_> {
-    /// The pin goes when the running copy is the same without it, then the claim.
+    /// The pin goes when the running copy is the same without it and nobody else is let go by it, then the claim.
     pub(super) fn disarming(&mut self) -> Result<(), Stop> {
         let why = self.journal()?.ending.clone().unwrap_or_default();
         self.remove_canary()?;
         if !self.journal()?.unpinning {
+            self.guards_until_the_end()?;
             self.changes_nothing()?;
+            self.others_are_harmless()?;
             self.journal_mut()?.unpinning = true;
+            return Err(Stop::Again);
+        }
+        let pin = self.world().pin.get()?.as_ref();
+        if pin.is_some() && !self.is_lost()? && !self.is_alone()? {
+            // Another cluster was listed meanwhile: the pin, which is there, keeps it from running.
+            let journal = self.journal_mut()?;
+            journal.unpinning = false;
+            journal.repairing = true;
+            journal.seq += 1;
             return Err(Stop::Again);
         }
         // Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
@@ -22,19 +34,78 @@ impl Machine<'_> {
         {
             self.claim()?;
         }
-        token::unpin(self.world().pin.get()?.as_ref())?;
+        token::unpin(pin)?;
         self.runs_on_unmarked()?;
         token::give_up(self.world().claim.get()?.as_ref(), self.input.uid)?;
-        self.status.old_copies.clear();
-        let evidence = vec![format!("{why}; no pin, no claim is left")];
+        let mut evidence = vec![format!("{why}; no pin, no claim is left")];
+        for (cluster, old) in &self.status.old_copies {
+            let word = old.fenced.as_ref().map(|by| format!(", {by} vouches for it"));
+            evidence.push(format!(
+                "{cluster}: the copy that was left there was not seen gone{}; nobody looks after it from now on",
+                word.unwrap_or_default()
+            ));
+        }
         let begins_anew = !self.input.deleting && !self.input.spec.abort;
         self.status.journal = None;
         if begins_anew {
+            self.status.old_copies.clear();
             self.enter(Phase::Pending, evidence);
         } else {
             self.end(Phase::Completed, evidence);
         }
         Err(Stop::Again)
+    }
+
+    /// As long as it can't end, it guards: what is moved meanwhile is a failover like any other, and old copies are looked
+    /// after.
+    fn guards_until_the_end(&mut self) -> Result<(), Stop> {
+        if self.is_lost()? || !self.is_up()? {
+            return Ok(());
+        }
+        if self.journal()?.flight.is_some() {
+            self.enter(Phase::Evicted, vec!["the workload is there again".to_owned()]);
+            return Err(Stop::Again);
+        }
+        self.claim_is_ours()?;
+        self.moved()?;
+        self.token()?;
+        self.look_after_old_copies()
+    }
+
+    fn is_up(&self) -> Result<bool, Stop> {
+        Ok(self.journal()?.pinned || self.world().pin.get()?.is_some())
+    }
+
+    /// Neither template nor binding is there any more: no pin can let anybody go.
+    fn is_lost(&self) -> Result<bool, Stop> {
+        Ok(self.world().template.get()?.is_none() && self.world().binding.get()?.is_none())
+    }
+
+    /// Returns whether Karmada keeps a copy in the writer's cluster alone.
+    fn is_alone(&self) -> Result<bool, Stop> {
+        let writer = self.journal()?.writer.as_ref();
+        let binding = self.world().binding.get()?.as_ref();
+        let mut synced = binding.map(token::synced).unwrap_or_default().into_iter();
+        Ok(synced.all(|cluster| Some(&cluster) == writer))
+    }
+
+    /// Once the pin is off nobody holds, stops or removes a copy that was left: each is seen harmless before, or somebody
+    /// vouches for what can't be seen of it.
+    fn others_are_harmless(&mut self) -> Result<(), Stop> {
+        if self.is_lost()? || !self.is_up()? {
+            return Ok(());
+        }
+        let (writer, marker) = (self.writer()?, self.marker()?);
+        for cluster in self.involved()?.iter().filter(|cluster| **cluster != writer) {
+            match self.harmless(cluster, &marker)? {
+                Ok(_) => {}
+                Err(NotProved::Unknown(why)) => return Err(self.vouch_for_old(cluster, &why)),
+                Err(NotProved::No(why)) => {
+                    return Err(Stop::Wait(format!("the pin to have nobody to hold: {why}")));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Without the pin every copy that is left gets what it has: the writer's, as long as no other is listed.
@@ -43,7 +114,7 @@ impl Machine<'_> {
             return Ok(());
         };
         let writer = self.writer()?;
-        if self.listed()? != [writer.clone()] {
+        if self.listed()? != [writer.clone()] || !self.is_alone()? {
             return Err(Stop::Wait(format!(
                 "the binding to list {writer} alone: the pin keeps the others from running"
             )));

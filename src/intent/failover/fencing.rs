@@ -4,8 +4,8 @@
 use jiff::SignedDuration;
 
 use super::{Machine, Phase, Stop, duration};
-use crate::api::{FailoverGate, FencedBy, Finding, LastKnown};
-use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
+use crate::api::{FailoverGate, FencedBy, Finding, LastKnown, watched};
+use crate::intent::proof::{CutOff, Facts, Healthy, NotProved, Suspended};
 use crate::karmada::PurgeMode;
 use crate::name::ClusterName;
 
@@ -23,25 +23,20 @@ impl Machine<'_> {
         self.arranged(&clusters, &tasks, "end the eviction under the pin")?;
         self.markers()?;
         self.not_paused()?;
-        let mut evidence = Vec::new();
-        if from == to {
-            // Chosen again: what runs there, or is made anew there, is stopped or held like any other.
-            let marker = self.marker()?;
-            evidence.push(self.prove(&to, &marker, Inert::prove)??.evidence());
-        }
+        self.note_captured(&from)?;
         self.stop_source(&from)?;
-        self.note_unseen(&from)?;
-        for cluster in self.involved()?.iter().filter(|cluster| **cluster != to) {
-            let marker = self.marker()?;
+        self.note_doubt(&from)?;
+        let mut evidence = Vec::new();
+        let marker = self.marker()?;
+        // Chosen again, what runs there, or is made anew there, is stopped or held like any other.
+        let others = self.involved()?;
+        for cluster in others.iter().filter(|cluster| **cluster != to || from == to) {
             match self.harmless(cluster, &marker)? {
                 Ok(inert) => evidence.push(inert.evidence()),
                 Err(NotProved::Unknown(why)) if *cluster == from => {
                     return Err(self.unreachable(&from, &why)?);
                 }
-                Err(NotProved::Unknown(why)) => {
-                    let question = format!("{why}: does nothing in {cluster} write?");
-                    return Err(self.vouch_for_old(cluster, question));
-                }
+                Err(NotProved::Unknown(why)) => return Err(self.vouch_for_old(cluster, &why)),
                 Err(why) => return Err(why.into()),
             }
         }
@@ -54,10 +49,13 @@ impl Machine<'_> {
         self.target_is_there(&from, &to)?;
         self.flight_mut()?.evidence.clone_from(&evidence);
         let values = self.flight()?.state.as_ref().map(|state| state.values.clone());
+        // Whatever was known, or said, of a copy that was left there is not about the one that is released.
+        self.status.old_copies.remove(&to);
         let journal = self.journal_mut()?;
         journal.seq += 1;
         journal.writer = Some(to);
         journal.carried = values.filter(|values| !values.is_empty());
+        self.flight_mut()?.released = true;
         self.enter(Phase::Releasing, evidence);
         Err(Stop::Again)
     }
@@ -83,38 +81,36 @@ impl Machine<'_> {
     }
 
     /// A source that was listed again is stopped with its state, in its time; what can't be is removed, or kept if it shall
-    /// be and a person doesn't let it go.
+    /// be and a person doesn't let it go. One that its operator has stopped has had its time, whatever its pods do; of one
+    /// that nobody sees `sourceUnreachable` decides.
     fn stop_source(&mut self, from: &ClusterName) -> Result<(), Stop> {
         let now = self.input.now;
-        if self.flight()?.with_source != Some(true) {
+        if self.flight()?.with_source != Some(true) || self.copy(from).is_err() {
             return Ok(());
         }
-        let Some(since) = self.flight()?.stopping_since else {
-            self.flight_mut()?.stopping_since = Some(now);
-            return Err(Stop::Again);
-        };
         let marker = self.marker()?;
-        let stopped = self.prove(from, &marker, Stopped::prove)?;
-        let held = self.prove(from, &marker, Inert::prove)?;
-        if stopped.is_ok() || held.is_ok() {
+        let suspended = self.prove(from, &marker, Suspended::prove)?;
+        if suspended.is_ok() || self.seen_harmless(from, &marker)?.is_ok() {
             return Ok(());
         }
-        let until = since + duration(&self.input.spec.stop_within);
-        let why = stopped.err().map_or_else(String::new, |why| why.to_string());
-        if now < until {
+        let before = self.flight()?.stopping;
+        watched::look(&mut self.flight_mut()?.stopping, now);
+        if before.is_none() {
+            return Err(Stop::Again);
+        }
+        let limit = duration(&self.input.spec.stop_within);
+        let left = limit - watched::elapsed(self.flight()?.stopping.as_ref(), now);
+        let why = suspended.err().map_or_else(String::new, |why| why.to_string());
+        if left > SignedDuration::ZERO {
             return Err(Stop::WaitUntil(
                 why,
-                until,
+                now + left,
                 "go on without the state that it would leave",
             ));
         }
         let keeps = self.flight()?.purge_mode == Some(PurgeMode::Never);
-        let is_seen = self.copy(from).is_ok();
         if !keeps {
             return self.leave_source_out();
-        }
-        if !is_seen {
-            return Ok(());
         }
         match self.approved(FailoverGate::Purge, from) {
             Some(by) => {
@@ -141,26 +137,66 @@ impl Machine<'_> {
         Err(Stop::Again)
     }
 
-    /// Since when nobody sees the old copy: what is seen is nobody's to vouch for.
-    pub(super) fn note_unseen(&mut self, from: &ClusterName) -> Result<(), Stop> {
-        let is_seen = self.is_seen(from, self.journal()?.identities.get(from))?;
-        let now = self.input.now;
-        let flight = self.flight_mut()?;
-        match (is_seen, flight.unseen_since) {
-            (true, Some(_)) => {
-                flight.unseen_since = None;
-                flight.fenced = None;
-                Err(Stop::Again)
-            }
-            (false, None) => {
-                flight.unseen_since = Some(now);
-                Err(Stop::Again)
-            }
-            _ => Ok(()),
+    /// Notes the state that the old copy has left as soon as its operator vouches for it: a node that can't say what became of a
+    /// pod doesn't make it older. One that it leaves later is newer.
+    fn note_captured(&mut self, from: &ClusterName) -> Result<(), Stop> {
+        let Some(state) = self.captured(from)? else {
+            return Ok(());
+        };
+        let known = self.flight()?.state.as_ref();
+        if known.is_some_and(|known| (known.source, &known.values) == (state.source, &state.values)) {
+            return Ok(());
         }
+        self.flight_mut()?.state = Some(state);
+        Err(Stop::Again)
     }
 
-    /// Nobody can see whether the old copy writes: the plan says what then.
+    /// Counts for how long nobody can tell whether the old copy writes. What is seen of it is nobody's to vouch for: seen
+    /// harmless, it needs no word, and whatever else is seen speaks against one.
+    pub(super) fn note_doubt(&mut self, from: &ClusterName) -> Result<(), Stop> {
+        let marker = self.marker()?;
+        let now = self.input.now;
+        let seen = self.seen_harmless(from, &marker)?;
+        let cut_off = self.cut_off(from, &marker)?.is_some();
+        let refuted = self.answers(FailoverGate::Fenced, from);
+        let flight = self.flight_mut()?;
+        let before = (flight.unproved, flight.fenced.clone());
+        match seen {
+            Err(NotProved::Unknown(_)) => {
+                watched::look(&mut flight.unproved, now);
+                if cut_off {
+                    watched::look(&mut flight.cut_off, now);
+                } else {
+                    flight.cut_off = None;
+                }
+            }
+            seen => {
+                if seen.is_err() && flight.fenced.take().is_some() {
+                    flight.refuted = refuted;
+                }
+                (flight.unproved, flight.cut_off) = (None, None);
+            }
+        }
+        if (before.0.is_some(), before.1) == (flight.unproved.is_some(), flight.fenced.clone()) {
+            return Ok(());
+        }
+        Err(Stop::Again)
+    }
+
+    /// Returns what the fencing of nodes would be an answer to. Where Karmada has an answer of the cluster, and this tool has
+    /// none, nothing shows that anybody fences its nodes.
+    fn cut_off(&self, cluster: &ClusterName, marker: &str) -> Result<Option<CutOff>, Stop> {
+        let member = self.world().clusters.get()?.get(cluster);
+        let replaced = self.is_replaced(cluster, self.journal()?.identities.get(cluster))?;
+        let is_lost = member.is_some_and(|member| !member.is_ready());
+        let of = self.prove(cluster, marker, |facts: &Facts<'_>| Ok(facts.cut_off()))?;
+        Ok(of.ok().flatten().filter(|of| match of {
+            CutOff::Cluster => is_lost && !replaced,
+            CutOff::Nodes => !replaced,
+        }))
+    }
+
+    /// Nobody can see whether the old copy writes: the plan says what then. The time counts in which it was looked for.
     pub(super) fn unreachable(&mut self, from: &ClusterName, why: &str) -> Result<Stop, Stop> {
         let now = self.input.now;
         let rule = &self.input.spec.source_unreachable;
@@ -171,28 +207,42 @@ impl Machine<'_> {
         }
         let (Some(after), Some(fenced_by)) = (&rule.proceed_after, rule.fenced_by) else {
             return Ok(Stop::Wait(format!(
-                "{why}: the new copy is held until the old one is seen stopped or gone (sourceUnreachable: Hold)"
+                "{why}: the new copy is held until the old one is seen stopped or gone (sourceUnreachable: Hold); who knows \
+                 that nothing of it writes can say so with proceedAfter and fencedBy: Approval"
             )));
         };
-        let since = self.flight()?.unseen_since.unwrap_or(now);
-        let from_then = since + duration(after);
-        if now < from_then {
-            let then = match fenced_by {
-                FencedBy::Approval => "ask for an approval",
-                FencedBy::NodeFencing => "go on: the infrastructure has fenced it",
+        let after = duration(after);
+        let marker = self.marker()?;
+        let by_nodes = fenced_by == FencedBy::NodeFencing && self.cut_off(from, &marker)?.is_some();
+        let flight = self.flight()?;
+        let counts = if by_nodes {
+            &flight.cut_off
+        } else {
+            &flight.unproved
+        };
+        let passed = watched::elapsed(counts.as_ref(), now);
+        if passed < after {
+            let then = if by_nodes {
+                "go on: the infrastructure has fenced its nodes"
+            } else {
+                "ask for an approval"
             };
-            return Ok(Stop::WaitUntil(why.to_owned(), from_then, then));
+            return Ok(Stop::WaitUntil(why.to_owned(), now + (after - passed), then));
         }
-        let word = match fenced_by {
-            FencedBy::Approval => self.approved(FailoverGate::Fenced, from),
-            FencedBy::NodeFencing => Some(format!("the fencing of its nodes, unreachable since {since}")),
+        let minutes = passed.as_mins();
+        let word = if by_nodes {
+            Some(format!(
+                "the fencing of its nodes, after {minutes} min without a sign of them"
+            ))
+        } else {
+            self.approved(FailoverGate::Fenced, from)
         };
         let Some(word) = word else {
             return Ok(Stop::Ask(
                 FailoverGate::Fenced,
                 from.clone(),
                 format!(
-                    "{why}: nobody can see it since {since}; is it certain that nothing of it in {from} writes?"
+                    "{why}: in {minutes} min of looking nobody could tell; is it certain that nothing of it in {from} writes?"
                 ),
             ));
         };
@@ -248,9 +298,11 @@ impl Machine<'_> {
 
     /// A new copy that doesn't come up: people are told, and it is waited for.
     fn not_well(&mut self, to: &ClusterName, why: &NotProved) -> Result<Stop, Stop> {
-        let since = self.status.common.steps.last().map(|step| step.started_at);
-        let late = since.is_some_and(|since| self.input.now.duration_since(since) >= UP_WITHIN);
-        if late {
+        let now = self.input.now;
+        if matches!(why, NotProved::No(_)) {
+            watched::look(&mut self.flight_mut()?.unwell, now);
+        }
+        if watched::elapsed(self.flight()?.unwell.as_ref(), now) >= UP_WITHIN {
             self.tell(Finding::new(
                 "NotHealthy",
                 format!("{to}: the new copy does not come up"),

@@ -51,7 +51,7 @@ impl Machine<'_> {
         }
         let writer = self.writer()?;
         let why = if request.to == writer {
-            Some(format!("it runs in {writer} already"))
+            Some(format!("{writer} may run it already"))
         } else {
             self.cannot_take(request)?
         };
@@ -124,9 +124,13 @@ impl Machine<'_> {
             preserved: std::collections::BTreeMap::new(),
             with_source: None,
             handle_before: std::collections::BTreeMap::new(),
-            stopping_since: None,
-            unseen_since: None,
+            stopping: None,
+            unproved: None,
+            cut_off: None,
             fenced: None,
+            refuted: 0,
+            unwell: None,
+            released: false,
             state: None,
             evidence: Vec::new(),
             up_since: None,

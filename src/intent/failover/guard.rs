@@ -101,6 +101,7 @@ impl Machine<'_> {
             fence: Fence::default(),
             pods,
             nodes: std::collections::BTreeMap::new(),
+            runs: std::collections::BTreeMap::new(),
             lent: None,
             flight: None,
             ending: None,
@@ -110,7 +111,9 @@ impl Machine<'_> {
         self.note_nodes();
         self.status.common.findings.clear();
         let others = account(template, &self.world().beside).map(|others| others.message);
-        let evidence = [format!("runs in {writer} alone")].into_iter().chain(others);
+        let evidence = [format!("the binding lists {writer} alone")]
+            .into_iter()
+            .chain(others);
         self.enter(Phase::Arming, evidence.collect());
         Err(Stop::Again)
     }
@@ -289,7 +292,7 @@ impl Machine<'_> {
     }
 
     /// A claim that somebody took is not ours to overwrite.
-    fn claim_is_ours(&self) -> Result<(), Stop> {
+    pub(super) fn claim_is_ours(&self) -> Result<(), Stop> {
         match self.world().claim.get()? {
             Some(claim) if claim.spec.owner.uid != self.input.uid => {
                 Err(Stop::Wait(token::held_by(&claim.spec.owner)))

@@ -8,6 +8,7 @@ use super::{Machine, Stop};
 use crate::api::{FailoverJournal, Finding, Flight};
 use crate::intent::pin;
 use crate::intent::proof::{Facts, NotProved};
+use crate::intent::world::Member;
 use crate::karmada::{Cluster, ResourceBinding};
 use crate::name::{ClusterName, ObjectKey};
 use crate::profile::Profile;
@@ -127,22 +128,30 @@ impl<'a> Machine<'a> {
         Ok(known.zip(now).is_some_and(|(known, now)| *known != now))
     }
 
-    /// Returns whether anybody sees what is in a cluster. One that has joined under the name of the one that is meant says
-    /// nothing of it.
-    pub(super) fn is_seen(&self, cluster: &ClusterName, known: Option<&String>) -> Result<bool, Stop> {
-        let answers = self.world().member(cluster)?.object.get().is_ok();
-        Ok(answers && !self.is_replaced(cluster, known)?)
-    }
-
-    /// Pods that vanish from a lost node may still run: remember where they were seen.
+    /// Pods that vanish from a lost node may still run: remembers where those of the run that goes on were seen, until their
+    /// node says itself that none is left.
     pub(super) fn note_nodes(&mut self) {
+        let profile = self.profile().ok();
         let Some(journal) = &mut self.status.journal else {
             return;
         };
         for (cluster, member) in &self.input.world.around.members {
             let Ok(pods) = member.pods.get() else { continue };
-            for node in pods.iter().filter_map(|pod| pod.node.clone()) {
-                journal.nodes.entry(cluster.clone()).or_default().insert(node);
+            let here: BTreeSet<String> = pods.iter().filter_map(|pod| pod.node.clone()).collect();
+            let run = profile.as_ref().and_then(|profile| run_of(profile, member));
+            let known = journal.nodes.remove(cluster).unwrap_or_default();
+            let is_another = run.as_ref().is_some_and(|run| {
+                let before = journal.runs.get(cluster);
+                before.is_some_and(|before| before != run)
+            });
+            if let Some(run) = run {
+                journal.runs.insert(cluster.clone(), run);
+            }
+            let ready = member.nodes.get().cloned().unwrap_or_default();
+            let in_doubt = |node: &String| !is_another && ready.get(node) != Some(&true);
+            let nodes: BTreeSet<String> = known.into_iter().filter(in_doubt).chain(here).collect();
+            if !nodes.is_empty() {
+                journal.nodes.insert(cluster.clone(), nodes);
             }
         }
     }
@@ -171,6 +180,14 @@ impl<'a> Machine<'a> {
     pub(super) fn untell(&mut self, code: &str) {
         self.status.common.findings.retain(|finding| finding.code != code);
     }
+}
+
+/// Returns what tells a run of a copy that is well from the one before it, where the profile can tell.
+fn run_of(profile: &Profile, member: &Member) -> Option<String> {
+    let copy = member.object.get().ok()?.as_ref()?;
+    let is_well = profile.observed(copy).ok()? && profile.healthy(copy).ok()?;
+    let run = profile.run_id(copy).ok()??;
+    is_well.then(|| format!("{}/{run}", uid(copy)))
 }
 
 /// The object of the control plane, and the member that it is for.

@@ -36,8 +36,8 @@ use super::seen::{NotKnown, Seen};
 use super::token::Due;
 use super::{Step, Trouble};
 use crate::api::{
-    Capture, ClaimOwner, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec, FailoverPlanStatus, Finding,
-    OpenQuestion, WaitCode, WorkloadRef,
+    Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec,
+    FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
 };
 use crate::name::ClusterName;
 
@@ -166,7 +166,7 @@ impl Machine<'_> {
         }
         let (asked, phase) = (std::mem::take(&mut self.status.asks), self.status.phase);
         self.note_nodes();
-        self.note_seen_again();
+        self.note_refuted();
         self.note_admission();
         let outcome = self.meet_anew().and_then(|()| self.go_on());
         if self.status.phase == phase {
@@ -274,12 +274,36 @@ impl Machine<'_> {
 
     /// Returns who has answered a question with yes.
     fn approved(&self, gate: FailoverGate, cluster: &ClusterName) -> Option<String> {
-        let attempt = self.attempt_of(cluster);
-        let mut approvals = self.input.spec.approvals.iter();
-        let approval = approvals.find(|approval| {
-            approval.gate == gate && approval.cluster == *cluster && approval.attempt == attempt
-        })?;
+        let refuted = usize::try_from(self.refuted(gate, cluster)).ok()?;
+        let approval = self.approvals(gate, cluster).nth(refuted)?;
         Some(approval.by.clone().unwrap_or_else(|| "a person".to_owned()))
+    }
+
+    fn approvals(
+        &self,
+        gate: FailoverGate,
+        cluster: &ClusterName,
+    ) -> impl Iterator<Item = &FailoverApproval> {
+        let attempt = self.attempt_of(cluster);
+        let all = self.input.spec.approvals.iter();
+        all.filter(move |approval| {
+            approval.gate == gate && approval.cluster == *cluster && approval.attempt == attempt
+        })
+    }
+
+    /// Returns how often a question has been answered with yes.
+    fn answers(&self, gate: FailoverGate, cluster: &ClusterName) -> u32 {
+        u32::try_from(self.approvals(gate, cluster).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many of the answers count no more: what was seen of the copy later spoke against them.
+    fn refuted(&self, gate: FailoverGate, cluster: &ClusterName) -> u32 {
+        if gate != FailoverGate::Fenced {
+            return 0;
+        }
+        let flight = self.flight().ok().filter(|flight| flight.from == *cluster);
+        let old = || self.status.old_copies.get(cluster).map_or(0, |old| old.refuted);
+        flight.map_or_else(old, |flight| flight.refuted)
     }
 
     /// A word about an old copy is bound to the failover that left it.

@@ -8,25 +8,26 @@ use super::{Machine, PATIENCE, Stop};
 use crate::api::{FailoverGate, MARKER_ANNOTATION, OldCopy};
 use crate::intent::effect::{add, test};
 use crate::intent::fence;
-use crate::intent::proof::Gone;
+use crate::intent::proof::{Gone, NotProved};
 use crate::karmada::meta;
 use crate::name::ClusterName;
 
 impl Machine<'_> {
-    /// A cluster that is seen again speaks for itself: nobody's word counts any more.
-    pub(super) fn note_seen_again(&mut self) {
+    /// A word holds until something is seen that speaks against it; that the cluster answers again is nothing of the kind.
+    pub(super) fn note_refuted(&mut self) {
+        let Ok(marker) = self.marker() else { return };
         let vouched = self
             .status
             .old_copies
             .iter()
             .filter(|(_, old)| old.fenced.is_some());
-        let seen: Vec<ClusterName> = vouched
-            .filter(|(cluster, old)| self.is_seen(cluster, old.identity.as_ref()).unwrap_or(false))
-            .map(|(cluster, _)| cluster.clone())
+        let refuted: Vec<(ClusterName, u32)> = vouched
+            .filter(|(cluster, _)| matches!(self.seen_harmless(cluster, &marker), Ok(Err(NotProved::No(_)))))
+            .map(|(cluster, _)| (cluster.clone(), self.answers(FailoverGate::Fenced, cluster)))
             .collect();
-        for cluster in seen {
+        for (cluster, answers) in refuted {
             if let Some(old) = self.status.old_copies.get_mut(&cluster) {
-                old.fenced = None;
+                (old.fenced, old.refuted) = (None, answers);
             }
         }
     }
@@ -196,9 +197,10 @@ impl Machine<'_> {
         Ok(has_work && is_marked && self.profile()?.carries_hold(copy))
     }
 
-    /// A person answers for a copy of an earlier failover, which nobody can see.
-    pub(super) fn vouch_for_old(&mut self, cluster: &ClusterName, question: String) -> Stop {
+    /// A person answers for what can't be seen of a copy that was left earlier.
+    pub(super) fn vouch_for_old(&mut self, cluster: &ClusterName, why: &str) -> Stop {
         let Some(by) = self.approved(FailoverGate::Fenced, cluster) else {
+            let question = format!("{why}: does nothing in {cluster} write?");
             return Stop::Ask(FailoverGate::Fenced, cluster.clone(), question);
         };
         let (attempt, now) = (self.status.common.attempt, self.input.now);
@@ -213,6 +215,7 @@ impl Machine<'_> {
                 fenced: None,
                 identity: None,
                 marker: None,
+                refuted: 0,
                 purged_by: None,
                 fetching_since: None,
             });

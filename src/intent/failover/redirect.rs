@@ -9,7 +9,7 @@ impl Machine<'_> {
     /// Nobody has the token, and it is about to be given to `to`: not to a cluster that nobody sees.
     pub(super) fn target_is_there(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
         if let Some(request) = self.wanted_elsewhere(from, to)? {
-            return self.send_elsewhere(to, &request);
+            return self.send_elsewhere(from, to, &request);
         }
         if from == to {
             return Ok(());
@@ -27,7 +27,16 @@ impl Machine<'_> {
     }
 
     /// Another cluster takes its place; its own copy is looked after like every old one.
-    fn send_elsewhere(&mut self, to: &ClusterName, request: &FailoverRequest) -> Result<(), Stop> {
+    fn send_elsewhere(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+        request: &FailoverRequest,
+    ) -> Result<(), Stop> {
+        if self.flight()?.released {
+            // It had the token, which was taken back since: whether it ran, nobody knows.
+            return self.send_from(from, to, request.clone());
+        }
         let (now, attempt, marker) = (self.input.now, self.status.common.attempt, self.marker()?);
         let known = self.identity(&request.to)?;
         let journal = self.journal_mut()?;
@@ -51,6 +60,7 @@ impl Machine<'_> {
             fenced: Some("its birth under the pin: it never had the token".to_owned()),
             identity,
             marker: Some(marker),
+            refuted: 0,
             purged_by: None,
             fetching_since: None,
         };
@@ -71,6 +81,15 @@ impl Machine<'_> {
         let Some(request) = self.wanted_elsewhere(from, to)? else {
             return Ok(());
         };
+        self.send_from(from, to, request)
+    }
+
+    fn send_from(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+        request: FailoverRequest,
+    ) -> Result<(), Stop> {
         self.remember_old_copy(from, to)?;
         let flight = self.flight()?.clone();
         if let Some(state) = flight.state.as_ref().filter(|state| !state.values.is_empty()) {
@@ -91,6 +110,7 @@ impl Machine<'_> {
         self.trim_history();
         // The binding is as the flight before has left it: what was taken off it, and who is past what, is still so.
         let fence = self.journal()?.fence.clone();
+        self.journal_mut()?.writer = Some(to.clone());
         let begun = self.begin(request.reason, Some(request.to), None, request.by);
         self.journal_mut()?.fence = fence;
         begun

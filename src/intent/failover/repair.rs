@@ -3,7 +3,7 @@
 
 use super::settle::of_flight;
 use super::{Machine, Phase, Stop};
-use crate::api::{Finding, LastKnown, StateSource};
+use crate::api::{FailoverGate, Finding, LastKnown, StateSource};
 use crate::intent::proof::{Loose, NotProved};
 use crate::name::ClusterName;
 
@@ -77,17 +77,31 @@ impl Machine<'_> {
         Ok(Loose::prove(name, cluster, template, all, &self.profile()?))
     }
 
-    /// As long as the pin doesn't name the new cluster, an old one that is seen speaks for itself: whoever vouched for it is
-    /// not asked again, and neither is he when it is lost once more.
+    /// As long as the pin doesn't name the new cluster, an old copy that is seen not to be harmless refutes whoever vouched for
+    /// it.
     pub(super) fn word_counts(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
         let live = self.world().pin.get()?.as_ref();
         let is_released = live.is_some_and(|live| self.names(live, to));
-        let is_seen = from != to && self.is_seen(from, self.journal()?.identities.get(from))?;
-        if is_released || !is_seen || self.flight()?.fenced.is_none() {
+        if is_released || from == to || self.flight()?.fenced.is_none() {
             return Ok(());
         }
-        self.take_token_back("the old cluster is seen again")?;
+        let marker = self.marker_in_force()?;
+        if !matches!(self.seen_harmless(from, &marker)?, Err(NotProved::No(_))) {
+            return Ok(());
+        }
+        let refuted = self.answers(FailoverGate::Fenced, from);
+        self.take_token_back("the old copy is seen again, and not to be harmless")?;
+        self.flight_mut()?.refuted = refuted;
         Err(Stop::Again)
+    }
+
+    /// Returns the marker of the pin that is there, which is what a proof is about until another one is.
+    fn marker_in_force(&self) -> Result<String, Stop> {
+        let live = self.world().pin.get()?.as_ref();
+        match live.and_then(crate::intent::pin::marker_of) {
+            Some(marker) => Ok(marker.to_owned()),
+            None => self.marker(),
+        }
     }
 
     /// Nobody has the token any more, and what let the new cluster have it is to be proved anew. The state is, too, for the old
@@ -99,8 +113,7 @@ impl Machine<'_> {
         journal.carried = None;
         let flight = self.flight_mut()?;
         flight.fenced = None;
-        flight.unseen_since = None;
-        flight.stopping_since = None;
+        (flight.unproved, flight.cut_off, flight.stopping) = (None, None, None);
         let state = flight
             .state
             .take()

@@ -15,6 +15,11 @@ impl Machine<'_> {
         self.claim()?;
         self.remember_old_copy(&from, &to)?;
         let binding = self.binding()?;
+        let fence = &self.journal()?.fence;
+        if fence.recorded && !fence.resumed && !binding.spec.scheduling_suspended() {
+            // Somebody else has resumed it: what was taken off is put back, and the old copy left out, while nobody moves it.
+            return Err(Stop::Act(vec![fence::suspend(binding)]));
+        }
         if binding.spec.scheduling_suspended() {
             self.failover_stays_off()?;
             let tasks = self.tasks_that_stay(&from)?;
@@ -74,6 +79,7 @@ impl Machine<'_> {
             fenced: flight.fenced.clone(),
             identity: journal.identities.get(from).cloned(),
             marker: if kept { Some(self.marker()?) } else { None },
+            refuted: flight.refuted,
             purged_by: None,
             fetching_since: None,
         };
@@ -105,10 +111,11 @@ impl Machine<'_> {
             return Ok(());
         }
         let marker = self.marker()?;
+        let word = self.flight()?.fenced.is_some();
         match self.prove(from, &marker, Gone::prove)? {
             Ok(_) => Ok(()),
-            Err(_) if self.copy(from).is_err() && self.flight()?.fenced.is_some() => Ok(()),
-            Err(NotProved::No(why) | NotProved::Unknown(why)) => Err(Stop::Wait(why)),
+            Err(why) if word && (matches!(why, NotProved::Unknown(_)) || self.copy(from).is_err()) => Ok(()),
+            Err(why) => Err(why.into()),
         }
     }
 

@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
 use crate::api::{FailoverGate, MovedState, StateSource};
-use crate::intent::proof::Stopped;
+use crate::intent::proof::Suspended;
 use crate::name::ClusterName;
-
-/// Handles by name, and how they are known.
-type Handles = (BTreeMap<String, String>, String);
 
 impl Machine<'_> {
     /// What the old copy left when it stopped is the newest; then what Karmada preserved when it evicted it; then what was
@@ -21,8 +18,8 @@ impl Machine<'_> {
             evidence,
             at,
         };
-        if let Some((values, evidence)) = self.captured(from)? {
-            return Ok(of(StateSource::Captured, values, evidence));
+        if let Some(state) = self.captured(from)? {
+            return Ok(state);
         }
         if let Some(values) = self.preserved()? {
             let labels = &self.flight()?.preserved;
@@ -58,16 +55,24 @@ impl Machine<'_> {
         }
     }
 
-    /// Returns the handle of a copy that stopped with its state, if it left one.
-    fn captured(&self, from: &ClusterName) -> Result<Option<Handles>, Stop> {
+    /// Returns the handle that the operator vouches for of a copy that stopped with its state, if it left one.
+    pub(super) fn captured(&self, from: &ClusterName) -> Result<Option<MovedState>, Stop> {
         let marker = self.marker()?;
-        let Ok(stopped) = self.prove(from, &marker, Stopped::prove)? else {
+        if self.is_replaced(from, self.journal()?.identities.get(from))? {
+            return Ok(None);
+        }
+        let Ok(suspended) = self.prove(from, &marker, Suspended::prove)? else {
             return Ok(None);
         };
         let before = &self.flight()?.handle_before;
-        let captured = stopped.capture(&self.profile()?, before, self.input.now);
+        let captured = suspended.capture(&self.profile()?, before, self.input.now);
         let captured = captured.ok().filter(|captured| !captured.values.is_empty());
-        Ok(captured.map(|captured| (captured.values, captured.evidence)))
+        Ok(captured.map(|captured| MovedState {
+            source: StateSource::Captured,
+            values: captured.values,
+            evidence: captured.evidence,
+            at: captured.at,
+        }))
     }
 
     /// Returns the handles that the preserved labels come to, if all that are needed are there.

@@ -181,8 +181,26 @@ impl Machine<'_> {
         )?))
     }
 
-    /// Proves that nothing in a cluster can write; what nobody can see, somebody must have vouched for.
+    /// Proves that nothing in a cluster can write; what can't be seen of it, somebody must have vouched for. What is seen
+    /// counts before any word.
     pub(super) fn harmless(
+        &self,
+        cluster: &ClusterName,
+        under: &str,
+    ) -> Result<Result<Inert, NotProved>, Stop> {
+        let flight = self.flight().ok().filter(|flight| flight.from == *cluster);
+        let word = flight.and_then(|flight| flight.fenced.as_ref()).or_else(|| {
+            let old = self.status.old_copies.get(cluster)?;
+            old.fenced.as_ref()
+        });
+        Ok(match (self.seen_harmless(cluster, under)?, word) {
+            (Err(NotProved::Unknown(_)), Some(by)) => Ok(Inert::assumed(cluster, by.clone())),
+            (proved, _) => proved,
+        })
+    }
+
+    /// Proves that nothing in a cluster can write, from what is seen of it alone.
+    pub(super) fn seen_harmless(
         &self,
         cluster: &ClusterName,
         under: &str,
@@ -201,25 +219,14 @@ impl Machine<'_> {
         let told_before = old
             .and_then(|old| old.marker.as_deref())
             .filter(|marker| *marker != under);
-        let proved = match (seen, told_before) {
+        Ok(match (seen, told_before) {
             (Err(NotProved::No(why)), Some(marker)) => {
                 // Karmada writes nothing to it any more: it was told to hold before, and does.
-                let still = self.prove(cluster, marker, Inert::prove)?;
-                still.map_err(|_| NotProved::No(why))
+                match self.prove(cluster, marker, Inert::prove)? {
+                    Err(NotProved::No(_)) => Err(NotProved::No(why)),
+                    still => still,
+                }
             }
-            (proved, _) => proved,
-        };
-        let flight = self
-            .status
-            .journal
-            .as_ref()
-            .and_then(|journal| journal.flight.as_ref());
-        let word = flight
-            .filter(|flight| flight.from == *cluster)
-            .and_then(|flight| flight.fenced.clone())
-            .or_else(|| old.and_then(|old| old.fenced.clone()));
-        Ok(match (proved, word) {
-            (Err(NotProved::Unknown(_)), Some(by)) => Ok(Inert::assumed(cluster, by)),
             (proved, _) => proved,
         })
     }

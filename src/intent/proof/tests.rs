@@ -43,7 +43,8 @@ fn member(object: Option<Value>) -> Member {
     Member {
         object: Seen::known(object, read(5)),
         pods: Seen::known(Vec::new(), read(6)),
-        nodes: Seen::known(BTreeMap::new(), read(7)),
+        nodes: Seen::known(BTreeMap::from([("node-1".to_owned(), true)]), read(7)),
+        silent: false,
     }
 }
 
@@ -121,6 +122,15 @@ fn pods_gone_from_a_node_that_is_not_ready_prove_nothing() {
     let mut lost = member(Some(stopped("s3://a")));
     lost.nodes = Seen::known(BTreeMap::from([("node-1".to_owned(), false)]), read(7));
     assert!(is_unknown(with(&lost, Stopped::prove)));
+}
+
+#[test]
+fn a_node_that_is_gone_from_the_api_took_no_pod_with_it() {
+    for object in [Some(stopped("s3://a")), None] {
+        let mut deleted = member(object);
+        deleted.nodes = Seen::known(BTreeMap::new(), read(7));
+        assert!(is_unknown(with(&deleted, Inert::prove)));
+    }
 }
 
 #[test]

@@ -172,6 +172,7 @@ impl Around<'_> {
             object,
             pods: Seen::unknown("not read"),
             nodes: Seen::unknown("not read"),
+            silent: false,
         }
     }
 

@@ -67,30 +67,41 @@ impl Look<'_> {
         let selector = self.pod_selector(profile, template);
         let journal = self.status.journal_in_force();
         let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
-        let (object, pods) = if writes && template.is_some() {
+        let ((object, silent), pods) = if writes && template.is_some() {
             join(self.copy(&reader), self.pods(&reader, &selector)).await
         } else {
             let object = self.copy(&reader).await;
             (object, self.pods(&reader, &selector).await)
         };
+        // A node that a pod is seen on is asked about when that has gone.
         let nodes = match pods.get() {
-            Ok(pods) if pods.is_empty() => {
+            Ok(pods) => {
                 let seen = journal.and_then(|journal| journal.nodes.get(cluster));
-                self.nodes(&reader, seen.into_iter().flatten()).await
+                let has_pod = |node: &String| pods.iter().any(|pod| pod.node.as_ref() == Some(node));
+                self.nodes(&reader, seen.into_iter().flatten().filter(|node| !has_pod(node)))
+                    .await
             }
-            _ => Seen::unknown("not read while pods are there"),
+            Err(unknown) => Seen::unknown(unknown.to_string()),
         };
-        Member { object, pods, nodes }
+        Member {
+            object,
+            pods,
+            nodes,
+            silent,
+        }
     }
 
-    async fn copy(&self, reader: &Reader) -> Seen<Option<Value>> {
+    /// Reads the copy; and whether nothing answered in the name of the member.
+    async fn copy(&self, reader: &Reader) -> (Seen<Option<Value>>, bool) {
         let workload = &self.spec.workload;
         match served(&self.parts.cluster, &workload.gvk()).await {
             Ok(served) => {
                 let namespace = self.workload.namespace.as_deref();
-                optional(reader.get(&served, namespace, &workload.name).await)
+                let read = reader.get(&served, namespace, &workload.name).await;
+                let silent = read.silent;
+                (optional(read), silent)
             }
-            Err(error) => Seen::unknown(error.to_string()),
+            Err(error) => (Seen::unknown(error.to_string()), false),
         }
     }
 

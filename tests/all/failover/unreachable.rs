@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use cutover::api::FailoverPhase;
+use cutover::sandbox::api::{DeleteOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 
 use super::modes::moved_from;
 use super::stage::{
     fleet, guarded_in, known, last_move, lose, one_writer, phase_is, plan, power_off, power_on, purge_mode,
-    savepoint, started_from, status, tasks, tidy, untaint, until, unwell,
+    savepoint, started_from, status, taint, tasks, tidy, untaint, until, unwell,
 };
 use crate::support::fleet::Fleet;
 
@@ -178,5 +179,80 @@ async fn a_copy_to_be_kept_in_a_lost_cluster_is_held_before_anything_else_when_i
     power_on(&fleet, "east");
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(!fleet.runs_in("east") && fleet.runs_in(&to));
+    one_writer(&fleet);
+}
+
+const LEASES: Resource = Resource::new("coordination.k8s.io", "leases");
+const NODES: Resource = Resource::new("", "nodes");
+
+fn node_is(fleet: &Fleet, cluster: &str, ready: &str) {
+    let status = Patch::Merge(json!({"status": {"conditions": [{"type": "Ready", "status": ready}]}}));
+    let (writer, node) = (WriteOptions::manager("somebody"), format!("{cluster}-node-1"));
+    let api = &fleet.world.member(cluster).api;
+    api.patch(&NODES, None, &node, Some(Subresource::Status), &status, &writer)
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_not_ready_in_a_cluster_in_reach_keeps_nobody_from_the_newest_state() {
+    let (fleet, older) = guarded("Gracefully", by_approval()).await;
+    node_is(&fleet, "east", "Unknown");
+    taint(&fleet, "east");
+    let question = json!([{"gate": "Fenced", "cluster": "east", "attempt": 1}]);
+    until(&fleet, "a person is asked", |fleet| {
+        status(fleet)["asks"] == question
+    })
+    .await;
+    let wait = status(&fleet)["waitingFor"]["reason"].clone();
+    assert!(wait.as_str().unwrap().contains("east-node-1"), "{wait}");
+    plan(&fleet, approved());
+    let to = moved_from(&fleet, "east").await;
+    let done = last_move(&fleet);
+    assert_eq!(done["state"]["source"], "Captured", "{done:#}");
+    assert_ne!(started_from(&fleet, &to), older);
+    assert_eq!(done["state"]["values"]["savepoint"], started_from(&fleet, &to));
+    one_writer(&fleet);
+    // The node can say what became of its pods: nobody has to remember the copy any more.
+    node_is(&fleet, "east", "True");
+    until(&fleet, "it is forgotten", |fleet| {
+        status(fleet)["oldCopies"].is_null()
+    })
+    .await;
+    untaint(&fleet, "east");
+    tidy(&fleet, &to).await;
+}
+
+/// Karmada's flags give its Leases other names.
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_is_replaced_is_noticed_whatever_its_lease_is_called() {
+    let fleet = fleet().await;
+    let server = fleet.world.control_plane();
+    let (namespace, writer) = (Some("karmada-system"), WriteOptions::manager("somebody"));
+    for name in ["karmada-scheduler", "karmada-controller-manager"] {
+        server
+            .delete(&LEASES, namespace, name, &DeleteOptions::default())
+            .unwrap();
+    }
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "prod-scheduler", "namespace": "karmada-system"}, "spec": {"holderIdentity": "a"},
+    });
+    server.create(&LEASES, namespace, lease, &writer).unwrap();
+    purge_mode(&fleet, "Gracefully");
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    lose(&fleet, "east");
+    let holds = |holder: &'static str| {
+        move |fleet: &Fleet| {
+            let barrier = &status(fleet)["journal"]["fence"]["barrier"];
+            barrier["leases"]["prod-scheduler"]["holder"] == holder
+        }
+    };
+    until(&fleet, "the barrier is passed", holds("a")).await;
+    let another = Patch::Merge(json!({"spec": {"holderIdentity": "b"}}));
+    server
+        .patch(&LEASES, namespace, "prod-scheduler", None, &another, &writer)
+        .unwrap();
+    until(&fleet, "another barrier is passed", holds("b")).await;
     one_writer(&fleet);
 }

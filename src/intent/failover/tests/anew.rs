@@ -131,3 +131,14 @@ fn a_workload_that_is_deleted_in_the_midst_of_a_failover_frees_the_plan_when_no_
     }
     assert!(scene.is(Phase::Disarming));
 }
+
+#[test]
+fn a_cluster_that_has_had_the_token_is_not_forgotten_with_the_binding() {
+    let mut scene = Scene::fencing();
+    scene.flight().released = true;
+    scene.world.around.binding = seen(Some(binding("binding-2", &[], false)), EARLY);
+    scene.world.around.works = seen(BTreeMap::new(), EARLY);
+    scene.play();
+    assert!(adopted(&scene) && scene.is(Phase::Evicted));
+    assert!(scene.status.old_copies.contains_key(&WEST.into()));
+}

@@ -2,6 +2,8 @@
 //! failover.
 
 mod anew;
+mod doubt;
+mod ending;
 mod release;
 mod repair;
 mod scene;

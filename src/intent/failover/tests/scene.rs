@@ -76,16 +76,42 @@ pub fn member(object: Option<Value>) -> Member {
         object: seen(object, LATE),
         pods: seen(Vec::<Pod>::new(), LATE + 1),
         nodes: seen(BTreeMap::new(), LATE + 2),
+        silent: false,
     }
 }
 
 pub fn lost() -> Member {
-    let why = "i/o timeout";
+    Member {
+        silent: true,
+        ..unread("i/o timeout")
+    }
+}
+
+fn unread(why: &str) -> Member {
     Member {
         object: Seen::unknown(why),
         pods: Seen::unknown(why),
         nodes: Seen::unknown(why),
+        silent: false,
     }
+}
+
+/// Somebody answered, and refused.
+pub fn refused() -> Member {
+    unread("403 forbidden")
+}
+
+/// Karmada has no answer of that cluster either.
+pub fn cut_off(scene: &mut Scene, name: &str) {
+    let mut clusters = (**scene.world.around.clusters.get().unwrap()).clone();
+    let cluster = clusters.get_mut(&name.into()).unwrap();
+    cluster.status.as_mut().unwrap().conditions[0].status = "False".to_owned();
+    scene.world.around.clusters = seen(Arc::new(clusters), EARLY);
+}
+
+pub fn approve(scene: &mut Scene, gate: &str, cluster: &str, attempt: u32) {
+    let approval = json!({"gate": gate, "cluster": cluster, "attempt": attempt, "by": "ann"});
+    scene.spec.approvals.push(from(approval));
 }
 
 pub fn binding(uid: &str, clusters: &[&str], suspended: bool) -> ResourceBinding {
@@ -262,6 +288,17 @@ impl Scene {
         self.now += by;
     }
 
+    /// Passes in good time, as long as that; returns who was let run by what was sent.
+    pub fn watch(&mut self, time: SignedDuration) -> Vec<String> {
+        let until = self.now + time;
+        let mut let_go = self.play();
+        while self.now < until {
+            self.later(SignedDuration::from_secs(20));
+            let_go.extend(self.play());
+        }
+        let_go
+    }
+
     fn input(&self) -> Input<'_> {
         Input {
             uid: UID,
@@ -302,6 +339,8 @@ impl Scene {
             let before = self.status.clone();
             let step = self.pass();
             if !step.effects.is_empty() || before == self.status {
+                let goes_round = step.effects.is_empty() && step.recheck == Some(std::time::Duration::ZERO);
+                assert!(!goes_round, "it goes round in circles: {:#?}", self.status);
                 return step.effects;
             }
         }
@@ -334,7 +373,7 @@ impl Scene {
         panic!("it sends again and again: {:#?}", self.status);
     }
 
-    fn send(&mut self, effect: Effect) {
+    pub fn send(&mut self, effect: Effect) {
         match effect {
             Effect::CreateClaim { .. } | Effect::ReplaceClaim { .. } => self.claim_comes_about(),
             Effect::WritePin(write) => self.pin_comes_about(write.policy().clone()),

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::json;
 
-use super::scene::{EARLY, EAST, Scene, WEST, held, lost, member, running, seen};
+use super::scene::{EARLY, EAST, Scene, WEST, approve, cut_off, held, lost, member, running, seen};
 use crate::api::{FailoverGate, FailoverPhase as Phase, OldCopy, SourceUnreachable};
 
 fn minutes(count: i64) -> SignedDuration {
@@ -23,16 +23,9 @@ fn unreachable(of: SourceUnreachable) -> Scene {
     let mut scene = Scene::fencing();
     scene.spec.source_unreachable = of;
     scene.see(EAST, lost());
+    cut_off(&mut scene, EAST);
     assert_eq!(scene.play(), Vec::<String>::new());
     scene
-}
-
-fn approve(scene: &mut Scene, gate: &str, cluster: &str, attempt: u32) {
-    let approval = json!({"gate": gate, "cluster": cluster, "attempt": attempt, "by": "ann"});
-    scene
-        .spec
-        .approvals
-        .push(serde_json::from_value(approval).unwrap());
 }
 
 #[test]
@@ -40,8 +33,7 @@ fn on_hold_nobody_is_asked_and_nothing_goes_on_however_long_it_takes() {
     for of in [json!({}), json!({"action": "Hold"})] {
         let mut scene = unreachable(rule(of));
         approve(&mut scene, "Fenced", EAST, 1);
-        scene.later(minutes(100_000));
-        assert_eq!(scene.play(), Vec::<String>::new());
+        assert_eq!(scene.watch(minutes(600)), Vec::<String>::new());
         assert!(scene.status.asks.is_empty() && scene.waits().contains("sourceUnreachable: Hold"));
     }
 }
@@ -54,8 +46,7 @@ fn a_rule_that_contradicts_itself_holds() {
         json!({"fencedBy": "NodeFencing"}),
     ] {
         let mut scene = unreachable(rule(of));
-        scene.later(minutes(100));
-        assert_eq!(scene.play(), Vec::<String>::new());
+        assert_eq!(scene.watch(minutes(100)), Vec::<String>::new());
         assert!(scene.waits().contains("contradicts itself"), "{}", scene.waits());
     }
 }
@@ -63,11 +54,9 @@ fn a_rule_that_contradicts_itself_holds() {
 #[test]
 fn a_person_is_asked_when_it_has_been_lost_for_so_long_and_the_answer_is_on_record() {
     let mut scene = unreachable(by_approval());
-    scene.later(minutes(9));
-    assert_eq!(scene.play(), Vec::<String>::new());
+    assert_eq!(scene.watch(minutes(9)), Vec::<String>::new());
     assert!(scene.status.asks.is_empty());
-    scene.later(minutes(2));
-    assert_eq!(scene.play(), Vec::<String>::new());
+    assert_eq!(scene.watch(minutes(2)), Vec::<String>::new());
     let asked = &scene.status.asks[0];
     assert_eq!(
         (asked.gate, asked.cluster.as_str(), asked.attempt),
@@ -88,7 +77,7 @@ fn only_an_answer_to_this_question_in_this_failover_counts() {
         ("FromNothing", EAST, 1),
     ] {
         let mut scene = unreachable(by_approval());
-        scene.later(minutes(11));
+        assert_eq!(scene.watch(minutes(11)), Vec::<String>::new());
         approve(&mut scene, gate, cluster, attempt);
         assert_eq!(scene.play(), Vec::<String>::new(), "{gate} {cluster} {attempt}");
         assert_eq!(scene.status.asks.len(), 1);
@@ -98,30 +87,26 @@ fn only_an_answer_to_this_question_in_this_failover_counts() {
 #[test]
 fn the_infrastructure_needs_its_time_too() {
     let mut scene = unreachable(rule(json!({"proceedAfter": "10m", "fencedBy": "NodeFencing"})));
-    scene.later(minutes(9));
-    assert_eq!(scene.play(), Vec::<String>::new());
-    scene.later(minutes(2));
-    assert_eq!(scene.play(), [WEST]);
+    assert_eq!(scene.watch(minutes(9)), Vec::<String>::new());
+    assert_eq!(scene.watch(minutes(2)), [WEST]);
 }
 
 #[test]
 fn the_time_begins_anew_when_the_cluster_was_seen_in_between() {
     let mut scene = unreachable(rule(json!({"proceedAfter": "10m", "fencedBy": "NodeFencing"})));
-    scene.later(minutes(9));
+    assert_eq!(scene.watch(minutes(9)), Vec::<String>::new());
     let marker = scene.marker();
     scene.see(EAST, member(Some(running(&marker, "s3://seen"))));
     assert_eq!(scene.play(), Vec::<String>::new());
     scene.see(EAST, lost());
-    scene.later(minutes(2));
-    assert_eq!(scene.play(), Vec::<String>::new());
-    scene.later(minutes(11));
-    assert_eq!(scene.play(), [WEST]);
+    assert_eq!(scene.watch(minutes(2)), Vec::<String>::new());
+    assert_eq!(scene.watch(minutes(11)), [WEST]);
 }
 
 #[test]
 fn a_word_does_not_outlive_a_look_at_the_copy_that_it_was_given_for() {
     let mut scene = unreachable(by_approval());
-    scene.later(minutes(11));
+    assert_eq!(scene.watch(minutes(11)), Vec::<String>::new());
     approve(&mut scene, "Fenced", EAST, 1);
     while !scene.is(Phase::Releasing) {
         scene.pass();
@@ -134,8 +119,7 @@ fn a_word_does_not_outlive_a_look_at_the_copy_that_it_was_given_for() {
     assert!(scene.flight().fenced.is_none());
     scene.spec.approvals.clear();
     scene.see(EAST, lost());
-    scene.later(minutes(2));
-    assert_eq!(scene.play(), Vec::<String>::new());
+    assert_eq!(scene.watch(minutes(2)), Vec::<String>::new());
 }
 
 #[test]
@@ -175,8 +159,7 @@ fn a_cluster_that_joined_under_the_name_of_a_lost_one_says_nothing_of_it() {
     scene.spec.source_unreachable = by_approval();
     replace(&mut scene, EAST);
     assert_eq!(scene.play(), Vec::<String>::new());
-    scene.later(minutes(11));
-    assert_eq!(scene.play(), Vec::<String>::new());
+    assert_eq!(scene.watch(minutes(11)), Vec::<String>::new());
     assert_eq!(scene.status.asks.len(), 1, "{}", scene.waits());
     approve(&mut scene, "Fenced", EAST, 1);
     assert_eq!(scene.play(), [WEST]);
@@ -192,6 +175,7 @@ fn an_old_copy_in_a_cluster_that_was_replaced_is_forgotten_only_on_a_word() {
         fenced: None,
         identity: Some("uid-of-west/west".to_owned()),
         marker: None,
+        refuted: 0,
         purged_by: None,
         fetching_since: None,
     };
@@ -224,6 +208,7 @@ fn an_old_copy_of_which_nobody_sees_anything_has_to_be_vouched_for_once() {
             fenced: None,
             identity,
             marker: None,
+            refuted: 0,
             purged_by: None,
             fetching_since: None,
         };
