@@ -534,6 +534,25 @@ pub struct Fence {
     pub lowered: bool,
     /// Scheduling has been resumed with the pin still on.
     pub resumed: bool,
+    /// What keeps a copy that leaves the binding from being deleted; only where that would lose state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub belt: Option<Belt>,
+}
+
+/// `preserveResourcesOnDeletion` on the binding: whoever takes a cluster out of it doesn't delete the copy there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Belt {
+    /// What the binding said before, to be put back exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preserve: Option<bool>,
+    /// It was seen on the source's Work: from then on the copy there is safe.
+    pub shown: bool,
+    /// It is being taken off: the copy that leaves the binding next is to be deleted.
+    pub off: bool,
+    /// What `conflictResolution` was before it became Overwrite, for a dropped copy to be taken up again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overwrites: Option<String>,
 }
 
 /// What dry-runs have shown of the admission fence.

@@ -31,8 +31,8 @@ pub use failover_plan::{
     UnreachableAction,
 };
 pub use migration::{
-    AdmissionTest, Barrier, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy, Journal,
-    LeaseSeen, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage,
+    AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
+    Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack, RollBackStage,
     Strategy, TemplateChange, UnknownGuard, Verify,
 };
 pub use moves::{

@@ -8,9 +8,13 @@ use serde_json::{Value, json};
 
 use super::effect::{Effect, Exactly, add, remove, segment, test};
 use super::seen::{NotKnown, Seen};
-use crate::api::{Barrier, BindingId, Fence, LeaseSeen};
+use crate::api::{Barrier, Belt, BindingId, Fence, LeaseSeen};
 use crate::karmada::{ResourceBinding, meta};
 use crate::name::ClusterName;
+
+const PRESERVE: &str = "/spec/preserveResourcesOnDeletion";
+const CONFLICT: &str = "/spec/conflictResolution";
+const OVERWRITE: &str = "Overwrite";
 
 /// Who holds the leases of Karmada's controllers.
 pub(crate) type Leases = BTreeMap<String, LeaseSeen>;
@@ -33,6 +37,15 @@ pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effec
         ];
         return Some(patch_binding("restore failover", binding, patch));
     }
+    if let Some(belt) = &fence.belt {
+        let off = Belt {
+            off: true,
+            ..belt.clone()
+        };
+        if let Some(effect) = belted(binding, &off, false) {
+            return Some(effect);
+        }
+    }
     match (applied_placement(binding), &fence.applied_placement) {
         (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
             let patch = vec![
@@ -44,6 +57,78 @@ pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effec
         }
         _ => None,
     }
+}
+
+/// Returns what brings a binding's belt to what the journal says; `None`: it is so. A copy that Karmada has let go is taken up
+/// as it is only by a binding that says Overwrite: `takes_up` says that there is one. As long as there is none it stays off, for
+/// it would also overwrite what is somebody else's.
+pub(super) fn belted(binding: &ResourceBinding, belt: &Belt, takes_up: bool) -> Option<Effect> {
+    let spec = &binding.spec;
+    let mut patch = Vec::new();
+    let mut why = "keep the copies of clusters that leave the binding";
+    if is_belted(binding) == belt.off {
+        patch.push(if belt.off {
+            let_go(belt)
+        } else {
+            add(PRESERVE, json!(true))
+        });
+        if belt.off {
+            why = "let the copy go that leaves the binding";
+        }
+    }
+    match &belt.overwrites {
+        Some(_) if takes_up && spec.conflict_resolution != OVERWRITE => {
+            patch.push(add(CONFLICT, json!(OVERWRITE)));
+            why = "take up the copy that was dropped";
+        }
+        Some(before) if !takes_up && spec.conflict_resolution == OVERWRITE => {
+            patch.push(as_before(before));
+            why = "overwrite nothing any more";
+        }
+        _ => {}
+    }
+    if patch.is_empty() {
+        return None;
+    }
+    Some(patch_binding(why, binding, exact(binding, patch)))
+}
+
+/// Returns whether copies of clusters that leave a binding are kept.
+pub(super) fn is_belted(binding: &ResourceBinding) -> bool {
+    binding.spec.preserve_resources_on_deletion == Some(true)
+}
+
+/// Notes what the binding says before the belt is put on.
+pub(super) fn belt(binding: &ResourceBinding) -> Belt {
+    Belt {
+        preserve: binding.spec.preserve_resources_on_deletion,
+        ..Belt::default()
+    }
+}
+
+fn let_go(belt: &Belt) -> Value {
+    match belt.preserve.filter(|preserve| !preserve) {
+        Some(preserve) => add(PRESERVE, json!(preserve)),
+        None => remove(PRESERVE),
+    }
+}
+
+fn as_before(before: &str) -> Value {
+    if before.is_empty() {
+        remove(CONFLICT)
+    } else {
+        add(CONFLICT, json!(before))
+    }
+}
+
+/// A patch of the binding as it was read.
+fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.extend(operations);
+    patch
 }
 
 /// Returns which binding it is, and what it is before the first effect; `None`: it has no id yet.
@@ -125,11 +210,14 @@ fn suspended(binding: &ResourceBinding) -> Vec<Value> {
     ]
 }
 
-/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload.
-pub(super) fn raise(binding: &ResourceBinding) -> Effect {
+/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload. With a belt,
+/// also whoever does so all the same deletes no copy.
+pub(super) fn raise(binding: &ResourceBinding, belt: Option<&Belt>) -> Effect {
     let mut patch = suspended(binding);
     patch.extend(without_failover(binding).into_iter().flatten());
     patch.extend(with_toleration(binding).into_iter().flatten());
+    let belted = belt.filter(|belt| !belt.off && !is_belted(binding));
+    patch.extend(belted.map(|_| add(PRESERVE, json!(true))));
     patch_binding("suspend scheduling, keep failover off", binding, patch)
 }
 

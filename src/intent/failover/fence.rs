@@ -42,7 +42,7 @@ impl Machine<'_> {
             }
             let canary = (!self.input.no_canary()).then(|| self.create_canary(around));
             let canary = canary.transpose()?;
-            let raise = fence::raise(binding);
+            let raise = fence::raise(binding, None);
             return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
         }
         if let Some(effect) = fence::failover_off(binding) {

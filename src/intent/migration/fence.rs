@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::preflight::{PRESERVED, binding_findings};
 use super::{Machine, Stop, canary_name};
 use crate::api::{Finding, Guard};
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence::{
-    affinity_in_use, canary_of, exactly, failover_off, not_reached, observed, passed, patch_binding, raise,
-    record, restored, resume, target_cluster,
+    affinity_in_use, belt, canary_of, exactly, failover_off, not_reached, observed, passed, patch_binding,
+    raise, record, restored, resume, target_cluster,
 };
 use crate::intent::pin;
 use crate::karmada::{EvictionTask, PurgeMode};
@@ -20,7 +21,7 @@ impl Machine<'_> {
         let binding = self.binding()?;
         if !binding.spec.scheduling_suspended() {
             let generation = binding.metadata.generation;
-            let raise = raise(binding);
+            let raise = raise(binding, self.journal()?.fence.belt.as_ref());
             let fence = &mut self.journal_mut()?.fence;
             // A canary from before a suspension proves nothing about it: each has a number of its own.
             if fence.barrier.is_some() || fence.suspending != generation {
@@ -37,6 +38,7 @@ impl Machine<'_> {
         if let Some(effect) = failover_off(binding) {
             return Err(Stop::Act(vec![effect]));
         }
+        self.belt()?;
         self.undo_evictions()?;
         self.barrier()
     }
@@ -80,7 +82,7 @@ impl Machine<'_> {
         if journal.writer.is_none() {
             self.pin()?;
         }
-        let (binding, journal) = (self.binding()?, self.journal()?);
+        let (binding, journal, works) = (self.binding()?, self.journal()?, self.world().works.get()?);
         let tasks = &binding.spec.graceful_eviction_tasks;
         let mut listed: Vec<Value> = binding
             .spec
@@ -91,7 +93,11 @@ impl Machine<'_> {
         for task in tasks {
             let name = &task.from_cluster;
             let is_listed = binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
-            if !is_listed && journal.clusters.contains(name) {
+            // One whose Work goes is born anew: not before the pin is seen to be in force (`listed`).
+            let stands = works
+                .get(name)
+                .is_some_and(|work| work.metadata.deletion_timestamp.is_none());
+            if !is_listed && stands && !purges_at_once(task) && journal.clusters.contains(name) {
                 listed.push(target_cluster(name, journal.binding.replicas));
             }
         }
@@ -114,16 +120,12 @@ impl Machine<'_> {
         let Some(journal) = self.status.journal_in_force() else {
             return false;
         };
-        let at_once = matches!(
-            task.purge_mode,
-            Some(PurgeMode::Directly | PurgeMode::Immediately)
-        );
         let has_token = journal.writer.as_ref() == Some(&task.from_cluster);
         has_token
             && journal.profile.stateful
             && task.from_cluster == journal.source
             && journal.roll_back.is_none()
-            && at_once
+            && purges_at_once(task)
     }
 
     /// What is taken off the binding stands in the journal first, to be put back exactly.
@@ -132,9 +134,18 @@ impl Machine<'_> {
             return Ok(());
         }
         let binding = self.binding()?;
+        // Since Preflight looked, perhaps: what would be the policy's own must not be taken for the tool's.
+        let belted = binding_findings(&binding.spec)
+            .into_iter()
+            .find(|finding| finding.code == PRESERVED);
+        if let Some(finding) = belted {
+            return Err(Stop::RollBack(finding.message));
+        }
         let generation = binding.metadata.generation;
+        let stateful = self.journal()?.profile.stateful;
         let fence = &mut self.journal_mut()?.fence;
         record(binding, fence);
+        fence.belt = stateful.then(|| belt(binding));
         fence.suspending = generation;
         Err(Stop::Again)
     }
@@ -219,8 +230,14 @@ impl Machine<'_> {
     }
 
     /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
-    pub(super) fn listed(&self, clusters: &[ClusterName], why: &'static str) -> Result<(), Stop> {
+    pub(super) fn listed(&mut self, clusters: &[ClusterName], why: &'static str) -> Result<(), Stop> {
         let binding = self.binding()?;
+        let is_listed =
+            |name: &ClusterName| binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
+        let added: Vec<_> = clusters.iter().filter(|name| !is_listed(name)).cloned().collect();
+        if !added.is_empty() {
+            self.may_list(&added)?;
+        }
         let now: Vec<_> = binding
             .spec
             .clusters
@@ -296,6 +313,13 @@ impl Machine<'_> {
         }
         Err(Stop::Act(vec![resume(binding)]))
     }
+}
+
+fn purges_at_once(task: &EvictionTask) -> bool {
+    matches!(
+        task.purge_mode,
+        Some(PurgeMode::Directly | PurgeMode::Immediately)
+    )
 }
 
 fn evicted(task: &EvictionTask) -> Finding {

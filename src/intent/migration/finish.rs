@@ -41,6 +41,7 @@ impl Machine<'_> {
         if !self.journal()?.fence.lowered {
             self.renew_barrier()?;
             self.fence()?;
+            self.unbelt()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
         }
         self.is_gone(drop)

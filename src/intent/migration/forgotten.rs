@@ -4,11 +4,11 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 
+use super::belt::is_karmadas;
 use super::roll_back::PATIENCE;
 use super::{Machine, Stop};
 use crate::api::{Fact, MARKER_ANNOTATION};
 use crate::intent::proof::{Gone, NotProved};
-use crate::karmada::meta;
 use crate::name::ClusterName;
 
 /// How often a copy is listed again, to be removed once more, before a person is asked; and how long that may take.
@@ -65,9 +65,7 @@ impl Machine<'_> {
         let Some(copy) = self.forgotten(drop)? else {
             return self.vouched_for(drop, why);
         };
-        let is_karmadas = copy
-            .pointer("/metadata/labels")
-            .is_some_and(|labels| labels[meta::MANAGED] == "true");
+        let is_karmadas = is_karmadas(copy) || self.is_ours(copy);
         if !is_karmadas || self.journal()?.fetched >= TRIES {
             return Err(Stop::Wait(format!(
                 "{why}, and Karmada, which has no Work of it, doesn't remove it: a person must delete it in {drop}"
@@ -91,7 +89,7 @@ impl Machine<'_> {
     }
 
     /// Returns the copy of which there is no Work, where it isn't on its way out.
-    fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Stop> {
+    pub(super) fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Stop> {
         if self.world().works.get()?.contains_key(cluster) {
             return Ok(None);
         }
@@ -153,10 +151,6 @@ impl Machine<'_> {
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
-        if !is_listed {
-            self.token()?;
-            self.same_controllers()?;
-        }
         self.listed(&both, "list a copy again that Karmada has forgotten")?;
         self.token()?;
         Err(Stop::Wait(format!(

@@ -23,6 +23,7 @@ impl Machine<'_> {
             ));
         }
         self.token()?;
+        self.belt_is_shown()?;
         if !self.journal()?.pinned {
             self.journal_mut()?.pinned = true;
             return Ok(Next::Again);
@@ -113,10 +114,6 @@ impl Machine<'_> {
             return Err(Stop::RollBack(format!(
                 "{source}: somebody else took the workload out of it"
             )));
-        }
-        if !self.is_listed(&target)? {
-            self.token()?;
-            self.same_controllers()?;
         }
         self.listed(&[source, target], "list the target")?;
         self.token()

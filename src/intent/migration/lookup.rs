@@ -93,7 +93,13 @@ impl<'a> Machine<'a> {
             .iter()
             .map(|task| task.from_cluster.clone());
         let works = self.world().works.get()?.keys().cloned();
-        Ok(listed.chain(evicted).chain(works).collect())
+        // A copy that Karmada has let go has neither, and runs on.
+        let journal = self.journal()?;
+        let left = [&journal.source, &journal.target].into_iter().filter(|name| {
+            let copy = self.world().member(name).and_then(|member| member.object.get());
+            copy.map_or_else(|_| journal.clusters.contains(name), Option::is_some)
+        });
+        Ok(listed.chain(evicted).chain(works).chain(left.cloned()).collect())
     }
 
     /// Runs a proof on what was read of one member.

@@ -3,7 +3,8 @@
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{Finding, RollBack};
 use crate::intent::effect::Effect;
-use crate::intent::proof::Gone;
+use crate::intent::proof::{Gone, NotProved};
+use crate::name::ClusterName;
 
 const WHY: &str = "the workload was deleted";
 
@@ -25,7 +26,8 @@ impl Machine<'_> {
         let (source, target) = self.ends()?;
         let works = self.world().works.get()?;
         for cluster in works.keys().chain([&source, &target]) {
-            self.prove(cluster, Gone::prove)??;
+            let gone = self.prove(cluster, Gone::prove)?;
+            gone.map_err(|why| self.left_in(cluster, why))?;
         }
         if !self.journal()?.unpinning {
             self.journal_mut()?.unpinning = true;
@@ -50,6 +52,19 @@ impl Machine<'_> {
         self.finish_record(end)?;
         self.end(end, vec![format!("{WHY}; no copy, no pin, no claim is left")]);
         Ok(Next::Again)
+    }
+
+    /// Karmada deletes the binding first, and with the belt on the copies stay and run on: nobody but a person can end them.
+    fn left_in(&self, cluster: &ClusterName, why: NotProved) -> Stop {
+        let stays = self.forgotten(cluster).is_ok_and(|copy| copy.is_some());
+        if stays {
+            Stop::Wait(format!(
+                "{why}: {WHY}, and Karmada has left the copy in {cluster} as it was, which may run on: a person must delete \
+                 it in {cluster}"
+            ))
+        } else {
+            why.into()
+        }
     }
 
     pub(super) fn remove_canary(&self) -> Result<(), Stop> {

@@ -4,6 +4,7 @@
 //! pass after a crash does the same as a pass before it.
 
 mod admission;
+mod belt;
 mod beside;
 mod fence;
 mod fight;

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+pub(super) use findings::PRESERVED;
 pub(in crate::intent) use findings::binding_findings;
 use findings::{
-    asked_findings, patch_findings, query_findings, requirement_findings, target_findings, template_findings,
+    asked_findings, patch_findings, policy_finding, query_findings, requirement_findings, target_findings,
+    template_findings,
 };
 pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
@@ -115,6 +117,8 @@ impl Machine<'_> {
         )?;
         let clusters = world.clusters.get()?;
         let mut findings = binding_findings(&binding.spec);
+        findings.extend(world.policy.get()?.as_ref().and_then(policy_finding));
+        findings.dedup();
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
         let placement = self.placement_to_be(binding)?;
         let observed = affinity_in_use(binding);

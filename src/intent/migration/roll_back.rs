@@ -185,6 +185,7 @@ impl Machine<'_> {
             self.journal_mut()?.clusters = vec![source.clone()];
             return Ok(Next::Again);
         }
+        self.unbelt()?;
         self.listed(std::slice::from_ref(source), "take the target out")?;
         self.token()?;
         if let Some(why) = self.left_behind(target)? {

@@ -140,6 +140,16 @@ pub const BINDING_MOVED: Event = Event {
     ..Event::NONE
 };
 
+pub const SOURCE_DROPPED: Event = Event {
+    what: "scheduling is resumed by hand, and the scheduler drops the source",
+    strike: |fleet| {
+        let dropped = json!({"suspension": null, "clusters": [{"name": "west", "replicas": 1}]});
+        fleet.patch(&BINDINGS, BINDING, json!({"spec": dropped}));
+    },
+    endings: [Elsewhere("west"), Back, Moved, Moved, Moved, Moved, Back],
+    ..Event::NONE
+};
+
 pub const BINDING_EMPTIED: Event = Event {
     what: "the binding's clusters are taken away",
     strike: |fleet| fleet.patch(&BINDINGS, BINDING, json!({"spec": {"clusters": null}})),

@@ -289,6 +289,10 @@ impl Fleet {
             policy()["spec"]["failover"],
             "failover is not as it was"
         );
+        let kept = &binding["spec"]["preserveResourcesOnDeletion"];
+        assert!(kept.is_null(), "preserveResourcesOnDeletion is left on");
+        let conflict = &binding["spec"]["conflictResolution"];
+        assert_ne!(conflict, "Overwrite", "conflictResolution is left");
     }
 
     /// Returns whether nothing of the tool's is left on the workload, and it runs in this cluster alone.

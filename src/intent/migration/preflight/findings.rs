@@ -6,9 +6,12 @@ use serde_json::Value;
 
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::world::Sampled;
+use crate::intent::world::{OwnPolicy, Sampled};
 use crate::karmada::{Cluster, ResourceBindingSpec, meta};
 use crate::profile::{self, Profile};
+
+/// The code of the finding that a policy keeps what leaves its clusters.
+pub(in crate::intent::migration) const PRESERVED: &str = "PreserveResources";
 
 pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -44,13 +47,26 @@ pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<
         ));
     }
     if binding.preserve_resources_on_deletion == Some(true) {
-        findings.push(Finding::new(
-            "PreserveResources",
-            "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
-            "take preserveResourcesOnDeletion out of the policy for the time of the move",
-        ));
+        findings.push(preserved());
     }
     findings
+}
+
+/// A policy that has it and has not come to the binding yet, or comes with the move.
+pub(super) fn policy_finding(policy: &OwnPolicy) -> Option<Finding> {
+    let to_be = policy.change.as_ref().map(|change| &change.applied);
+    let mut specs = [Some(&policy.live.spec), to_be].into_iter().flatten();
+    specs
+        .any(|spec| spec.preserve_resources_on_deletion == Some(true))
+        .then(preserved)
+}
+
+fn preserved() -> Finding {
+    Finding::new(
+        PRESERVED,
+        "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
+        "take preserveResourcesOnDeletion out of the policy for the time of the move",
+    )
 }
 
 pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<&Cluster>) -> Vec<Finding> {
