@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::discovery::ApiResource;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::connect::Cluster;
 use super::object::segment;
 use super::{Error, Result};
 use crate::name::Gvk;
+
+/// How long it is taken for known under which versions a kind is served.
+const VERSIONS_AGAIN: Duration = Duration::from_secs(5);
 
 /// A kind as the API server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +51,8 @@ pub enum Lookup {
 pub struct Discovery {
     /// By `apiVersion`.
     known: RwLock<BTreeMap<String, Arc<Vec<Served>>>>,
+    /// By group and kind, and when that was asked.
+    versions: RwLock<BTreeMap<(String, String), (Instant, Arc<Vec<String>>)>>,
     /// One question at a time: a hundred objects of a new kind ask once.
     asking: tokio::sync::Mutex<()>,
 }
@@ -92,6 +99,40 @@ impl Discovery {
             }
         }
         Ok(Lookup::NotServed)
+    }
+
+    /// Returns every `apiVersion` under which a kind is served; asked again after some seconds, for a CRD may get another one.
+    pub async fn versions(&self, cluster: &Cluster, group: &str, kind: &str) -> Result<Arc<Vec<String>>> {
+        if group.is_empty() {
+            return Ok(Arc::new(vec!["v1".to_owned()]));
+        }
+        let key = (group.to_owned(), kind.to_owned());
+        let known = self
+            .versions
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
+        if let Some((_, versions)) = known.filter(|(at, _)| at.elapsed() < VERSIONS_AGAIN) {
+            return Ok(versions);
+        }
+        let path = format!("/apis/{}", segment(group)?);
+        let call = format!("cannot find out which versions {group} has");
+        let answer = get(cluster, &call, &path).await?.unwrap_or_default();
+        let all = answer["versions"].as_array().into_iter().flatten();
+        let mut versions = Vec::new();
+        for api_version in all.filter_map(|version| version["groupVersion"].as_str()) {
+            let found = self.lookup(cluster, &Gvk::new(api_version, kind)).await?;
+            if matches!(found, Lookup::Served(_)) {
+                versions.push(api_version.to_owned());
+            }
+        }
+        // Whatever the order in which the server names them, it is the same list.
+        versions.sort();
+        let versions = Arc::new(versions);
+        let mut all = self.versions.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(key, (Instant::now(), Arc::clone(&versions)));
+        Ok(versions)
     }
 
     /// Asks whether the paths of a resource are served: discovery, and a CRD that says so, can be ahead of them.

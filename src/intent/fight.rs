@@ -182,6 +182,7 @@ mod tests {
             owner_uid: "uid".into(),
             owner: "Migration shop/move".into(),
             api_version: "flink.apache.org/v1beta1".into(),
+            versions: std::sync::Arc::default(),
             kind: "FlinkDeployment".into(),
             workload: "orders".into(),
             marker: "uid.1.1".into(),

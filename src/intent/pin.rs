@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -207,6 +208,9 @@ pub struct Pin {
     /// Kind, namespace and name of the intent.
     pub owner: String,
     pub api_version: String,
+    /// Every `apiVersion` under which the control plane serves the kind, as far as it is known: Karmada makes the Works from
+    /// the one that it prefers, which can change, and a selector means exactly one.
+    pub versions: Arc<Vec<String>>,
     pub kind: String,
     pub workload: String,
     pub marker: String,
@@ -266,16 +270,50 @@ impl Pin {
             ..OverrideRule::default()
         });
         OverrideSpec {
-            resource_selectors: vec![ResourceSelector {
-                api_version: self.api_version.clone(),
-                kind: self.kind.clone(),
-                namespace: self.namespace.clone().unwrap_or_default(),
-                name: self.workload.clone(),
-                ..ResourceSelector::default()
-            }],
+            resource_selectors: self.selectors(),
             override_rules: rules,
             ..OverrideSpec::default()
         }
+    }
+
+    /// Names the workload under each version of its kind: the one that the intent speaks of first.
+    fn selectors(&self) -> Vec<ResourceSelector> {
+        let others = self
+            .versions
+            .iter()
+            .filter(|version| **version != self.api_version);
+        let named = |api_version: &String| ResourceSelector {
+            api_version: api_version.clone(),
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.workload.clone(),
+            ..ResourceSelector::default()
+        };
+        [&self.api_version].into_iter().chain(others).map(named).collect()
+    }
+
+    /// Returns whether a policy selects the workload under every version that is served: one may have come since.
+    pub fn reaches(&self, policy: &OverridePolicy) -> bool {
+        let there = &policy.spec.resource_selectors;
+        self.selectors().iter().all(|selector| there.contains(selector))
+    }
+
+    /// Returns whether all that a policy selects is the workload, under some version; and under the intent's in any case.
+    fn means(&self, policy: &OverridePolicy) -> bool {
+        let own = self.selectors();
+        let group = |api_version: &str| api_version.rsplit_once('/').map(|(group, _)| group.to_owned());
+        let is_same = |there: &ResourceSelector| {
+            own.first().is_some_and(|own| {
+                group(&there.api_version) == group(&own.api_version)
+                    && *own
+                        == ResourceSelector {
+                            api_version: own.api_version.clone(),
+                            ..there.clone()
+                        }
+            })
+        };
+        let selectors = &policy.spec.resource_selectors;
+        selectors.iter().all(is_same) && own.first().is_some_and(|own| selectors.contains(own))
     }
 
     /// Returns whether a policy in the API server says what this pin says.
@@ -286,7 +324,7 @@ impl Pin {
     pub fn is_written_as(&self, policy: &OverridePolicy) -> bool {
         let wanted = self.spec();
         policy.spec.override_rules == wanted.override_rules
-            && policy.spec.resource_selectors == wanted.resource_selectors
+            && self.means(policy)
             && policy
                 .metadata
                 .finalizers

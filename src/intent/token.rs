@@ -71,8 +71,13 @@ pub enum Standing {
 
 /// Compares the pin that was read with the one that is to be.
 pub fn standing(pin: &Pin, live: Option<&OverridePolicy>, known: Known<'_>) -> Standing {
-    if live.is_some_and(|live| pin.is_written_as(live)) {
-        return Standing::InForce;
+    if let Some(live) = live.filter(|live| pin.is_written_as(live)) {
+        // A version of the kind that came since is selected as well: that lets nobody go.
+        return if pin.reaches(live) {
+            Standing::InForce
+        } else {
+            Standing::Due
+        };
     }
     let changed_by_others = match live {
         // Also one that somebody put up late whose intent has ended.
@@ -174,6 +179,8 @@ pub fn exactly(claim: &Claim) -> Exactly {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::intent::pin::{Place, Rule, Says};
 
@@ -186,6 +193,7 @@ mod tests {
             owner_uid: UID.into(),
             owner: "Rollout shop/web".into(),
             api_version: "apps/v1".into(),
+            versions: Arc::default(),
             kind: "Deployment".into(),
             workload: "web".into(),
             marker: pin::marker(UID, 1, seq),

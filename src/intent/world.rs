@@ -64,6 +64,8 @@ pub type Sampled = Result<Vec<f64>, String>;
 pub struct Overrides {
     pub cluster_wide: Arc<Vec<ClusterOverridePolicy>>,
     pub namespaced: Arc<Vec<OverridePolicy>>,
+    /// Every `apiVersion` under which the control plane serves the workload's kind: a selector means exactly one.
+    pub versions: Arc<Vec<String>>,
 }
 
 /// What was read of the workload in one member, through the cluster proxy.

@@ -464,6 +464,7 @@ impl Look {
                 Overrides {
                     cluster_wide: cluster_wide.clone().into(),
                     namespaced: namespaced.into(),
+                    ..Overrides::default()
                 },
                 read,
             ),

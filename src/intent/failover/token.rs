@@ -1,5 +1,7 @@
 //! The claim, the pin that projects it, and what lets the pin name a writer.
 
+use std::sync::Arc;
+
 use super::{Machine, PATIENCE, Phase, Stop};
 use crate::api::{ClaimOwner, ClaimSpec, FailoverGate, Finding, PatchOp};
 use crate::intent::effect::Effect;
@@ -284,6 +286,7 @@ impl Machine<'_> {
                 self.input.name
             ),
             api_version: journal.spec.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: self.marker()?,

@@ -7,6 +7,7 @@ use super::{Machine, Stop};
 use crate::api::Finding;
 use crate::intent::fence::{belted, is_belted};
 use crate::intent::pin;
+use crate::intent::proof::Gone;
 use crate::karmada::meta;
 use crate::name::ClusterName;
 
@@ -145,6 +146,55 @@ impl Machine<'_> {
             let stays = copy.pointer("/metadata/deletionTimestamp").is_none();
             stays && !is_karmadas(copy) && self.is_ours(copy)
         })
+    }
+
+    /// Whoever listed a cluster that the move knows nothing of has brought a held copy there. Taken out of the binding, it stays
+    /// for as long as the belt is on: it is looked at from now on, and goes in the end.
+    pub(super) fn note_strays(&mut self, clusters: &[ClusterName]) -> Result<(), Stop> {
+        let Some(false) = self.journal()?.fence.belt.as_ref().map(|belt| belt.off) else {
+            return Ok(());
+        };
+        let listed = self.binding()?.spec.clusters.iter().map(|cluster| &cluster.name);
+        let known = &self.journal()?.identities;
+        let strays: Vec<_> = listed
+            .filter(|name| !clusters.contains(name) && !known.contains_key(*name))
+            .cloned()
+            .collect();
+        let identities = self.identities(&strays)?;
+        if identities.is_empty() {
+            return Ok(());
+        }
+        self.journal_mut()?.identities.extend(identities);
+        Err(Stop::Again)
+    }
+
+    /// Returns what is to be gone when one cluster keeps the workload: one that isn't gone yet first.
+    pub(super) fn to_be_gone(
+        &self,
+        keep: &ClusterName,
+        drop: &ClusterName,
+    ) -> Result<Vec<ClusterName>, Stop> {
+        let others = self
+            .journal()?
+            .identities
+            .keys()
+            .filter(|name| *name != keep && *name != drop);
+        let joined = self.world().clusters.get()?;
+        let mut all = vec![drop.clone()];
+        all.extend(others.filter(|name| joined.contains_key(*name)).cloned());
+        let mut gone = Vec::new();
+        for cluster in &all {
+            gone.push(self.prove(cluster, Gone::prove)?.is_ok());
+        }
+        let first = gone.iter().position(|gone| !gone).unwrap_or(0);
+        all.swap(0, first);
+        Ok(all)
+    }
+
+    /// Returns whether an object beside the source was never a copy of the workload: those are born under the pin.
+    pub(super) fn is_foreign(&self, cluster: &ClusterName, object: &Value) -> Result<bool, Stop> {
+        let is_source = *cluster == self.journal()?.source;
+        Ok(!is_source && !is_karmadas(object) && !self.is_ours(object))
     }
 
     /// Returns whether a copy has been under the pin of this migration. Karmada takes its own marks off a copy that it lets go.

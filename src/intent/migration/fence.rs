@@ -235,6 +235,7 @@ impl Machine<'_> {
         let is_listed =
             |name: &ClusterName| binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
         let added: Vec<_> = clusters.iter().filter(|name| !is_listed(name)).cloned().collect();
+        self.note_strays(clusters)?;
         if !added.is_empty() {
             self.may_list(&added)?;
         }

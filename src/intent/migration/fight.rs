@@ -1,6 +1,8 @@
 //! Somebody's override policy that is applied after the pin: looked for before the first effect, and each time a pin is
 //! relied on.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{Machine, Phase, Stop};
@@ -47,6 +49,7 @@ impl Machine<'_> {
             owner_uid: self.input.uid.to_owned(),
             owner: String::new(),
             api_version: spec.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: pin::marker(self.input.uid, self.status.attempt, 1),

@@ -31,7 +31,9 @@ impl Machine<'_> {
 
     /// The binding lists the one that keeps the workload, and the other one's copy is gone.
     pub(super) fn take_out(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
-        self.fetch(keep, drop)?;
+        let leave = self.to_be_gone(keep, drop)?;
+        let first = leave.first().unwrap_or(drop);
+        self.fetch(keep, first)?;
         if self.journal()?.clusters != [keep.clone()] {
             self.journal_mut()?.clusters = vec![keep.clone()];
             return Err(Stop::Again);
@@ -44,7 +46,7 @@ impl Machine<'_> {
             self.unbelt()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
         }
-        self.is_gone(drop)
+        leave.iter().try_for_each(|cluster| self.is_gone(cluster))
     }
 
     /// The template that was held back is applied while the pin still makes it no change for the target.

@@ -65,6 +65,10 @@ impl Machine<'_> {
         let Some(copy) = self.forgotten(drop)? else {
             return self.vouched_for(drop, why);
         };
+        // An object of that name that somebody else made in the target has nothing to do with the move.
+        if self.is_foreign(drop, copy)? {
+            return Ok(());
+        }
         let is_karmadas = is_karmadas(copy) || self.is_ours(copy);
         if !is_karmadas || self.journal()?.fetched >= TRIES {
             return Err(Stop::Wait(format!(

@@ -95,11 +95,25 @@ impl<'a> Machine<'a> {
         let works = self.world().works.get()?.keys().cloned();
         // A copy that Karmada has let go has neither, and runs on.
         let journal = self.journal()?;
-        let left = [&journal.source, &journal.target].into_iter().filter(|name| {
+        let mut left = Vec::new();
+        for name in journal
+            .identities
+            .keys()
+            .chain([&journal.source, &journal.target])
+        {
             let copy = self.world().member(name).and_then(|member| member.object.get());
-            copy.map_or_else(|_| journal.clusters.contains(name), Option::is_some)
-        });
-        Ok(listed.chain(evicted).chain(works).chain(left.cloned()).collect())
+            let counts = match copy {
+                Ok(Some(copy)) => !self.is_foreign(name, copy)?,
+                Ok(None) => false,
+                Err(_) => journal.clusters.contains(name),
+            };
+            left.extend(counts.then_some(name));
+        }
+        Ok(listed
+            .chain(evicted)
+            .chain(works)
+            .chain(left.into_iter().cloned())
+            .collect())
     }
 
     /// Runs a proof on what was read of one member.

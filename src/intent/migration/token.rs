@@ -1,5 +1,7 @@
 //! The writer token of a migration: its claim, the pin that projects it, and what lets the pin name a writer.
 
+use std::sync::Arc;
+
 use super::{Machine, Stop};
 use crate::api::{Assumption, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy};
 use crate::intent::effect::Effect;
@@ -241,6 +243,7 @@ impl Machine<'_> {
                 self.input.name
             ),
             api_version: journal.spec.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: self.marker()?,

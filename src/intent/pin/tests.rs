@@ -12,6 +12,7 @@ fn pin(writer: Option<&str>) -> Pin {
         owner_uid: "uid".into(),
         owner: "Migration shop/orders-to-west".into(),
         api_version: "flink.apache.org/v1beta1".into(),
+        versions: Arc::default(),
         kind: "FlinkDeployment".into(),
         workload: "orders".into(),
         marker: marker("uid", 1, 2),
@@ -63,6 +64,47 @@ fn a_pin_that_names_nobody_holds_every_cluster_and_suspends_the_one_with_state()
         json!("uid.1.2"),
     );
     assert_eq!(copies(&pin(None)), [suspended, held.clone(), held]);
+}
+
+/// Karmada makes the Works from the version that the control plane prefers, which needn't be that of the intent.
+#[test]
+fn a_pin_holds_the_workload_under_every_version_that_is_served() {
+    let preferred = "flink.apache.org/v1beta2";
+    let template = json!({
+        "apiVersion": preferred, "kind": "FlinkDeployment",
+        "metadata": {"namespace": "shop", "name": "orders", "annotations": {}},
+        "spec": {"job": {"state": "running"}},
+    });
+    let pin = Pin {
+        versions: vec!["flink.apache.org/v1beta1".to_owned(), preferred.to_owned()].into(),
+        ..pin(None)
+    };
+    let none: [ClusterOverridePolicy; 0] = [];
+    let north = Cluster::new("north", ClusterSpec::default());
+    let got = overrides::effective(&template, &north, &none, &[pin.policy()]).unwrap();
+    assert_eq!(got["spec"]["job"]["state"], "suspended");
+    assert_eq!(got["metadata"]["annotations"]["cutover.dev/pin"], "uid.1.2");
+}
+
+/// A version that came since is selected as well, under the same marker; it isn't somebody's tampering.
+#[test]
+fn a_pin_from_before_a_version_came_is_ours_and_due() {
+    let before = pin(None);
+    let now = Pin {
+        versions: vec!["flink.apache.org/v1beta2".to_owned()].into(),
+        ..before.clone()
+    };
+    let there = before.policy();
+    assert!(now.is_written_as(&there) && !now.reaches(&there));
+    assert!(
+        before.is_written_as(&now.policy()),
+        "one that isn't served any more may stay"
+    );
+    let mut foreign = now.policy();
+    foreign.spec.resource_selectors[1].name = "invoices".into();
+    assert!(!now.is_written_as(&foreign));
+    foreign.spec.resource_selectors.clear();
+    assert!(!now.is_written_as(&foreign));
 }
 
 #[test]

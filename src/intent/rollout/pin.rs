@@ -1,6 +1,7 @@
 //! The claim and the pin of a rollout: what keeps each cluster at what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -177,6 +178,7 @@ impl<'a> Machine<'a> {
                 self.input.name
             ),
             api_version: journal.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: self.marker()?,

@@ -1,6 +1,7 @@
 //! The claim, the pin that says how many replicas each cluster has, and the markers that show the pin to be in force.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -278,6 +279,7 @@ impl Machine<'_> {
                 self.input.name
             ),
             api_version: journal.spec.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: self.marker()?,

@@ -2,6 +2,7 @@
 //! whatever the template becomes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -181,6 +182,10 @@ impl<'a> Machine<'a> {
         }
     }
 
+    fn versions(&self) -> Result<Arc<Vec<String>>, Stop> {
+        Ok(Arc::clone(&self.beside()?.overrides.get()?.versions))
+    }
+
     fn compile(&self, rules: Vec<Rule>) -> Result<Pin, Stop> {
         let key = self.pinned_workload()?;
         let spec = &self.journal()?.spec;
@@ -195,6 +200,7 @@ impl<'a> Machine<'a> {
             owner_uid: self.input.uid.to_owned(),
             owner: format!("Suspension {}", self.own_name()),
             api_version: api_version.unwrap_or_default(),
+            versions: self.versions()?,
             kind: key.kind.clone(),
             workload: key.name,
             marker: self.marker()?,

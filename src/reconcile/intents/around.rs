@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::join;
+use futures::future::join3;
 use kube::api::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::ask::{all, by_cluster, get, list, map, optional, rehearse};
+use super::ask::{all, by_cluster, get, list, map, optional, rehearse, versions};
 use super::{Parts, served};
 use crate::api::{self, Claim};
 use crate::intent::world::{Member, Overrides};
@@ -79,7 +79,8 @@ impl Around<'_> {
             }
         };
         let cluster_wide = self.list_together(of, "ClusterOverridePolicy", None);
-        match join(cluster_wide, namespaced).await {
+        let versions = versions(&self.parts.cluster, self.gvk);
+        match join3(cluster_wide, namespaced, versions).await {
             (
                 Seen::Known {
                     value: cluster_wide,
@@ -89,14 +90,18 @@ impl Around<'_> {
                     value: namespaced,
                     read: second,
                 },
+                Ok(versions),
             ) => Seen::known(
                 Overrides {
                     cluster_wide,
                     namespaced,
+                    versions,
                 },
                 if namespace.is_some() { second } else { first },
             ),
-            (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::unknown(why),
+            (Seen::Unknown { why }, _, _) | (_, Seen::Unknown { why }, _) | (_, _, Err(why)) => {
+                Seen::unknown(why)
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Fresh reads, typed, as a machine sees them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -40,6 +41,12 @@ pub(super) fn reason(refused: &Applied) -> String {
             format!("others own {}", fields.join(", "))
         }
     }
+}
+
+/// Returns every `apiVersion` under which the control plane serves a kind, or why that isn't known.
+pub(super) async fn versions(cluster: &Cluster, gvk: &Gvk) -> Result<Arc<Vec<String>>, String> {
+    let versions = cluster.discovery().versions(cluster, &gvk.group, &gvk.kind).await;
+    versions.map_err(|error| error.to_string())
 }
 
 pub(super) fn optional<T>(read: Read<T>) -> Seen<Option<T>> {

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{join, join_all};
+use futures::future::{join, join_all, join3};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::ask::{all, by_cluster, get, list, map, optional};
+use super::ask::{all, by_cluster, get, list, map, optional, versions};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
@@ -309,15 +309,22 @@ impl Look<'_> {
     async fn overrides(&self) -> Seen<Overrides> {
         let cluster_wide = self.list(POLICIES, "ClusterOverridePolicy", None, None);
         let namespaced = self.list::<OverridePolicy>(POLICIES, "OverridePolicy", self.namespace(), None);
-        match join(cluster_wide, namespaced).await {
-            (Seen::Known { value: wide, .. }, Seen::Known { value: narrow, read }) => Seen::known(
-                Overrides {
-                    cluster_wide: Arc::new(wide),
-                    namespaced: Arc::new(narrow),
-                },
-                read,
-            ),
-            (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::unknown(why),
+        let gvk = self.spec.workload.gvk();
+        let versions = versions(&self.parts.cluster, &gvk);
+        match join3(cluster_wide, namespaced, versions).await {
+            (Seen::Known { value: wide, .. }, Seen::Known { value: narrow, read }, Ok(versions)) => {
+                Seen::known(
+                    Overrides {
+                        cluster_wide: Arc::new(wide),
+                        namespaced: Arc::new(narrow),
+                        versions,
+                    },
+                    read,
+                )
+            }
+            (Seen::Unknown { why }, _, _) | (_, Seen::Unknown { why }, _) | (_, _, Err(why)) => {
+                Seen::unknown(why)
+            }
         }
     }
 

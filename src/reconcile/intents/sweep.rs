@@ -220,6 +220,7 @@ impl Sweep {
         let all = Overrides {
             cluster_wide: wide_ones.clone().into(),
             namespaced: narrow_ones.clone().into(),
+            ..Overrides::default()
         };
         let name = format!("{}{}", pin::PREFIX, candidate.claim);
         let named = |policy: &&OverridePolicy| policy.metadata.name.as_deref() == Some(&name);

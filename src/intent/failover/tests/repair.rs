@@ -25,6 +25,7 @@ fn change(scene: &mut Scene, pin: Option<OverridePolicy>) {
         Overrides {
             cluster_wide: Arc::default(),
             namespaced,
+            ..Overrides::default()
         },
         EARLY,
     );

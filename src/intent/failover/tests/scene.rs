@@ -407,6 +407,7 @@ impl Scene {
         let overrides = Overrides {
             cluster_wide: Arc::default(),
             namespaced: Arc::new(vec![pin]),
+            ..Overrides::default()
         };
         if self.world.around.overrides.get().is_ok() {
             self.world.around.overrides = seen(overrides, EARLY);
