@@ -47,6 +47,8 @@ pub struct Sync {
     pub prune_limit: PruneLimit,
     #[serde(default, skip_serializing_if = "is_default")]
     pub drift: Drift,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gate: Gate,
 }
 
 /// When so much is to be deleted at once that somebody has to say that it is meant.
@@ -71,6 +73,23 @@ impl Default for PruneLimit {
             approve: None,
         }
     }
+}
+
+/// Which live workloads no write of this sync takes out of their clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Gate {
+    /// What becomes of a write that would move a workload of a kind of which no profile says whether it has state.
+    pub unknown_kinds: UnknownKinds,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UnknownKinds {
+    /// It goes out: such a workload counts as one without state.
+    #[default]
+    Pass,
+    /// It is held back: such a workload counts as one with state. Kinds that Kubernetes itself defines are not meant.
+    Block,
 }
 
 /// What is done about objects that somebody else changed.
@@ -144,6 +163,7 @@ impl Sync {
             prune: false,
             prune_limit: PruneLimit::default(),
             drift: Drift::default(),
+            gate: Gate::default(),
         }
     }
 

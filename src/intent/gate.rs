@@ -71,12 +71,17 @@ pub enum Write {
     Namespace(String),
     /// The definition of a kind is deleted, with every object of the kind.
     Definition(GroupKind),
+    /// A member cluster gets other labels or taints, by which policies choose it; `None`: it is taken away.
+    Cluster(ClusterName, Option<Box<Cluster>>),
 }
 
 impl Write {
     /// Returns whether it deletes something.
     pub const fn is_deletion(&self) -> bool {
-        !matches!(self, Self::Policy(_, Some(_)) | Self::Labels(..))
+        !matches!(
+            self,
+            Self::Policy(_, Some(_)) | Self::Labels(..) | Self::Cluster(_, Some(_))
+        )
     }
 }
 
@@ -224,6 +229,7 @@ impl Ground {
             Write::Definition(kind) => {
                 self.ending(|tenant| tenant.workload.group == kind.group && tenant.workload.kind == kind.kind)
             }
+            Write::Cluster(name, cluster) => self.reached(name, cluster.as_deref(), write),
         };
         let refusal = Refusal {
             digest: loss_digest(write, &losses),
@@ -254,6 +260,10 @@ impl Ground {
             Write::Definition(kind) => self.tenants.retain(|tenant| {
                 (&tenant.workload.group, &tenant.workload.kind) != (&kind.group, &kind.kind)
             }),
+            Write::Cluster(name, Some(cluster)) => {
+                self.clusters.insert(name.clone(), (**cluster).clone());
+            }
+            Write::Cluster(name, None) => drop(self.clusters.remove(name)),
         }
     }
 
@@ -296,6 +306,48 @@ impl Ground {
                 self.changed(now, then, tenant)
             })
             .collect()
+    }
+
+    /// Returns what is lost when a member cluster becomes another one, or goes: the policies stay, and choose anew by its labels;
+    /// a taint evicts what doesn't tolerate it.
+    fn reached(&self, name: &ClusterName, cluster: Option<&Cluster>, write: &Write) -> Vec<Loss> {
+        let mut then = self.clone();
+        then.take_in(write);
+        let losses = self
+            .tenants
+            .iter()
+            .filter(|tenant| !tenant.in_hand)
+            .filter_map(|tenant| {
+                let spec = self.effective(tenant, None)?;
+                let before = self.fate(spec, tenant);
+                let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
+                let was_evicted = self.clusters.get(name).is_some_and(evicts);
+                let is_evicted =
+                    tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
+                let after = match then.fate(spec, tenant) {
+                    moves @ Some(Fate::Moves { .. }) => moves,
+                    _ if is_evicted => Some(Fate::Moves {
+                        stops: vec![name.clone()],
+                        starts: then.others_that_fit(spec, tenant),
+                    }),
+                    other => other,
+                };
+                // What is so already, or can't be told already, isn't this write's doing.
+                let fate = after.filter(|after| before.as_ref() != Some(after))?;
+                let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
+                Some(tenant.loses(fate, placement))
+            });
+        losses.collect()
+    }
+
+    /// Returns the clusters that a placement would take beside those that a workload is in.
+    fn others_that_fit(&self, spec: &PropagationSpec, tenant: &Tenant) -> Vec<ClusterName> {
+        let (placement, here) = (&spec.placement, tenant.clusters());
+        let affinity = affinity(placement, tenant).unwrap_or_default();
+        let all = self.clusters.iter().filter(|(name, _)| !here.contains(name));
+        let fit =
+            all.filter(|(name, cluster)| fits(&tenant.binding.spec, placement, affinity, name, cluster));
+        fit.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns what becomes of a workload when another policy places it, or its policy says otherwise.
@@ -527,6 +579,13 @@ fn loss_digest(write: &Write, losses: &[Loss]) -> String {
         Write::Template(key) => json!(["template", key.to_string()]),
         Write::Namespace(name) => json!(["namespace", name]),
         Write::Definition(kind) => json!(["definition", kind.to_string()]),
+        Write::Cluster(name, cluster) => json!([
+            "cluster",
+            name,
+            cluster
+                .as_ref()
+                .map(|cluster| (&cluster.metadata.labels, &cluster.spec.taints))
+        ]),
     };
     let losses: Vec<Value> = losses
         .iter()

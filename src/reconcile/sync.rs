@@ -47,7 +47,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api;
 use crate::cluster::{self, Cluster, Form, Keep, KeepManagedFields, Observer, Watched};
-use crate::config::{self, Interval};
+use crate::config::{self, Interval, UnknownKinds};
 use crate::error::Error;
 use crate::name::{Gvk, ObjectKey, Revision};
 use crate::plan::Manner;
@@ -102,6 +102,8 @@ pub struct Sync {
     /// How objects are applied that don't say so themselves.
     manner: Manner,
     creates_namespaces: bool,
+    /// What the gate makes of kinds without a profile.
+    unknown_kinds: UnknownKinds,
     /// The content for which an object was deleted, to be created anew.
     recreated: BTreeMap<ObjectKey, String>,
     desired: watch::Sender<Option<Arc<Desired>>>,
@@ -122,6 +124,7 @@ impl Sync {
             others: None,
             manner: own.map(manner).unwrap_or_default(),
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
+            unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
             recreated: BTreeMap::new(),
             standing: Standing::new(cluster.limits().seed),
             fights: Fights::default(),

@@ -318,3 +318,50 @@ fn the_hint_says_how_to_take_the_state_along() {
     );
     assert!(hint.contains(&refusal.digest), "{hint}");
 }
+
+#[test]
+fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys_change() {
+    let by_label = json!({
+        "clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "prod"}}},
+        "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+    });
+    let tier = |name: &str, tier: &str| cluster(name, json!({"metadata": {"labels": {"tier": tier}}}));
+    let start = || {
+        let mut ground = ground(by_label.clone(), &["east"]);
+        ground.clusters = [tier("east", "prod"), tier("west", "prod")].into();
+        ground
+    };
+    let write = |(name, cluster): (ClusterName, Cluster)| Write::Cluster(name, Some(Box::new(cluster)));
+    let refusal = start().pass(&write(tier("east", "test")), None).unwrap_err();
+    assert!(
+        refusal
+            .to_string()
+            .contains("would stop in east and start in west from nothing"),
+        "{refusal}"
+    );
+    assert_eq!(
+        start().pass(&write(tier("east", "test")), Some(&refusal.digest)),
+        Ok(())
+    );
+    // What it doesn't run in, and what leaves it chosen, is free.
+    assert_eq!(start().pass(&write(tier("west", "test")), None), Ok(()));
+    let more = json!({"metadata": {"labels": {"tier": "prod", "owner": "a"}}});
+    assert_eq!(start().pass(&write(cluster("east", more)), None), Ok(()));
+    let taint = json!({
+        "metadata": {"labels": {"tier": "prod"}},
+        "spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]},
+    });
+    let refusal = start()
+        .pass(&write(cluster("east", taint.clone())), None)
+        .unwrap_err();
+    assert!(refusal.to_string().contains("would stop in east"), "{refusal}");
+    let mut tainted = start();
+    tainted.clusters.extend([cluster("east", taint.clone())]);
+    assert_eq!(
+        tainted.pass(&write(cluster("east", taint)), None),
+        Ok(()),
+        "it evicts already"
+    );
+    let gone = Write::Cluster(ClusterName::new("east"), None);
+    assert!(start().pass(&gone, None).is_err());
+}

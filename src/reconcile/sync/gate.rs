@@ -11,11 +11,12 @@ use serde_json::Value;
 use super::Sync;
 use crate::api::{self, Claim, PolicyName, WorkloadProfile};
 use crate::cluster::{self, Answer, Cluster, Failure, Lookup, Outcome, Write};
+use crate::config::UnknownKinds;
 use crate::intent::gate::{self, ACCEPT_ANNOTATION, Ground, Refusal, Tenant};
 use crate::karmada::{
     self, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
 };
-use crate::name::{GroupKind, Gvk, ObjectKey};
+use crate::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use crate::plan::{Action, Change, Doomed};
 use crate::profile;
 use crate::reconcile::intents::policies;
@@ -23,6 +24,7 @@ use crate::reconcile::intents::policies;
 const POLICY_GROUP: &str = "policy.karmada.io";
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
+const CLUSTER_GROUP: &str = "cluster.karmada.io";
 const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
 /// From so many namespaces on, all are listed at once.
 const FEW: usize = 3;
@@ -58,7 +60,7 @@ impl Sync {
             return (writes, BTreeMap::new());
         }
         let mut refused = BTreeMap::new();
-        let mut ground = match ground(&self.cluster, &reach).await {
+        let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
             Ok(ground) if ground.tenants.is_empty() => return (writes, refused),
             ground => ground,
         };
@@ -80,10 +82,11 @@ impl Sync {
         (passed, refused)
     }
 
-    /// Returns whether a write may change where a workload goes: a policy, or a template that gets other labels.
+    /// Returns whether a write may change where a workload goes: a policy, a member cluster with its labels and taints, or a
+    /// template that gets other labels.
     fn may_place(&self, write: &Write) -> bool {
         let key = &write.entry.key;
-        policy_name(key).is_some() || self.relabels(write).is_some()
+        policy_name(key).is_some() || cluster_name(key).is_some() || self.relabels(write).is_some()
     }
 
     /// Returns the labels that a live template will have, if Git wants others than there are.
@@ -102,17 +105,21 @@ impl Sync {
 
     async fn judge(&self, ground: &mut Ground, write: &Write) -> Result<(), Outcome> {
         let manifest = self.decider().dressed(&write.entry.manifest()).into_owned();
-        let asked = match policy_name(&write.entry.key) {
-            Some(name) => {
-                let manner = self.manner.of(&manifest.value);
-                let applied = cluster::rehearse(&self.cluster, &manifest, manner).await?;
-                let spec = typed(&name, applied).map_err(|why| Outcome::Failed(unknown(write, &why)))?;
-                gate::Write::Policy(name, Some(spec))
-            }
-            None => match self.relabels(write) {
-                Some(labels) => gate::Write::Labels(write.entry.key.clone(), labels),
-                None => return Ok(()),
-            },
+        let key = &write.entry.key;
+        let applied = async || {
+            let manner = self.manner.of(&manifest.value);
+            cluster::rehearse(&self.cluster, &manifest, manner).await
+        };
+        let unread = |why: String| Outcome::Failed(unknown(write, &why));
+        let asked = if let Some(name) = policy_name(key) {
+            let spec = typed(&name, applied().await?).map_err(unread)?;
+            gate::Write::Policy(name, Some(spec))
+        } else if let Some(name) = cluster_name(key) {
+            gate::Write::Cluster(name, Some(joined(applied().await?).map_err(unread)?))
+        } else if let Some(labels) = self.relabels(write) {
+            gate::Write::Labels(key.clone(), labels)
+        } else {
+            return Ok(());
         };
         ground.pass(&asked, accepted(&manifest.value)).map_err(|refusal| {
             Outcome::Failed(Failure {
@@ -145,7 +152,7 @@ impl Sync {
         if reach.is_empty() {
             return refused;
         }
-        let mut ground = ground(&self.cluster, &reach).await;
+        let mut ground = ground(&self.cluster, &reach, self.unknown_kinds).await;
         for (write, key, live) in deletions {
             let judged = match &mut ground {
                 Ok(ground) => ground
@@ -174,7 +181,7 @@ impl Sync {
         if reach.is_empty() {
             return changes;
         }
-        let mut ground = match ground(&self.cluster, &reach).await {
+        let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
             Ok(ground) if ground.tenants.is_empty() => return changes,
             ground => ground,
         };
@@ -226,6 +233,9 @@ fn planned(change: &Change) -> Option<gate::Write> {
                     Some(typed(&name, after.clone()).ok()?),
                 ));
             }
+            if let Some(name) = cluster_name(&change.key) {
+                return Some(gate::Write::Cluster(name, Some(joined(after.clone()).ok()?)));
+            }
             let labels = labels(after);
             let relabelled = before.is_some_and(|before| self::labels(before) != labels);
             let is_template = !matches!(change.key.group.as_str(), "" | POLICY_GROUP | api::GROUP);
@@ -239,6 +249,9 @@ fn planned(change: &Change) -> Option<gate::Write> {
 fn deletion(key: &ObjectKey, live: Option<&Value>) -> Option<gate::Write> {
     if let Some(name) = policy_name(key) {
         return Some(gate::Write::Policy(name, None));
+    }
+    if let Some(name) = cluster_name(key) {
+        return Some(gate::Write::Cluster(name, None));
     }
     let text = |pointer| {
         live.and_then(|live| live.pointer(pointer))
@@ -266,10 +279,22 @@ fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
     })
 }
 
+fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
+    let is_cluster = key.group == CLUSTER_GROUP && key.kind == "Cluster";
+    is_cluster.then(|| ClusterName::new(&key.name))
+}
+
+fn joined(cluster: Value) -> Result<Box<karmada::Cluster>, String> {
+    serde_json::from_value(cluster)
+        .map(Box::new)
+        .map_err(|error| format!("the cluster cannot be read: {error}"))
+}
+
 /// Returns where a write says what it is refused for.
 const fn field_of(write: &gate::Write) -> &'static str {
     match write {
         gate::Write::Policy(..) => "/spec/placement",
+        gate::Write::Cluster(..) => "/metadata/name",
         _ => "/metadata/labels",
     }
 }
@@ -316,7 +341,7 @@ fn typed(name: &PolicyName, policy: Value) -> Result<Box<karmada::PropagationSpe
 }
 
 /// Reads the live stateful workloads in reach, and what places them. One that can't be read makes all unknown.
-async fn ground(cluster: &Cluster, reach: &Reach) -> Result<Ground, String> {
+async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Result<Ground, String> {
     let bindings = bindings(cluster, reach).await?;
     if bindings.is_empty() {
         return Ok(Ground::default());
@@ -330,7 +355,10 @@ async fn ground(cluster: &Cluster, reach: &Reach) -> Result<Ground, String> {
             Some(known) => *known,
             None => {
                 let found = profile::find(&given, None, &gvk).map_err(|error| error.to_string())?;
-                let has_state = found.is_some_and(|profile| profile.spec.stateful);
+                let has_state = match found {
+                    Some(profile) => profile.spec.stateful,
+                    None => unknown == UnknownKinds::Block && is_custom(&gvk),
+                };
                 stateful.insert(gvk, has_state);
                 has_state
             }
@@ -347,13 +375,18 @@ async fn ground(cluster: &Cluster, reach: &Reach) -> Result<Ground, String> {
     let clusters: Vec<karmada::Cluster> = list(cluster, CLUSTERS, "Cluster", None).await?;
     let named = clusters.into_iter().filter_map(|cluster| {
         let name = cluster.metadata.name.clone()?;
-        Some((crate::name::ClusterName::new(&name), cluster))
+        Some((ClusterName::new(&name), cluster))
     });
     Ok(Ground {
         tenants: tenants.into_iter().flatten().collect(),
         clusters: named.collect(),
         policies: policies_in(cluster, reach).await?,
     })
+}
+
+/// Returns whether somebody has defined a kind: what Kubernetes has by itself, and is in no profile, keeps no state.
+fn is_custom(gvk: &Gvk) -> bool {
+    gvk.group.contains('.') && !gvk.group.ends_with(".k8s.io")
 }
 
 /// Returns the bindings in reach that have clusters.
