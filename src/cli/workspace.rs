@@ -12,7 +12,7 @@ use super::{example, files, global, output, said};
 use crate::api::{self, MigrationSpec};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
-use crate::lint::{self, Context, Finding, Severity};
+use crate::lint::{self, Code, Context, Finding, Severity};
 use crate::manifest::{Manifest, Set, Source, parse};
 use crate::repo::{Checkout, Message, Trailer};
 use crate::report::MANY;
@@ -316,7 +316,11 @@ impl Workspace {
             place.is_some_and(|place| place.path == edit.path)
         };
         let new = lint::check(&set, &context).into_iter();
-        let mut new = new.filter(|finding| here(finding) && !is_old(finding));
+        let new: Vec<Finding> = new.filter(|finding| !is_old(finding)).collect();
+        for finding in new.iter().filter(|finding| finding.code == Code::TakesTurns) {
+            output::note(format!("warning: {}", finding.message));
+        }
+        let mut new = new.into_iter().filter(here);
         let Some(finding) = new.find(|finding| finding.severity == Severity::Error) else {
             return Ok(());
         };

@@ -734,3 +734,42 @@ fn of_many_findings_the_first_are_told_and_the_others_counted() {
     hint: fix those that are shown, or raise the limit where cutover runs: --budget revision-findings=100
     ");
 }
+
+#[test]
+fn several_moves_of_one_workload_are_told_of_and_so_is_an_evacuation_that_covers_one() {
+    let back = MIGRATION
+        .replace("orders-to-west", "orders-to-east")
+        .replace("to: west", "to: east\n  from: west");
+    let north = MIGRATION
+        .replace("orders-to-west", "orders-to-north")
+        .replace("to: west", "to: north");
+    let other = MIGRATION
+        .replace("orders-to-west", "web-to-west")
+        .replace("name: orders}", "name: web}");
+    let evacuation = "\
+---
+apiVersion: cutover.dev/v1alpha1
+kind: Evacuation
+metadata: {name: west}
+spec: {cluster: west}
+";
+    let turns = |text: &str| {
+        let all = check_text(text);
+        all.lines().filter(|line| line.contains("CUT0112")).count()
+    };
+    assert_eq!(turns(&format!("{MIGRATION}---\n{north}{ORDERS}")), 1);
+    // One begins where the other one ends.
+    assert_eq!(turns(&format!("{MIGRATION}---\n{back}{ORDERS}")), 0);
+    assert_eq!(turns(&format!("{MIGRATION}---\n{other}{ORDERS}")), 0);
+    assert_eq!(
+        turns(&format!("{MIGRATION}  abort: true\n---\n{north}{ORDERS}")),
+        0
+    );
+    assert_eq!(turns(&format!("{back}{ORDERS}{evacuation}")), 1);
+    assert_eq!(turns(&format!("{MIGRATION}{ORDERS}{evacuation}")), 0);
+    let elsewhere = evacuation.replace(
+        "{cluster: west}",
+        "{cluster: west, select: {kinds: [Deployment]}}",
+    );
+    assert_eq!(turns(&format!("{back}{ORDERS}{elsewhere}")), 0);
+}
