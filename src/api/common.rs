@@ -128,6 +128,8 @@ pub enum WaitCode {
     Pause,
     /// Others go first, and make room when they have come to rest.
     Turn,
+    /// Another intent has the workload, or goes first with it.
+    Claim,
 }
 
 impl WaitCode {

@@ -195,6 +195,8 @@ pub enum Phase {
     RolledBack,
     Failed,
     Aborted,
+    /// Git has an end of it on record that isn't to be seen any more: nothing was moved this time.
+    EndedBefore,
 }
 
 impl Phase {
@@ -202,7 +204,7 @@ impl Phase {
     pub const fn is_terminal(self) -> bool {
         matches!(
             self,
-            Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted
+            Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted | Self::EndedBefore
         )
     }
 
@@ -222,6 +224,7 @@ impl Phase {
             Self::RolledBack => "RolledBack",
             Self::Failed => "Failed",
             Self::Aborted => "Aborted",
+            Self::EndedBefore => "EndedBefore",
         }
     }
 }

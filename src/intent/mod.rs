@@ -21,6 +21,7 @@ pub mod pin;
 pub mod proof;
 pub mod rebalance;
 pub mod record;
+pub mod rivals;
 pub mod rollout;
 pub mod rollout_policy;
 pub mod seen;
@@ -64,6 +65,8 @@ pub struct Input<'a, Spec, Status, World> {
     pub status: &'a Status,
     /// Why the last effect failed, if it did.
     pub trouble: Option<&'a Trouble>,
+    /// Who goes first with the workload, of those that have not got it yet: see [`rivals::ahead`].
+    pub ahead: Option<&'a ClaimOwner>,
     pub world: &'a World,
     pub now: Timestamp,
 }

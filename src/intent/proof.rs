@@ -353,6 +353,12 @@ impl Healthy {
         Self::judge(facts, object, None)
     }
 
+    /// The same whoever's marker the copy carries: what runs, not what is in force.
+    pub fn as_it_is(facts: &Facts<'_>) -> Result<Self, NotProved> {
+        let (object, _) = facts.object()?;
+        Self::judge(facts, object, None)
+    }
+
     fn judge(facts: &Facts<'_>, object: &Value, given: Option<&str>) -> Result<Self, NotProved> {
         let cluster = facts.cluster;
         if object.pointer("/metadata/deletionTimestamp").is_some() {

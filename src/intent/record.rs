@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::api::{
-    Common, FailoverPlan, FailoverPlanStatus, Migration, MigrationSpec, MigrationStatus, MovesPhase,
-    MovesStatus, Progress, ReplicaShift, ReplicaShiftStatus, Rollout, RolloutPolicy, RolloutPolicyStatus,
-    RolloutStatus, Suspension, SuspensionStatus,
+    Common, FailoverPlan, FailoverPlanStatus, Journal, Migration, MigrationSpec, MigrationStatus, MovesPhase,
+    MovesStatus, Phase, Progress, ReplicaShift, ReplicaShiftStatus, Rollout, RolloutPolicy,
+    RolloutPolicyStatus, RolloutStatus, Suspension, SuspensionStatus,
 };
-use crate::name::ObjectKey;
+use crate::name::{ClusterName, ObjectKey};
 use crate::redact;
 
 /// An intent as the status branch has it.
@@ -22,6 +22,15 @@ impl Record {
     /// Returns whether this record is the end of the attempt that a spec asks for.
     pub fn ends(&self, spec: &MigrationSpec) -> bool {
         self.status.phase.is_terminal() && asks_the_same(&self.spec, spec)
+    }
+
+    /// Returns the cluster in which the attempt left the workload.
+    pub fn tenant<'j>(&self, journal: &'j Journal) -> &'j ClusterName {
+        if self.status.phase == Phase::Completed {
+            &journal.target
+        } else {
+            &journal.source
+        }
     }
 
     /// Returns whether this record is of an attempt that had begun and has not ended.

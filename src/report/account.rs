@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{names, status};
-use crate::api::{Finding, Migration, Phase, StepRecord, WaitCode};
+use crate::api::{Finding, Migration, MigrationStatus, Phase, StepRecord, WaitCode};
 
 /// An attempt of an intent, as far as it has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,11 +90,16 @@ pub(super) fn reason(migration: &Migration) -> Option<String> {
     (!last.evidence.is_empty()).then(|| format!("{} (in {})", last.evidence.join("; "), last.name))
 }
 
+/// Returns whether an attempt ended before its first effect.
+pub(super) fn untouched(status: &MigrationStatus) -> bool {
+    !status.steps.iter().any(|step| step.name == Phase::Hold.name())
+}
+
 /// Returns what a person can do so that it goes on; nothing while it does so by itself.
 pub(super) fn next(migration: &Migration) -> Option<String> {
     let status = status(migration);
     let (namespace, name) = names(migration);
-    if status.phase == Phase::Failed {
+    if status.phase == Phase::Failed && untouched(status) {
         return Some("nothing was touched: mend that, and ask again with cutover migrate".to_owned());
     }
     let wait = status.waiting_for.as_ref()?;

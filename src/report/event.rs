@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::account::{next, reason};
+use super::account::{next, reason, untouched};
 use super::{duration, instant, names};
 use crate::api::{Migration, MigrationStatus, Phase, Progress, WaitCode};
 use crate::{escape, redact};
@@ -117,20 +117,25 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join(", ")
     };
+    let found = |code: &str| {
+        let mut findings = status.findings.iter();
+        let finding = findings.find(|finding| finding.code == code);
+        finding.map(|finding| finding.message.clone())
+    };
     let note = match phase {
+        _ if found("Recorded").is_some() || phase == Phase::EndedBefore => found("Recorded")
+            .or_else(|| found("EndedBefore"))
+            .unwrap_or_default(),
         Phase::Completed => {
             let (_, to) = super::route(is);
-            format!(
-                "{} {} runs in {to}; {}",
-                is.spec.workload.kind,
-                is.spec.workload.name,
-                spent()
-            )
+            let workload = &is.spec.workload;
+            format!("{} {} moved to {to}; {}", workload.kind, workload.name, spent())
         }
         Phase::RolledBack | Phase::Aborted => format!("{why}; {}", spent()),
-        Phase::Failed => {
+        Phase::Failed if untouched(status) => {
             "the checks before the first change have found something; nothing was touched".to_owned()
         }
+        Phase::Failed => format!("{why}; {}", spent()),
         Phase::RollingBack => why.clone(),
         _ => {
             let evidence = status
@@ -241,7 +246,7 @@ mod tests {
         });
         insta::assert_snapshot!(
             told(json!({"phase": "Cleanup", "attempt": 1}), ended),
-            @"Normal Completed: FlinkDeployment orders runs in west; took 9.0 s, downtime 1.5 s"
+            @"Normal Completed: FlinkDeployment orders moved to west; took 9.0 s, downtime 1.5 s"
         );
     }
 

@@ -307,6 +307,7 @@ const fn symbol(phase: Phase) -> &'static str {
         Phase::Completed => "✅",
         Phase::RolledBack | Phase::Aborted => "↩️",
         Phase::Failed => "❌",
+        Phase::EndedBefore => "❔",
         Phase::RollingBack => "⏪",
         Phase::Pending => "⏳",
         _ => "🔄",

@@ -130,6 +130,10 @@ fn of_sync(sync: &SyncOverview) -> Option<Verdict> {
 
 fn of_migration(migration: &Migration) -> Option<Verdict> {
     let status = status(migration);
+    // It was told when it ended; what this time would be told of is an older commit.
+    if status.phase == Phase::EndedBefore {
+        return None;
+    }
     let outcome = ended(status.phase.is_terminal(), status.phase == Phase::Completed)?;
     let account = Account::of(migration);
     let finding = status.findings.first().map(|finding| finding.message.clone());

@@ -67,7 +67,7 @@ async fn every_phase_is_told_once_and_the_end_with_its_times() {
     let (_, end) = all.iter().find(|(reason, _)| reason == "Completed").unwrap();
     let note = end["message"].as_str().unwrap();
     assert!(
-        note.starts_with("FlinkDeployment orders runs in west; took "),
+        note.starts_with("FlinkDeployment orders moved to west; took "),
         "{note}"
     );
     assert!(note.contains("downtime "), "{note}");

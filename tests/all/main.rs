@@ -67,6 +67,7 @@ mod repo;
 mod retention;
 #[cfg(feature = "sandbox")]
 mod review;
+mod rivals;
 mod rollout;
 mod rollout_policy;
 mod sandbox_api;

@@ -7,13 +7,13 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{Patch, WriteOptions};
+use cutover::sandbox::api::{Patch, Resource, WriteOptions};
 use cutover::sandbox::karmada::kinds::CLUSTERS;
 use cutover::sandbox::ledger::Origin;
 use serde_json::json;
 
 use crate::support::counted::counted;
-use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, job};
+use crate::support::fleet::{BINDINGS, CLAIMS, Fleet, JOBS, MIGRATIONS, PINS, job};
 
 #[tokio::test(start_paused = true)]
 async fn a_job_moves_with_its_state_and_nothing_is_left_behind() {
@@ -232,27 +232,51 @@ async fn preflight_fails_with_findings_and_touches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_intent_that_git_records_as_ended_is_not_run_again_by_a_rebuilt_control_plane() {
+async fn a_file_that_is_applied_again_moves_nothing_and_claims_no_end_that_is_not_to_be_seen() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let controller = fleet.controller(Arc::new(Nobody));
     fleet.migrate("there", "west");
     assert_eq!(fleet.ended("there").await, Phase::Completed);
     fleet.migrate("back", "east");
     assert_eq!(fleet.ended("back").await, Phase::Completed);
-    let server = fleet.world.control_plane();
-    server
-        .delete(
-            &MIGRATIONS,
-            Some("shop"),
-            "there",
-            &cutover::sandbox::api::DeleteOptions::default(),
+    let delete = |name: &str| {
+        let options = cutover::sandbox::api::DeleteOptions::default();
+        let server = fleet.world.control_plane();
+        server.delete(&MIGRATIONS, Some("shop"), name, &options).unwrap();
+    };
+    for name in ["there", "back"] {
+        delete(name);
+        fleet
+            .until("the intent is gone", |fleet| fleet.is_gone(name))
+            .await;
+    }
+    let completed = |name: &str| {
+        let status = fleet.status(name);
+        let conditions = status["conditions"].as_array().unwrap().clone();
+        let mut conditions = conditions.into_iter();
+        let completed = conditions
+            .find(|condition| condition["type"] == "Completed")
+            .unwrap();
+        (
+            completed["status"].clone(),
+            completed["message"].as_str().unwrap().to_owned(),
         )
-        .unwrap();
-    fleet
-        .until("the intent is gone", |fleet| fleet.count(&MIGRATIONS) == 1)
-        .await;
+    };
     fleet.migrate("there", "west");
-    assert_eq!(fleet.ended("there").await, Phase::Completed);
+    assert_eq!(fleet.ended("there").await, Phase::EndedBefore);
+    let (status, message) = completed("there");
+    assert_eq!(status, "Unknown");
+    assert!(message.contains("nothing was moved this time"), "{message}");
+    assert!(message.contains("Karmada lists east now"), "{message}");
+    let hint = fleet.status("there")["findings"][0]["hint"].clone();
+    assert!(hint.as_str().unwrap().contains("rename the file"), "{hint}");
+    // Of this one the end is still to be seen.
+    fleet.migrate("back", "east");
+    assert_eq!(fleet.ended("back").await, Phase::Completed);
+    let (status, message) = completed("back");
+    assert_eq!(status, "True");
+    assert!(message.starts_with("Completed (recorded 20"), "{message}");
+    assert!(message.contains("east: uid"), "{message}");
     controller.kill().await;
     assert_eq!(fleet.listed(), ["east"]);
     fleet.assert_clean_in("east");
@@ -357,4 +381,76 @@ async fn a_target_that_karmada_would_evict_from_is_told_at_once_and_one_that_is_
             fleet.assert_clean_in("west");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_the_stopped_source_that_comes_back_is_told_and_the_healthy_target_keeps_the_token() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let spec = json!({"to": "west", "verify": {"healthyFor": "5s", "timeout": "10s"}});
+    fleet.migrate_with("orders-to-west", spec);
+    fleet.phase("orders-to-west", Phase::Verify).await;
+    let pods = Resource::new("", "pods");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "orders-came-back", "namespace": "shop", "labels": {"app": "orders"}},
+        "spec": {"containers": [{"name": "main", "image": "flink"}]},
+    });
+    let east = &fleet.world.member("east").api;
+    let manager = WriteOptions::manager("operator");
+    east.create(&pods, Some("shop"), pod, &manager).unwrap();
+    let lapse = |fleet: &Fleet| {
+        let status = fleet.status("orders-to-west");
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let mut conditions = conditions.into_iter();
+        let found = conditions.find(|condition| condition["type"] == "SingleWriterLapse");
+        found.map(|condition| condition["status"].clone())
+    };
+    let told = |fleet: &Fleet| lapse(fleet) == Some(json!("True"));
+    fleet.until("it is told", told).await;
+    // Longer than the phase may take: that isn't the target's fault.
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(fleet.runs_in("west"), "{:#}", fleet.status("orders-to-west"));
+    assert!(told(&fleet));
+    let options = cutover::sandbox::api::DeleteOptions::default();
+    let _ = east.delete(&pods, Some("shop"), "orders-came-back", &options);
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+    assert_eq!(lapse(&fleet), Some(json!("False")));
+    let findings = fleet.status("orders-to-west")["findings"].to_string();
+    assert!(findings.contains("RunsAgain"), "{findings}");
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_is_deleted_while_a_cluster_is_out_of_reach_ends_on_a_persons_word() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let spec = json!({"to": "west", "verify": {"healthyFor": "1h", "timeout": "60s"}});
+    fleet.migrate_with("orders-to-west", spec);
+    fleet.phase("orders-to-west", Phase::Verify).await;
+    fleet.world.faults().partition("east");
+    let options = cutover::sandbox::api::DeleteOptions::default();
+    let server = fleet.world.control_plane();
+    server.delete(&JOBS, Some("shop"), "orders", &options).unwrap();
+    let reason = |fleet: &Fleet| {
+        let status = fleet.status("orders-to-west");
+        status["waitingFor"]["reason"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    fleet
+        .until("it asks", |fleet| {
+            reason(fleet).contains("spec.assume: Stopped in east")
+        })
+        .await;
+    let status = fleet.status("orders-to-west");
+    let word = json!([{
+        "fact": "Stopped", "cluster": "east", "attempt": status["attempt"], "phase": status["phase"], "by": "ann",
+    }]);
+    fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"assume": word}}));
+    assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
+    let findings = fleet.status("orders-to-west")["findings"].to_string();
+    assert!(findings.contains("in east nobody looked"), "{findings}");
+    assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (0, 0));
 }

@@ -66,7 +66,7 @@ pub struct World {
 pub struct Borrower {
     pub owner: ClaimOwner,
     pub workload: WorkloadRef,
-    /// It has begun nothing, and waits.
+    /// It has begun nothing, and waits for nothing but the workload.
     pub waits: bool,
     pub ended: bool,
     /// The state that it took along.

@@ -9,7 +9,7 @@ use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
-use crate::intent::proof::Healthy;
+use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::record::digest;
 use crate::intent::token;
 use crate::karmada::{ResourceBinding, meta};
@@ -105,27 +105,41 @@ impl Machine<'_> {
             return Ok(Next::Again);
         }
         if self.journal()?.lender.is_some() {
-            return self.return_lent(keep, end);
+            let seen = self.seen_in(keep);
+            return self.return_lent(end, seen);
         }
         self.let_markers_go()?;
         self.remove_pin()?;
         self.runs_on_without_pin(keep)?;
         self.remove_claim()?;
         self.finish_record(end)?;
+        let seen = self.seen_in(keep);
         self.end(
             end,
-            vec![format!("{keep} runs on; no pin, no suspension, no claim is left")],
+            vec![format!("{seen}; no pin, no suspension, no claim is left")],
         );
         Ok(Next::Again)
     }
 
-    /// A lent claim goes back as it is, pin and all: whoever lent it goes on from there.
-    fn return_lent(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
-        self.finish_record(end)?;
+    /// A lent claim goes back as it is, pin and all: whoever lent it goes on from there. It doesn't wait for the record: as
+    /// long as Git doesn't answer nobody would guard the workload.
+    pub(super) fn return_lent(&mut self, end: Phase, seen: String) -> Result<Next, Stop> {
         self.return_claim()?;
-        let evidence = format!("{keep} runs on; no suspension is left, the claim is back where it came from");
-        self.end(end, vec![evidence]);
+        self.finish_record(end)?;
+        let back = "no suspension is left, the claim is back where it came from".to_owned();
+        self.end(end, vec![seen, back]);
         Ok(Next::Again)
+    }
+
+    /// Says what this pass saw in the cluster that keeps the workload, and nothing more.
+    fn seen_in(&self, keep: &ClusterName) -> String {
+        let proved = self.prove(keep, Healthy::as_it_is);
+        match proved {
+            Ok(Ok(healthy)) => healthy.evidence().to_owned(),
+            Ok(Err(NotProved::No(why))) => why,
+            Ok(Err(NotProved::Unknown(why))) => format!("{keep} could not be looked into: {why}"),
+            Err(_) => format!("{keep} was not looked into"),
+        }
     }
 
     /// Gives a lent claim back; what it says stays as it is.

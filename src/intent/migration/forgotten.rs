@@ -108,8 +108,9 @@ impl Machine<'_> {
     }
 
     /// Nobody sees into a cluster that can't be reached: a person may know more of it.
-    fn vouched_for(&self, drop: &ClusterName, why: NotProved) -> Result<(), Stop> {
-        if self.world().member(drop)?.object.get().is_ok() {
+    pub(super) fn vouched_for(&self, drop: &ClusterName, why: NotProved) -> Result<(), Stop> {
+        let is_seen = self.world().member(drop)?.object.get().is_ok();
+        if is_seen && matches!(why, NotProved::No(_)) {
             return Err(why.into());
         }
         if self.assumed(Fact::Stopped, drop).is_some() {

@@ -3,6 +3,7 @@
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
+use crate::api::Fence;
 use crate::intent::check;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::name::ClusterName;
@@ -10,6 +11,7 @@ use crate::name::ClusterName;
 impl Machine<'_> {
     /// The fence stands, and the pin names the source, which runs alone.
     pub(super) fn hold(&mut self) -> Result<Next, Stop> {
+        self.yields()?;
         self.claim()?;
         self.renew_barrier()?;
         self.not_evicted()?;
@@ -49,6 +51,27 @@ impl Machine<'_> {
         }
         evidence.push(self.source_is_settled(&source)?);
         Ok(Next::Enter(Phase::Capture, evidence))
+    }
+
+    /// Another intent has claimed the workload, and nothing was written yet: it begins anew when that one has ended. What was
+    /// looked at belongs to the time before, and what is to be seen now is the other one's doing.
+    pub(super) fn yields(&mut self) -> Result<(), Stop> {
+        let claim = self.world().claim.get()?.as_ref();
+        let owner = claim.map(|claim| &claim.spec.owner);
+        let Some(first) = owner.filter(|owner| owner.uid != self.input.uid) else {
+            return Ok(());
+        };
+        let journal = self.status.journal_in_force();
+        if journal.is_some_and(|journal| journal.pinned || journal.fence != Fence::default()) {
+            return Ok(());
+        }
+        self.status.journal = None;
+        self.status.source = None;
+        self.enter(
+            Phase::Pending,
+            vec![format!("{first} was first; nothing was touched")],
+        );
+        Err(Stop::Again)
     }
 
     /// A source that its operator is about to change isn't told to stop: an upgrade that is stopped in the middle may never

@@ -1,5 +1,7 @@
 //! A workload that was deleted while it was moved: nothing is left to move, and nothing of the tool's may stay.
 
+use std::collections::BTreeSet;
+
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{Finding, RollBack};
 use crate::intent::effect::Effect;
@@ -23,11 +25,20 @@ impl Machine<'_> {
             self.begin_roll_back(WHY.to_owned(), Phase::Failed);
             return Ok(Next::Again);
         }
+        // What was lent is back where it came from: the rest is its lender's.
+        if self.is_given_back()? {
+            let end = self.journal()?.roll_back.as_ref().map(|back| back.ends_as);
+            return self.return_lent(end.unwrap_or(Phase::Completed), WHY.to_owned());
+        }
         let (source, target) = self.ends()?;
         let works = self.world().works.get()?;
+        let mut unseen = BTreeSet::new();
         for cluster in works.keys().chain([&source, &target]) {
-            let gone = self.prove(cluster, Gone::prove)?;
-            gone.map_err(|why| self.left_in(cluster, why))?;
+            if let Err(why) = self.prove(cluster, Gone::prove)? {
+                self.left_in(cluster, &why)?;
+                self.vouched_for(cluster, why)?;
+                unseen.insert(cluster.clone());
+            }
         }
         if !self.journal()?.unpinning {
             self.journal_mut()?.unpinning = true;
@@ -41,30 +52,37 @@ impl Machine<'_> {
             Phase::Aborted => Phase::Aborted,
             _ => Phase::Failed,
         });
+        let left = what_is_left(&unseen);
         let finding = Finding::new(
             "WorkloadDeleted",
-            "the workload was deleted while it was moved: no copy of it is left",
+            format!("the workload was deleted while it was moved: {left}"),
             "its last state handle stands in the journal: apply the workload again and start it from there",
         );
         if !self.status.findings.contains(&finding) {
             self.status.findings.push(finding);
         }
         self.finish_record(end)?;
-        self.end(end, vec![format!("{WHY}; no copy, no pin, no claim is left")]);
+        self.end(end, vec![format!("{WHY}; {left}; no pin, no claim is left")]);
         Ok(Next::Again)
     }
 
     /// Karmada deletes the binding first, and with the belt on the copies stay and run on: nobody but a person can end them.
-    fn left_in(&self, cluster: &ClusterName, why: NotProved) -> Stop {
-        let stays = self.forgotten(cluster).is_ok_and(|copy| copy.is_some());
-        if stays {
-            Stop::Wait(format!(
-                "{why}: {WHY}, and Karmada has left the copy in {cluster} as it was, which may run on: a person must delete \
-                 it in {cluster}"
-            ))
-        } else {
-            why.into()
+    fn left_in(&self, cluster: &ClusterName, why: &NotProved) -> Result<(), Stop> {
+        if !self.forgotten(cluster).is_ok_and(|copy| copy.is_some()) {
+            return Ok(());
         }
+        Err(Stop::Wait(format!(
+            "{why}: {WHY}, and Karmada has left the copy in {cluster} as it was, which may run on: a person must delete it in \
+             {cluster}"
+        )))
+    }
+
+    /// Returns whether the claim was lent, and is its lender's again.
+    fn is_given_back(&self) -> Result<bool, Stop> {
+        let claim = self.world().claim.get()?.as_ref();
+        let is_anothers = claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid);
+        let journal = self.journal()?;
+        Ok(journal.lender.is_some() && journal.unpinning && is_anothers)
     }
 
     pub(super) fn remove_canary(&self) -> Result<(), Stop> {
@@ -72,5 +90,17 @@ impl Machine<'_> {
             Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name: self.canary()? }])),
             None => Ok(()),
         }
+    }
+}
+
+/// `unseen`: the clusters for which a person's word was taken.
+fn what_is_left(unseen: &BTreeSet<ClusterName>) -> String {
+    let names: Vec<&str> = unseen.iter().map(ClusterName::as_str).collect();
+    match names.as_slice() {
+        [] => "no copy of it is left".to_owned(),
+        names => format!(
+            "no copy of it is left where one could look; in {} nobody looked, and a person said that nothing runs",
+            names.join(" and ")
+        ),
     }
 }

@@ -13,11 +13,13 @@ mod forgotten;
 mod fork;
 mod forward;
 mod identity;
+mod lapse;
 mod lookup;
 mod lost;
 pub mod orphan;
 mod pause;
 mod preflight;
+mod recorded;
 mod restored;
 mod roll_back;
 mod token;
@@ -113,6 +115,8 @@ enum Stop {
     /// Something is sent; its effect is seen in a later pass.
     Act(Vec<Effect>),
     Wait(String),
+    /// Another intent has the workload, or goes first.
+    Claimed(String),
     /// Nothing happens before that time.
     WaitUntil {
         reason: String,
@@ -186,7 +190,8 @@ impl Machine<'_> {
         self.note_nodes();
         self.note_admission();
         self.note_template_change();
-        self.note_pause();
+        let lapse = self.note_lapse();
+        self.note_pause(lapse);
         if let Some(outcome) = self.went_back() {
             return self.settle(outcome);
         }
@@ -211,7 +216,9 @@ impl Machine<'_> {
             Phase::Verify => self.verify(),
             Phase::Cleanup => self.cleanup(),
             Phase::RollingBack => self.roll_back(),
-            Phase::Completed | Phase::RolledBack | Phase::Failed | Phase::Aborted => Ok(Next::Again),
+            Phase::Completed | Phase::RolledBack | Phase::Failed | Phase::Aborted | Phase::EndedBefore => {
+                Ok(Next::Again)
+            }
         };
         self.settle(outcome)
     }
@@ -234,6 +241,7 @@ impl Machine<'_> {
                 return effects;
             }
             Err(Stop::Wait(reason)) => self.wait(reason),
+            Err(Stop::Claimed(reason)) => self.wait_for(WaitCode::Claim, reason),
             Err(Stop::WaitUntil { reason, until, then }) => {
                 self.wait(reason);
                 if let Some(wait) = &mut self.status.waiting_for {
@@ -291,7 +299,7 @@ impl Machine<'_> {
         };
         let phase = self.status.phase;
         let late = limit(phase, &journal.spec)
-            .filter(|_| !self.is_paused())
+            .filter(|_| journal.paused_since.is_none())
             .zip(journal.phase_since)
             .is_some_and(|(limit, since)| now.duration_since(since) >= limit);
         if late && journal.spec.on_failure == OnFailure::RollBack {
@@ -466,7 +474,7 @@ impl Machine<'_> {
         let reason = phase.to_string();
         let why = self.status.waiting_for.as_ref().map(|wait| wait.reason.clone());
         let message = match (&self.status.journal, why) {
-            _ if phase == Phase::Completed => "the workload runs in the target".to_owned(),
+            _ if phase == Phase::Completed => self.how_it_ended(),
             (
                 Some(Journal {
                     roll_back: Some(back),
@@ -478,20 +486,43 @@ impl Machine<'_> {
             _ if !self.status.findings.is_empty() => messages(&self.status.findings),
             _ => String::new(),
         };
-        self.set_condition("Completed", phase == Phase::Completed, &reason, &message);
+        let completed = match phase {
+            Phase::EndedBefore => ConditionStatus::Unknown,
+            phase => holds(phase == Phase::Completed),
+        };
+        self.put_condition("Completed", completed, &reason, &message);
         self.set_condition("Progressing", !phase.is_terminal(), &reason, &message);
-        for failed in [Phase::RolledBack, Phase::Failed, Phase::Aborted] {
+        for failed in [
+            Phase::RolledBack,
+            Phase::Failed,
+            Phase::Aborted,
+            Phase::EndedBefore,
+        ] {
             self.set_condition(&failed.to_string(), phase == failed, &reason, &message);
         }
     }
 
+    /// Says what the last look has shown, and when that was: nobody looks any more.
+    fn how_it_ended(&self) -> String {
+        let mut findings = self.status.findings.iter();
+        if let Some(recorded) = findings.find(|finding| finding.code == recorded::RECORDED) {
+            return recorded.message.clone();
+        }
+        let evidence = self.status.steps.last().map(|step| step.evidence.join("; "));
+        let evidence = evidence.filter(|evidence| !evidence.is_empty());
+        let seen = evidence.unwrap_or_else(|| "the move is committed".to_owned());
+        match self.status.finished_at {
+            Some(at) => format!("last seen {at}: {seen}"),
+            None => seen,
+        }
+    }
+
+    fn set_condition(&mut self, type_: &str, held: bool, reason: &str, message: &str) {
+        self.put_condition(type_, holds(held), reason, message);
+    }
+
     /// Conditions that never held are not listed, but for those that people wait for or reckon with.
-    fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
-        let status = if holds {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        };
+    fn put_condition(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
         let now = self.input.now;
         match self
             .status
@@ -507,7 +538,7 @@ impl Machine<'_> {
                 reason.clone_into(&mut condition.reason);
                 message.clone_into(&mut condition.message);
             }
-            None if holds
+            None if status == ConditionStatus::True
                 || matches!(
                     type_,
                     "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
@@ -523,6 +554,14 @@ impl Machine<'_> {
             }
             None => {}
         }
+    }
+}
+
+const fn holds(held: bool) -> ConditionStatus {
+    if held {
+        ConditionStatus::True
+    } else {
+        ConditionStatus::False
     }
 }
 

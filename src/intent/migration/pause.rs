@@ -4,8 +4,9 @@ use super::{LATER, Machine, Phase, Stop};
 
 impl Machine<'_> {
     /// The time that a phase may take stands still during a pause, and what has to hold without a break starts anew.
-    pub(super) fn note_pause(&mut self) {
-        let (now, paused, phase) = (self.input.now, self.is_paused(), self.status.phase);
+    /// `lapse`: something runs beside a healthy writer, which isn't to lose the token for that.
+    pub(super) fn note_pause(&mut self, lapse: bool) {
+        let (now, paused, phase) = (self.input.now, self.is_paused() || lapse, self.status.phase);
         let Some(journal) = &mut self.status.journal else {
             return;
         };

@@ -24,7 +24,7 @@ use crate::api::{
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
 use crate::intent::record::digest;
-use crate::intent::token;
+use crate::intent::rivals;
 use crate::karmada::{Placement, ResourceBinding, meta};
 use crate::name::ClusterName;
 use crate::profile::{self, Profile};
@@ -37,8 +37,7 @@ impl Machine<'_> {
                 && let Some(record) = self.world().record.get()?
             {
                 if record.ends(self.input.spec) {
-                    self.status = record.status.clone();
-                    return Ok(Next::Again);
+                    return self.ended_before(record);
                 }
                 if let Some(journal) = record.status.journal_in_force().filter(|_| record.is_cut_short()) {
                     return Err(cut_short(record.status.phase, journal));
@@ -56,12 +55,12 @@ impl Machine<'_> {
             }];
             return Ok(Next::Again);
         }
-        if let Some(claim) = self.world().claim.get()?
-            && claim.spec.owner.uid != self.input.uid
-        {
-            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
+        let claim = self.world().claim.get()?.as_ref();
+        // What was lent is not to lie idle until a window opens.
+        if claim.is_none_or(|claim| claim.spec.owner.uid != self.input.uid) {
+            self.in_window()?;
         }
-        self.in_window()?;
+        rivals::may_claim(claim, self.input.uid, self.input.ahead).map_err(Stop::Claimed)?;
         if !self.input.has_finalizer {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
         }
@@ -90,6 +89,7 @@ impl Machine<'_> {
 
     /// Leaves when every finding is clear; else fails with nothing touched.
     pub(super) fn preflight(&mut self) -> Result<Next, Stop> {
+        self.yields()?;
         let world = self.world();
         let spec = self.input.spec;
         let Some(template) = world.template.get()? else {

@@ -7,7 +7,7 @@ use super::versions::{applied_by, content, revision_name, trimmed};
 use super::{Finding, Machine, Phase, Stop};
 use crate::api::{BindingId, HeldBack, Opening, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec};
 use crate::intent::effect::Effect;
-use crate::intent::token;
+use crate::intent::rivals;
 use crate::karmada::{DispatchSuspension, meta};
 use crate::profile::{self, Profile};
 
@@ -142,12 +142,9 @@ impl Machine<'_> {
             ));
         }
         self.window_is_open()?;
-        if let Some(claim) = self.world().claim.get()?
-            && claim.spec.owner.uid != self.input.uid
-        {
-            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
-        }
-        Ok(())
+        let claim = self.world().claim.get()?.as_ref();
+        rivals::may_claim(claim, self.input.uid, self.input.ahead)
+            .map_err(|reason| gate(WaitCode::Claim, &reason))
     }
 
     pub(super) fn window_is_open(&self) -> Result<(), Stop> {

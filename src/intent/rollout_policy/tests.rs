@@ -59,6 +59,7 @@ impl Scene {
             spec: &self.spec,
             status: &RolloutPolicyStatus::default(),
             trouble: None,
+            ahead: None,
             world: &self.world,
             now: Timestamp::UNIX_EPOCH,
         })

@@ -8,10 +8,10 @@ use super::asked::refused;
 use super::end::{placement_digest, total};
 use super::moves::{floor, next_goal};
 use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
-use crate::api::{BindingId, Finding, Opening, ReplicaShiftSpec, ShiftFence, ShiftJournal};
+use crate::api::{BindingId, Finding, Opening, ReplicaShiftSpec, ShiftFence, ShiftJournal, WaitCode};
 use crate::intent::beside::account;
+use crate::intent::rivals;
 use crate::intent::suspension::{Holders, is_own};
-use crate::intent::token::held_by;
 use crate::karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
 use crate::name::ClusterName;
 
@@ -27,11 +27,6 @@ impl Machine<'_> {
             common.enter(Phase::Pending.name(), Vec::new(), now);
             return Ok(Next::Again);
         }
-        if let Some(claim) = self.world().claim.get()?
-            && claim.spec.owner.uid != self.input.uid
-        {
-            return Err(Stop::Wait(held_by(&claim.spec.owner)));
-        }
         match self
             .input
             .spec
@@ -39,7 +34,12 @@ impl Machine<'_> {
             .as_ref()
             .map(|window| (window, window.at(now)))
         {
-            None | Some((_, Opening::Open)) => Ok(Next::Enter(Phase::Preflight, Vec::new())),
+            None | Some((_, Opening::Open)) => {
+                let claim = self.world().claim.get()?.as_ref();
+                rivals::may_claim(claim, self.input.uid, self.input.ahead)
+                    .map_err(|reason| Stop::Ask(WaitCode::Claim, reason))?;
+                Ok(Next::Enter(Phase::Preflight, Vec::new()))
+            }
             Some((window, Opening::At(opens))) => Err(Stop::WaitUntil {
                 reason: format!("its window opens {opens}: it begins {window}"),
                 until: opens,
@@ -56,6 +56,10 @@ impl Machine<'_> {
     /// Leaves when every finding is clear and everything is at rest; else fails with nothing touched.
     pub(super) fn preflight(&mut self) -> Result<Next, Stop> {
         let (spec, world) = (self.input.spec, self.world());
+        // What is to be seen now is another one's doing: it begins anew when that one has ended.
+        if let Err(why) = rivals::may_claim(world.claim.get()?.as_ref(), self.input.uid, None) {
+            return Ok(Next::Enter(Phase::Pending, vec![why]));
+        }
         let Some(template) = world.template.get()? else {
             return Err(Stop::Fail(vec![Finding::new(
                 "NoWorkload",

@@ -11,7 +11,7 @@ use super::kind::{Input, Kind};
 use super::{Parts, observe, wake};
 use crate::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
-    MigrationSpec, MigrationStatus, Phase,
+    MigrationSpec, MigrationStatus, Phase, WaitCode,
 };
 use crate::error::Error;
 use crate::intent::failover::{self, Borrower, World, wants_record};
@@ -169,13 +169,22 @@ async fn borrowers(parts: &Parts, plan: &FailoverPlan, status: &FailoverPlanStat
     let namespace = plan.metadata.namespace.as_deref();
     let all: Seen<Vec<Migration>> =
         list(&parts.cluster, api::API_VERSION, "Migration", namespace, None).await;
-    super::ask::map(&all, |all| all.iter().map(borrower).collect())
+    super::ask::map(&all, |all| {
+        let mut all: Vec<&Migration> = all.iter().collect();
+        // It is lent to whoever would be the next without the plan.
+        all.sort_by_key(|migration| {
+            let metadata = &migration.metadata;
+            (metadata.creation_timestamp.clone(), metadata.name.clone())
+        });
+        all.into_iter().map(borrower).collect()
+    })
 }
 
 fn borrower(migration: &Migration) -> Borrower {
     let status = migration.status.clone().unwrap_or_default();
     let metadata = &migration.metadata;
-    let begun = status.phase == Phase::Pending && status.started_at.is_some();
+    let wait = status.waiting_for.as_ref();
+    let asks = status.phase == Phase::Pending && wait.is_some_and(|wait| wait.code == WaitCode::Claim);
     Borrower {
         owner: ClaimOwner {
             kind: "Migration".to_owned(),
@@ -184,7 +193,7 @@ fn borrower(migration: &Migration) -> Borrower {
             uid: metadata.uid.clone().unwrap_or_default(),
         },
         workload: migration.spec.workload.clone(),
-        waits: begun
+        waits: asks
             && metadata.deletion_timestamp.is_none()
             && !migration.spec.paused
             && !migration.spec.abort,

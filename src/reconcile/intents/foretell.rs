@@ -439,6 +439,7 @@ fn input<'a, K: Kind>(
         spec: intent.spec(),
         status,
         trouble: None,
+        ahead: None,
         world,
         now: (parts.clock)(),
     }

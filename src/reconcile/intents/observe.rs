@@ -49,7 +49,8 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         gvk: spec.workload.gvk(),
     };
     if status.phase == Phase::Pending {
-        return look.before_the_start().await;
+        let world = look.before_the_start().await;
+        return look.after_an_end_on_record(world).await;
     }
     let mut world = Box::pin(look.control_plane()).await;
     if ended {
@@ -161,6 +162,23 @@ impl Look<'_> {
             record,
             ..nothing(self.workload.clone(), "the intent has not begun")
         }
+    }
+
+    /// Where Git says that it has ended before, what that left is looked at.
+    async fn after_an_end_on_record(&self, mut world: World) -> World {
+        let record = world.record.get().ok().and_then(Option::as_ref);
+        let ended = record.filter(|record| self.status.attempt == 0 && record.ends(self.spec));
+        let Some((record, journal)) =
+            ended.and_then(|record| Some((record, record.status.journal.as_ref()?)))
+        else {
+            return world;
+        };
+        let tenant = record.tenant(journal).clone();
+        let around = self.around();
+        let (binding, member) = tokio::join!(around.binding(&journal.binding.name), around.copy(&tenant));
+        world.binding = binding;
+        world.members = BTreeMap::from([(tenant, member)]);
+        world
     }
 
     /// All at once, but for what depends on an answer: each round costs every pass of every intent.

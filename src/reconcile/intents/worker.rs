@@ -20,10 +20,10 @@ use super::kind::{self, Input, Kind};
 use super::wake::Interest;
 use super::witness::Point;
 use super::{Parts, served};
-use crate::api::{self, Progress};
+use crate::api::{self, ClaimOwner, Progress};
 use crate::cluster::{Answer, Cluster, Replaced, Served};
 use crate::error::{Error, Kind as ErrorKind};
-use crate::intent::{Effect, Step, Trouble};
+use crate::intent::{Effect, Step, Trouble, rivals};
 use crate::name::{Gvk, ObjectKey};
 use crate::report::{self, Told};
 
@@ -238,8 +238,11 @@ impl<K: Kind> Worker<K> {
             return Ok(Pass::Gone);
         };
         let before = intent.status().cloned().unwrap_or_default();
-        let (step, told) = compute::off_the_runtime(|| self.decide(&mut intent, &world));
-        interest.update(&self.key, K::interest(&intent, &world));
+        let ahead = self.ahead(&raw);
+        let (step, told) = compute::off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
+        let mut needed = K::interest(&intent, &world);
+        needed.extend(ahead.as_ref().map(key_of));
+        interest.update(&self.key, needed);
         self.tell_of_wait(&intent, &step.status);
         if step.status != before {
             let written = self.journal(&served, &raw, &step.status).await?;
@@ -284,15 +287,39 @@ impl<K: Kind> Worker<K> {
         Ok(Some((raw, intent, world)))
     }
 
+    /// Returns who goes first with the workload. Asked only of what has not got it: who has it waits for nobody.
+    fn ahead(&self, raw: &Value) -> Option<ClaimOwner> {
+        let phase = raw.pointer("/status/phase").and_then(Value::as_str);
+        let may_ask = rivals::KINDS.contains(&self.key.kind.as_str())
+            && (phase.is_none_or(|phase| phase == "Pending") || self.key.kind == "Rollout");
+        if !may_ask {
+            return None;
+        }
+        let observer = &self.parts.observer;
+        let others: Vec<_> = rivals::KINDS
+            .iter()
+            .flat_map(|kind| observer.list(api::GROUP, kind))
+            .collect();
+        rivals::ahead(raw, others.iter().map(|other| &**other))
+    }
+
     /// Decides as far as one look goes, and leaves the intent as it will be. What comes between the first journal and the last
     /// is told of, but not written: nothing was done on it.
-    fn decide(&self, intent: &mut K::Intent, world: &K::World) -> (Step<K::Status>, Vec<Told>) {
+    fn decide(
+        &self,
+        intent: &mut K::Intent,
+        world: &K::World,
+        ahead: Option<&ClaimOwner>,
+    ) -> (Step<K::Status>, Vec<Told>) {
         let revision = self.parts.templates.revision();
         let mut told = Vec::new();
         let mut steps = 0;
         loop {
             let status = intent.status_mut().take().unwrap_or_default();
-            let step = K::step(&self.input(intent, &status, revision.as_deref(), world));
+            let step = K::step(&Input::<K> {
+                ahead,
+                ..self.input(intent, &status, revision.as_deref(), world)
+            });
             steps += 1;
             let moves = step.status != status;
             let goes_on = moves
@@ -397,6 +424,7 @@ impl<K: Kind> Worker<K> {
             spec: intent.spec(),
             status,
             trouble: self.trouble.as_ref(),
+            ahead: None,
             world,
             now: (self.parts.clock)(),
         }
@@ -457,6 +485,15 @@ async fn read<I: DeserializeOwned>(
     let intent =
         I::deserialize(&raw).map_err(|error| Error::user(format!("{key} cannot be read: {error}")))?;
     Ok(Some((raw, intent)))
+}
+
+fn key_of(owner: &ClaimOwner) -> ObjectKey {
+    ObjectKey {
+        group: api::GROUP.to_owned(),
+        kind: owner.kind.clone(),
+        namespace: Some(owner.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        name: owner.name.clone(),
+    }
 }
 
 /// Goes through with a pass; the turn ends before it if it takes long.

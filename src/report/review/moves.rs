@@ -199,6 +199,7 @@ fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
             spec: &migration.spec,
             status: &status,
             trouble: None,
+            ahead: None,
             world,
             now,
         })

@@ -1,6 +1,7 @@
 //! A sandbox with one Flink job in `east`, and the intents' loop on it: what migrations are tested in.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -122,6 +123,11 @@ impl Fleet {
     /// What Git wants of the template, and sync holds back.
     pub fn want(&self, template: Value) {
         self.templates.0.send_replace(Some(template));
+    }
+
+    /// Cuts the status branch off, or brings it back.
+    pub fn cut_git_off(&self, is_down: bool) {
+        self.records.is_down.store(is_down, Ordering::SeqCst);
     }
 
     /// What Prometheus answers from now on, to any query; at first, nothing is configured.
@@ -461,6 +467,16 @@ struct MemoryRecords {
     migrations: Mutex<BTreeMap<(Option<String>, String), Recorded>>,
     others: Mutex<BTreeMap<String, Value>>,
     kept: Mutex<BTreeMap<ObjectKey, Kept>>,
+    is_down: AtomicBool,
+}
+
+impl MemoryRecords {
+    fn in_reach(&self) -> Result<(), Error> {
+        if self.is_down.load(Ordering::SeqCst) {
+            return Err(Error::new(Kind::Unreachable, "the Git server does not answer"));
+        }
+        Ok(())
+    }
 }
 
 /// With the uid of the intent.
@@ -470,7 +486,8 @@ impl Records for MemoryRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         let key = (intent.namespace.clone(), intent.name.clone());
         let record = self.migrations.lock().unwrap().get(&key).cloned();
-        Box::pin(std::future::ready(Ok(record.map(|(_, record)| record))))
+        let record = self.in_reach().map(|()| record.map(|(_, record)| record));
+        Box::pin(std::future::ready(record))
     }
 
     fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
@@ -489,7 +506,9 @@ impl Records for MemoryRecords {
             let there = json!({"metadata": {"uid": uid_there}, "status": there.status});
             is_newer(&there, uid.as_deref().unwrap_or_default(), &record.status)
         });
-        let outcome = if is_old {
+        let outcome = if let Err(down) = self.in_reach() {
+            Err(down)
+        } else if is_old {
             Err(Error::new(Kind::Conflict, "what is recorded is newer"))
         } else {
             records.insert(key, (uid, record.clone()));

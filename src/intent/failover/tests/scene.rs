@@ -311,6 +311,7 @@ impl Scene {
             spec: &self.spec,
             status: &self.status,
             trouble: self.trouble.as_ref(),
+            ahead: None,
             world: &self.world,
             now: self.now,
         }

@@ -104,6 +104,7 @@ impl Plane {
             spec: &self.spec,
             status: &self.status,
             trouble: None,
+            ahead: None,
             world: &self.world,
             now: self.world.now,
         });

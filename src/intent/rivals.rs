@@ -1,0 +1,195 @@
+//! Intents that want the same workload go one after the other, in one order for all kinds: the one that was created first,
+//! then by name.
+//!
+//! Who has the workload is decided by the claim, by compare-and-swap. The order only says who asks for it next, so that what
+//! a cache says is good enough: who is taken for the next by mistake finds the claim taken.
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::{Claim, ClaimOwner, MigrationSpec, ReplicaShiftSpec, WaitCode};
+
+/// The kinds that claim a workload until they have ended or come to rest. A FailoverPlan is none of them: it lends its claim.
+pub const KINDS: [&str; 3] = ["Migration", "ReplicaShift", "Rollout"];
+
+/// The place of an intent in the order: when it was created, its name, its kind. One that is yet to be created is the last.
+pub type Place<'a> = (bool, Option<Timestamp>, &'a str, &'a str);
+
+/// Returns what decides who goes first.
+pub fn place(intent: &Value) -> Place<'_> {
+    let text = |pointer: &str| {
+        intent
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let created: Option<Timestamp> = text("/metadata/creationTimestamp").parse().ok();
+    (created.is_none(), created, text("/metadata/name"), text("/kind"))
+}
+
+/// Returns the intent that wants the same workload as `own`, has not got it yet, and goes first. `others`: all that there are
+/// in the namespace; `own` may be among them.
+pub fn ahead<'a>(own: &Value, others: impl IntoIterator<Item = &'a Value>) -> Option<ClaimOwner> {
+    let is_rival = |other: &&Value| {
+        let differs = |pointer: &str| other.pointer(pointer) != own.pointer(pointer);
+        differs("/metadata/uid") && !differs("/metadata/namespace") && !differs("/spec/workload")
+    };
+    others
+        .into_iter()
+        .filter(is_rival)
+        .filter(|other| asks(other) && place(other) < place(own))
+        .min_by(|one, other| place(one).cmp(&place(other)))
+        .map(owner)
+}
+
+/// Who may claim the workload now: its owner, else the first of those that ask. Returns for whom the others wait.
+pub fn may_claim(claim: Option<&Claim>, uid: &str, ahead: Option<&ClaimOwner>) -> Result<(), String> {
+    match (claim, ahead) {
+        (Some(claim), _) if claim.spec.owner.uid == uid => Ok(()),
+        // Whoever lends it chooses by the same order, among those that can borrow.
+        (Some(claim), _) => Err(super::token::held_by(&claim.spec.owner)),
+        (None, Some(first)) => Err(format!(
+            "{first} goes first with the workload: it was created first"
+        )),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Returns whether an intent waits for nothing but the workload, or is about to find that out. One that a person, a time or
+/// something in its way keeps from beginning keeps nobody else.
+fn asks(intent: &Value) -> bool {
+    let is_set = |pointer: &str| {
+        intent
+            .pointer(pointer)
+            .is_some_and(|value| *value != Value::Bool(false))
+    };
+    if is_set("/metadata/deletionTimestamp") || is_set("/spec/paused") || is_set("/spec/abort") {
+        return false;
+    }
+    let claim = WaitCode::Claim.to_string();
+    match intent.pointer("/status/waitingFor/code").and_then(Value::as_str) {
+        Some(code) => code == claim,
+        None => is_about_to_begin(intent),
+    }
+}
+
+/// A rollout stands, and asks only when there is a change. What can't be read is never begun.
+fn is_about_to_begin(intent: &Value) -> bool {
+    let phase = intent.pointer("/status/phase").and_then(Value::as_str);
+    if !matches!(phase, None | Some("Pending" | "Preflight")) {
+        return false;
+    }
+    match intent["kind"].as_str() {
+        Some("Migration") => reads::<MigrationSpec>(intent),
+        Some("ReplicaShift") => reads::<ReplicaShiftSpec>(intent),
+        _ => false,
+    }
+}
+
+fn reads<S: DeserializeOwned>(intent: &Value) -> bool {
+    S::deserialize(&intent["spec"]).is_ok()
+}
+
+fn owner(intent: &Value) -> ClaimOwner {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &intent["metadata"];
+    ClaimOwner {
+        kind: text(&intent["kind"]),
+        namespace: text(&metadata["namespace"]),
+        name: text(&metadata["name"]),
+        uid: text(&metadata["uid"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn migration(name: &str, created: &str, more: &Value) -> Value {
+        let mut intent = json!({
+            "kind": "Migration",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": created},
+            "spec": {"workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "to": "west"},
+        });
+        for (field, value) in more.as_object().into_iter().flatten() {
+            intent[field] = value.clone();
+        }
+        intent
+    }
+
+    fn ahead_of(own: &Value, others: &[Value]) -> Option<String> {
+        ahead(own, others).map(|owner| owner.name)
+    }
+
+    #[test]
+    fn the_one_that_was_created_first_goes_first_then_the_name_decides() {
+        let early = migration("z", "2026-01-01T00:00:00Z", &json!({}));
+        let (one, other) = (
+            migration("a", "2026-01-01T00:00:01Z", &json!({})),
+            migration("b", "2026-01-01T00:00:01Z", &json!({})),
+        );
+        let all = [other.clone(), one.clone(), early.clone()];
+        assert_eq!(ahead_of(&early, &all), None);
+        assert_eq!(ahead_of(&one, &all), Some("z".to_owned()));
+        assert_eq!(
+            ahead_of(&other, &[one.clone(), other.clone()]),
+            Some("a".to_owned())
+        );
+        assert_eq!(ahead_of(&one, &[other]), None);
+    }
+
+    #[test]
+    fn one_that_waits_for_something_else_keeps_nobody_waiting() {
+        let own = migration("late", "2026-01-02T00:00:00Z", &json!({}));
+        let early = |more: Value| migration("early", "2026-01-01T00:00:00Z", &more);
+        let waits = |code: &str| json!({"status": {"phase": "Pending", "waitingFor": {"code": code}}});
+        assert_eq!(ahead_of(&own, &[early(waits("Claim"))]), Some("early".to_owned()));
+        assert_eq!(ahead_of(&own, &[early(waits("Evidence"))]), None);
+        assert_eq!(
+            ahead_of(&own, &[early(json!({"status": {"phase": "Completed"}}))]),
+            None
+        );
+        assert_eq!(
+            ahead_of(
+                &own,
+                &[early(json!({"spec": {"workload": own["spec"]["workload"]}}))]
+            ),
+            None
+        );
+        let mut paused = early(json!({}));
+        paused["spec"]["paused"] = json!(true);
+        assert_eq!(ahead_of(&own, &[paused]), None);
+        let mut elsewhere = early(json!({}));
+        elsewhere["spec"]["workload"]["name"] = json!("orders");
+        assert_eq!(ahead_of(&own, &[elsewhere]), None);
+    }
+
+    #[test]
+    fn whoever_has_the_claim_waits_for_nobody() {
+        let owner = |uid: &str| ClaimOwner {
+            kind: "Migration".to_owned(),
+            namespace: "shop".to_owned(),
+            name: uid.to_owned(),
+            uid: uid.to_owned(),
+        };
+        let spec = json!({
+            "workload": "w", "bindingId": "b", "owner": owner("a"), "attempt": 1, "seq": 1, "marker": "m", "clusters": [],
+        });
+        let claim = Claim::new("claim", serde_json::from_value(spec).unwrap());
+        assert_eq!(may_claim(Some(&claim), "a", Some(&owner("b"))), Ok(()));
+        assert!(
+            may_claim(Some(&claim), "b", None)
+                .unwrap_err()
+                .contains("shop/a holds")
+        );
+        assert!(
+            may_claim(None, "b", Some(&owner("a")))
+                .unwrap_err()
+                .contains("shop/a goes first")
+        );
+        assert_eq!(may_claim(None, "b", None), Ok(()));
+    }
+}
