@@ -1,6 +1,6 @@
 //! Who changed what, when and why: single commits and the history of a path, for reports.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 
 use git2::{ObjectType, Oid, Repository, Sort};
 use jiff::Timestamp;
@@ -125,52 +125,6 @@ impl Header {
         let parents = lines.map_while(|line| id(line, "parent ")).collect();
         Some(Self { tree, parents })
     }
-}
-
-/// A way around the commits of a history that libgit2 can't read: it stops at them.
-#[derive(Debug, Default)]
-pub(super) struct Detour {
-    pub(super) around: BTreeSet<Oid>,
-    /// In the form of Git's `info/grafts`: a commit, and what are its parents instead.
-    pub(super) grafts: String,
-}
-
-/// Returns a way around those that are in the history of `tips`, and not among them.
-pub(super) fn detour(repo: &Repository, tips: Vec<Oid>) -> Detour {
-    let mut detour = Detour::default();
-    let mut seen: HashSet<Oid> = tips.iter().copied().collect();
-    let mut next = VecDeque::from(tips);
-    while let Some(id) = next.pop_front() {
-        let Ok(commit) = repo.find_commit(id) else {
-            continue;
-        };
-        let mut parents: Vec<Oid> = commit.parent_ids().collect();
-        let mut visited = HashSet::new();
-        let mut is_detour = false;
-        let mut place = 0;
-        while let Some(&parent) = parents.get(place) {
-            let instead = match repo.find_commit(parent) {
-                Err(_) if visited.insert(parent) => Header::raw(repo, parent),
-                _ => None,
-            };
-            if let Some(instead) = instead {
-                detour.around.insert(parent);
-                parents.splice(place..=place, instead.parents);
-                is_detour = true;
-            } else {
-                place += 1;
-            }
-        }
-        if is_detour {
-            let ids: Vec<String> = parents.iter().map(Oid::to_string).collect();
-            detour.grafts += &format!("{} {}\n", commit.id(), ids.join(" "));
-        }
-        let new = parents
-            .into_iter()
-            .filter(|parent| seen.len() < MOST_SEARCHED && seen.insert(*parent));
-        next.extend(new);
-    }
-    detour
 }
 
 /// Says whether `old` is `new` or one of its ancestors.

@@ -1,6 +1,7 @@
 //! Loose objects of a repository on this machine, looked at before libgit2 reads them: it waits without end for the rest of one
 //! that breaks off, takes any amount of memory for one that says it is large, and opens pipes.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ impl Loose {
         for place in &self.places {
             let file = place.join(folder).join(rest);
             if is_there(&file)? {
-                look(&file).map_err(|why| error(&format!("object {id} {why}")))?;
+                look(&file).map_err(|fault| error(&format!("object {id} {fault}")))?;
                 is_loose = true;
             }
         }
@@ -61,7 +62,9 @@ pub(super) fn remove_broken(repo: &Repository) -> bool {
     for folder in files(&repo.commondir().join("objects")) {
         let name = folder.file_name().unwrap_or_default();
         if name.len() == 2 && name != ".." {
-            for file in files(&folder).filter(|file| look(file).is_err()) {
+            // Whatever can't be read this time may be read the next.
+            let is_broken = |file: &PathBuf| matches!(look(file), Err(Fault::Broken(_)));
+            for file in files(&folder).filter(is_broken) {
                 tracing::warn!(file = %file.display(), "removes an object of the mirror that cannot be read");
                 found |= fs::remove_file(&file).is_ok();
             }
@@ -101,17 +104,33 @@ fn error(why: &str) -> git2::Error {
     git2::Error::new(ErrorCode::Invalid, ErrorClass::Odb, why)
 }
 
+/// Why an object is not read.
+#[derive(Debug)]
+enum Fault {
+    /// It is not what it says.
+    Broken(String),
+    Other(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(why) | Self::Other(why) => f.write_str(why),
+        }
+    }
+}
+
 /// Inflates an object, a piece at a time, and compares what there is with what it says of itself.
-fn look(file: &Path) -> Result<(), String> {
+fn look(file: &Path) -> Result<(), Fault> {
     const CUT_OFF: &str = "breaks off";
-    let mut file = File::open(file).map_err(|error| format!("cannot be opened: {error}"))?;
+    let mut file = File::open(file).map_err(|error| Fault::Other(format!("cannot be opened: {error}")))?;
     let mut state = Box::new(InflateState::new(DataFormat::Zlib));
     let (mut packed, mut plain) = (vec![0; PIECE], vec![0; PIECE]);
     let (mut header, mut said, mut found) = (Vec::new(), None, 0_u64);
     loop {
         let read = file
             .read(&mut packed)
-            .map_err(|error| format!("cannot be read: {error}"))?;
+            .map_err(|error| Fault::Other(format!("cannot be read: {error}")))?;
         let mut input = &packed[..read];
         loop {
             let step = inflate(&mut state, input, &mut plain, MZFlush::None);
@@ -122,29 +141,29 @@ fn look(file: &Path) -> Result<(), String> {
                 said = whole(&header)?;
             }
             if said.is_some_and(|whole| found > whole) {
-                return Err("is longer than it says".to_owned());
+                return Err(Fault::Broken("is longer than it says".to_owned()));
             }
             match step.status {
                 Ok(MZStatus::StreamEnd) if said == Some(found) => return Ok(()),
-                Ok(MZStatus::StreamEnd) => return Err("is shorter than it says".to_owned()),
+                Ok(MZStatus::StreamEnd) => return Err(Fault::Broken("is shorter than it says".to_owned())),
                 Ok(_) if step.bytes_written == plain.len() => {}
                 Ok(_) | Err(miniz_oxide::MZError::Buf) => break,
-                Err(_) => return Err("does not inflate".to_owned()),
+                Err(_) => return Err(Fault::Broken("does not inflate".to_owned())),
             }
         }
         if read == 0 {
-            return Err(CUT_OFF.to_owned());
+            return Err(Fault::Broken(CUT_OFF.to_owned()));
         }
     }
 }
 
 /// Returns how long an object is with its header, which says so: `blob 12` and a zero; `None` if there is more of it to come.
-fn whole(header: &[u8]) -> Result<Option<u64>, String> {
+fn whole(header: &[u8]) -> Result<Option<u64>, Fault> {
     let Some(end) = header.iter().position(|byte| *byte == 0) else {
         return if header.len() < HEADER {
             Ok(None)
         } else {
-            Err("has no header".to_owned())
+            Err(Fault::Broken("has no header".to_owned()))
         };
     };
     let size = std::str::from_utf8(&header[..end])
@@ -152,11 +171,11 @@ fn whole(header: &[u8]) -> Result<Option<u64>, String> {
         .and_then(|text| text.split_once(' '));
     let size = size
         .and_then(|(_, size)| size.parse::<u64>().ok())
-        .ok_or("has no header")?;
+        .ok_or_else(|| Fault::Broken("has no header".to_owned()))?;
     if size > LARGEST {
-        return Err(format!(
+        return Err(Fault::Other(format!(
             "is larger than {LARGEST} bytes and in no pack ({size} bytes): git gc packs it"
-        ));
+        )));
     }
     Ok(Some(end as u64 + 1 + size))
 }
@@ -234,11 +253,14 @@ mod tests {
         ] {
             let file = tempfile::NamedTempFile::new().unwrap();
             fs::write(file.path(), deflated(plain)).unwrap();
-            assert_eq!(look(file.path()), Err(why.to_owned()));
+            assert_eq!(
+                look(file.path()).map_err(|fault| fault.to_string()),
+                Err(why.to_owned())
+            );
         }
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), deflated(b"blob 4\0abcd")).unwrap();
-        assert_eq!(look(file.path()), Ok(()));
+        look(file.path()).unwrap();
     }
 
     #[test]

@@ -201,43 +201,7 @@ impl Mirror {
 
     /// Brings both branches up to the remote.
     pub(super) fn fetch(&self) -> Result<Fetched, Error> {
-        self.around(|| self.fetch_both())
-            .map_err(|error| self.name_commit(error))
-    }
-
-    /// Runs something that walks through history; once more, if there are commits that can't be read and can be gone around.
-    pub(super) fn around<T>(&self, walk: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
-        match walk() {
-            Err(Error::Git(_) | Error::Damaged(_)) if self.detour() => walk(),
-            result => result,
-        }
-    }
-
-    /// Leads walks around the commits that can't be read; says whether there were any that nobody knew of.
-    fn detour(&self) -> bool {
-        let _writing: MutexGuard<'_, ()> = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(repo) = self.repository() else { return false };
-        let tips = repo.references().into_iter().flatten();
-        let tips = tips.filter_map(|tip| tip.ok()?.target()).collect();
-        let detour = log::detour(&repo, tips);
-        if detour.around.is_empty() {
-            return false;
-        }
-        for commit in &detour.around {
-            tracing::warn!(%commit, "cannot be read: history is followed around it");
-        }
-        let info = repo.commondir().join("info");
-        let place = info.join("grafts");
-        let known = fs::read_to_string(&place).unwrap_or_default();
-        let written = fs::create_dir_all(&info).and_then(|()| {
-            let new = place.with_extension("new");
-            fs::write(&new, known + &detour.grafts)?;
-            fs::rename(&new, &place)
-        });
-        self.handles.forget();
-        written
-            .inspect_err(|error| tracing::warn!(%error, "cannot write {}", place.display()))
-            .is_ok()
+        self.fetch_both().map_err(|error| self.name_commit(error))
     }
 
     /// Names the commit that can't be read, if that is what went wrong.
@@ -257,7 +221,6 @@ impl Mirror {
         };
         let found = found.and_then(|(repo, tip)| log::unreadable(&repo, tip?));
         match found {
-            // Others that can't be read are gone around, and are nobody's trouble.
             Some((revision, why)) if error.to_string().contains(&why) => Error::BadCommit {
                 url: url.clone(),
                 revision,
@@ -283,7 +246,8 @@ impl Mirror {
             let mut fetched = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
             let previous = fetched.clone();
             let kept = match previous.as_ref().map(|previous| tree::commit(repo, previous)) {
-                Some(Ok(previous)) => log::contains(repo, *tip, previous.id())?,
+                // A commit in between that libgit2 can't read stops its walk, and nothing else.
+                Some(Ok(previous)) => log::contains(repo, *tip, previous.id()).unwrap_or(false),
                 Some(Err(error)) => match self.proven(error) {
                     Error::UnknownRevision(_) => false,
                     error => return Err(error),

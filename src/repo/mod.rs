@@ -457,13 +457,13 @@ impl Repo {
         blocking(move || mirror.read(|repo| work(repo, &mirror.options.limits))).await
     }
 
-    /// The same for what walks through history.
+    /// The same for what reads nothing but commits.
     async fn walk<T: Send + 'static>(
         &self,
-        work: impl Fn(&Repository) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&Repository) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let mirror = Arc::clone(&self.mirror);
-        blocking(move || mirror.around(|| mirror.read(&work))).await
+        blocking(move || mirror.read(work)).await
     }
 
     fn random(&self) -> f64 {

@@ -284,10 +284,7 @@ fn parse_scp(login: &str, path: &str, text: &str) -> Result<RemoteUrl, &'static 
         return Err("its path looks like an option of a command");
     }
     // `user:password@host:path` reads as the host `user`, with the password in the path.
-    let is_login = path
-        .split_once('@')
-        .is_some_and(|(_, after)| user.is_none() || after.contains(':'));
-    if is_login {
+    if path.contains('@') {
         return Err("SSH with a password is not supported: use a key or an agent");
     }
     Ok(RemoteUrl(Arc::new(Parts {

@@ -2,7 +2,7 @@
 
 use git2::{ObjectType, Oid, Repository};
 
-use crate::support::git::{Http, Mirrored, Origin};
+use crate::support::git::Mirrored;
 use crate::support::plane::{CONFIG_MAPS, NAMESPACE, Plane, config, settings, until};
 use crate::support::server::On;
 
@@ -157,62 +157,6 @@ async fn a_commit_that_cannot_be_read_is_named_and_stops_only_what_needs_it() {
     std::fs::write(&branch, format!("{good}\n")).unwrap();
     plane.push(&[("apps/b.yaml", &config("b"))]);
     until("b is applied", || plane.config("b").is_some()).await;
-}
-
-/// Nobody has to rewrite anything: what is pushed onto it is taken, and history is told without it.
-#[tokio::test]
-async fn what_is_pushed_onto_a_commit_that_cannot_be_read_is_taken() {
-    let origin = Origin::with(&[("a.yaml", "a: 1\n")]);
-    let http = Http::of(origin.root()).start();
-    let (repo, good) = (origin.repo(), origin.tip("main").unwrap());
-    let on = |parents: &[&str], date: &str, text: &str| {
-        let file = blob(&repo, text.as_bytes());
-        let top = super::trees::tree(&repo, &[("100644", b"a.yaml".to_vec(), file)]);
-        let parents: String = parents
-            .iter()
-            .map(|parent| format!("parent {parent}\n"))
-            .collect();
-        let who = format!("A <a@example.com> {date}");
-        raw(
-            &repo,
-            &format!("tree {top}\n{parents}author {who}\ncommitter {who}\n\n{text}\n"),
-        )
-        .to_string()
-    };
-    let move_to =
-        |tip: &str| std::fs::write(repo.path().join("refs/heads/main"), format!("{tip}\n")).unwrap();
-    let (overflows, ordinary) = ("99999999999999999999 +0000", "1700000000 +0000");
-    for url in [origin.url(), http.http()] {
-        move_to(good.as_str());
-        let before = Mirrored::of(url.clone()).await;
-        before.fetch().await.unwrap();
-        let odd = on(&[good.as_str()], overflows, "a: 2\n");
-        let odder = on(&[&odd], overflows, "a: 3\n");
-        move_to(&odder);
-        let error = before.fetch().await.unwrap_err().to_string();
-        assert!(error.contains(&odder), "{error}");
-        let next = on(&[&odder], ordinary, "a: 4\n");
-        let last = on(&[&next], ordinary, "a: 5\n");
-        move_to(&last);
-        for mirrored in [before, Mirrored::of(url.clone()).await] {
-            let fetched = mirrored.fetch().await.unwrap();
-            assert_eq!(fetched.revision.as_str(), last);
-            assert!(!fetched.rewound);
-            assert!(
-                mirrored
-                    .contains(fetched.revision.clone(), good.clone())
-                    .await
-                    .unwrap()
-            );
-            let told = mirrored
-                .touching("a.yaml", None, fetched.revision, 100)
-                .await
-                .unwrap();
-            let told: Vec<_> = told.iter().map(|commit| commit.revision.as_str()).collect();
-            assert_eq!(told, [last.as_str(), &next, good.as_str()]);
-            mirrored.fetch().await.unwrap();
-        }
-    }
 }
 
 fn raw(repo: &Repository, text: &str) -> Oid {
