@@ -160,6 +160,9 @@ impl Machine<'_> {
                 Err(crate::intent::proof::NotProved::Unknown(why)) if *cluster == from => {
                     return Err(self.unreachable(&from, &why)?);
                 }
+                Err(crate::intent::proof::NotProved::Unknown(why)) => {
+                    return Err(self.vouch_for_old(cluster, &why));
+                }
                 Err(why) => {
                     return Err(Stop::Wait(format!(
                         "the workload was deleted, and its copies to go: {why}"

@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 
 use super::{Machine, Phase, Stop, duration};
-use crate::api::{FailoverGate, FencedBy, Finding, LastKnown, watched};
+use crate::api::{FailoverGate, FencedBy, Finding, LastKnown, MovedState, watched};
 use crate::intent::proof::{CutOff, Facts, Healthy, NotProved, Suspended};
 use crate::karmada::PurgeMode;
 use crate::name::ClusterName;
@@ -140,15 +140,21 @@ impl Machine<'_> {
     /// Notes the state that the old copy has left as soon as its operator vouches for it: a node that can't say what became of a
     /// pod doesn't make it older. One that it leaves later is newer.
     fn note_captured(&mut self, from: &ClusterName) -> Result<(), Stop> {
-        let Some(state) = self.captured(from)? else {
+        let marker = self.marker()?;
+        let Some(state) = self.captured(from, &marker)? else {
             return Ok(());
         };
-        let known = self.flight()?.state.as_ref();
-        if known.is_some_and(|known| (known.source, &known.values) == (state.source, &state.values)) {
+        if self.is_known(&state)? {
             return Ok(());
         }
         self.flight_mut()?.state = Some(state);
         Err(Stop::Again)
+    }
+
+    /// Returns whether a state is the one that the failover goes on from.
+    pub(super) fn is_known(&self, state: &MovedState) -> Result<bool, Stop> {
+        let known = self.flight()?.state.as_ref();
+        Ok(known.is_some_and(|known| (known.source, &known.values) == (state.source, &state.values)))
     }
 
     /// Counts for how long nobody can tell whether the old copy writes. What is seen of it is nobody's to vouch for: seen

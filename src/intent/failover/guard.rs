@@ -233,6 +233,12 @@ impl Machine<'_> {
         self.claim_is_ours()?;
         self.requested()?;
         self.moved()?;
+        // Before whatever may wait, too: what is known last is what a failover goes on from.
+        if self.journal()?.writer.is_some()
+            && let Err(Stop::Again) = self.note_last_known()
+        {
+            return Err(Stop::Again);
+        }
         self.not_paused()?;
         self.token()?;
         self.remove_canary()?;

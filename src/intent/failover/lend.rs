@@ -115,6 +115,7 @@ impl Machine<'_> {
             .steps
             .last()
             .map_or(now, |step| step.started_at);
+        self.status.old_copies.remove(&writer);
         let journal = self.journal_mut()?;
         let from = journal.writer.replace(writer.clone());
         journal.lent = None;

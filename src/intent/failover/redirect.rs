@@ -11,9 +11,6 @@ impl Machine<'_> {
         if let Some(request) = self.wanted_elsewhere(from, to)? {
             return self.send_elsewhere(from, to, &request);
         }
-        if from == to {
-            return Ok(());
-        }
         if let Err(Stop::Wait(why)) = self.copy(to).map(drop) {
             self.tell(Finding::new(
                 "TargetLost",

@@ -78,7 +78,7 @@ impl Machine<'_> {
     }
 
     /// As long as the pin doesn't name the new cluster, an old copy that is seen not to be harmless refutes whoever vouched for
-    /// it.
+    /// it; and one that is seen to have left a newer state is what the failover goes on from.
     pub(super) fn word_counts(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
         let live = self.world().pin.get()?.as_ref();
         let is_released = live.is_some_and(|live| self.names(live, to));
@@ -86,13 +86,19 @@ impl Machine<'_> {
             return Ok(());
         }
         let marker = self.marker_in_force()?;
-        if !matches!(self.seen_harmless(from, &marker)?, Err(NotProved::No(_))) {
-            return Ok(());
+        if matches!(self.seen_harmless(from, &marker)?, Err(NotProved::No(_))) {
+            let refuted = self.answers(FailoverGate::Fenced, from);
+            self.take_token_back("the old copy is seen again, and not to be harmless")?;
+            self.flight_mut()?.refuted = refuted;
+            return Err(Stop::Again);
         }
-        let refuted = self.answers(FailoverGate::Fenced, from);
-        self.take_token_back("the old copy is seen again, and not to be harmless")?;
-        self.flight_mut()?.refuted = refuted;
-        Err(Stop::Again)
+        match self.captured(from, &marker)? {
+            Some(state) if !self.is_known(&state)? => {
+                self.take_token_back("the old copy is seen again, with a newer state")?;
+                Err(Stop::Again)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the marker of the pin that is there, which is what a proof is about until another one is.

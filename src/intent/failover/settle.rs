@@ -111,10 +111,10 @@ impl Machine<'_> {
             return Ok(());
         }
         let marker = self.marker()?;
-        let word = self.flight()?.fenced.is_some();
         match self.prove(from, &marker, Gone::prove)? {
             Ok(_) => Ok(()),
-            Err(why) if word && (matches!(why, NotProved::Unknown(_)) || self.copy(from).is_err()) => Ok(()),
+            // The release was proved, the pin stays on, and the copy is among the old ones.
+            Err(why) if matches!(why, NotProved::Unknown(_)) || self.copy(from).is_err() => Ok(()),
             Err(why) => Err(why.into()),
         }
     }

@@ -18,7 +18,7 @@ impl Machine<'_> {
             evidence,
             at,
         };
-        if let Some(state) = self.captured(from)? {
+        if let Some(state) = self.captured(from, &self.marker()?)? {
             return Ok(state);
         }
         if let Some(values) = self.preserved()? {
@@ -56,12 +56,11 @@ impl Machine<'_> {
     }
 
     /// Returns the handle that the operator vouches for of a copy that stopped with its state, if it left one.
-    pub(super) fn captured(&self, from: &ClusterName) -> Result<Option<MovedState>, Stop> {
-        let marker = self.marker()?;
+    pub(super) fn captured(&self, from: &ClusterName, marker: &str) -> Result<Option<MovedState>, Stop> {
         if self.is_replaced(from, self.journal()?.identities.get(from))? {
             return Ok(None);
         }
-        let Ok(suspended) = self.prove(from, &marker, Suspended::prove)? else {
+        let Ok(suspended) = self.prove(from, marker, Suspended::prove)? else {
             return Ok(None);
         };
         let before = &self.flight()?.handle_before;
