@@ -112,6 +112,11 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_no_time(millis: &u64) -> bool {
+    *millis == 0
+}
+
 const fn yes() -> bool {
     true
 }
@@ -267,7 +272,8 @@ pub struct MigrationStatus {
     /// The Git revision that last applied the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// How long no copy was running, in milliseconds; set when the migration ends.
+    /// How long no copy was seen running, in milliseconds, at the most: from the order to stop until the first look that saw
+    /// a healthy copy, added up where that came about more than once. Set when the migration ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downtime_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -354,18 +360,28 @@ pub struct Journal {
     /// The target has been seen deployed: it may have newer state than the captured handle.
     #[serde(default)]
     pub target_ran: bool,
+    /// The uid of the copy that was seen deployed: one with another uid was made anew, and lacks what that one wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_uid: Option<String>,
+    /// What was given the token: its operator may have begun to run it, whatever shows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub offered: BTreeMap<ClusterName, Offered>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
     /// Since when it is paused: that time doesn't count for the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Timestamp>,
+    /// Since when the target is healthy, as far as the soak goes: who watches keeps the time, and this is for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_since: Option<Timestamp>,
-    /// When the source was told to stop, and when a copy was seen running again.
+    /// When the copy that ran was told to stop, and when one was seen running again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Timestamp>,
+    /// The time between them, of earlier stops, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub down_before_ms: u64,
     /// Past the commit point nothing is rolled back.
     #[serde(default)]
     pub committed: bool,
@@ -478,11 +494,14 @@ impl Journal {
             nodes: BTreeMap::new(),
             template_change: None,
             target_ran: false,
+            target_uid: None,
+            offered: BTreeMap::new(),
             phase_since: None,
             paused_since: None,
             healthy_since: None,
             down_since: None,
             up_since: None,
+            down_before_ms: 0,
             committed: false,
             roll_back: None,
             unpinning: false,
@@ -491,6 +510,42 @@ impl Journal {
             source,
         }
     }
+
+    /// The copy that has the token is told to stop. If one was seen running since the last stop, that stop is over.
+    pub fn goes_down(&mut self, now: Timestamp) {
+        match self.down_since.zip(self.up_since.take()) {
+            Some((down, up)) => {
+                let millis = u64::try_from(up.duration_since(down).as_millis());
+                self.down_before_ms += millis.unwrap_or_default();
+                self.down_since = Some(now);
+            }
+            None => _ = self.down_since.get_or_insert(now),
+        }
+    }
+
+    /// A copy is seen running.
+    pub fn is_up(&mut self, now: Timestamp) {
+        if self.down_since.is_some() {
+            self.up_since.get_or_insert(now);
+        }
+    }
+
+    /// Returns how long no copy was seen running, at the most; nothing where none was told to stop, or none was seen since.
+    pub fn downtime_ms(&self) -> Option<u64> {
+        let (down, up) = self.down_since.zip(self.up_since)?;
+        let last = u64::try_from(up.duration_since(down).as_millis()).ok()?;
+        Some(self.down_before_ms + last)
+    }
+}
+
+/// A copy as it was when its cluster was given the token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Offered {
+    /// Absent: there was none yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    #[serde(default)]
+    pub generation: i64,
 }
 
 /// Which binding, and what it was before the first effect.
@@ -703,6 +758,12 @@ pub struct RollBack {
     /// The source restarts from the captured handle, which isn't the one that its copy has.
     #[serde(default)]
     pub from_handle: bool,
+    /// The captured handle is what the target's last stop left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub target_captured: bool,
+    /// The target's last stop left no handle: what it wrote is in its cluster alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_state: bool,
     pub stage: RollBackStage,
 }
 
@@ -717,4 +778,6 @@ pub enum RollBackStage {
     Evicting,
     /// The token is the source's again.
     Returned,
+    /// The token is, or becomes again, the target's: the source can't have it, and somebody has to run.
+    Kept,
 }

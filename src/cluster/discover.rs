@@ -18,6 +18,9 @@ use crate::name::Gvk;
 /// How long it is taken for known under which versions a kind is served.
 const VERSIONS_AGAIN: Duration = Duration::from_secs(5);
 
+/// The versions of a kind, and when they were asked for.
+type Asked = (Instant, Arc<Vec<String>>);
+
 /// A kind as the API server serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Served {
@@ -52,7 +55,7 @@ pub struct Discovery {
     /// By `apiVersion`.
     known: RwLock<BTreeMap<String, Arc<Vec<Served>>>>,
     /// By group and kind, and when that was asked.
-    versions: RwLock<BTreeMap<(String, String), (Instant, Arc<Vec<String>>)>>,
+    versions: RwLock<BTreeMap<(String, String), Asked>>,
     /// One question at a time: a hundred objects of a new kind ask once.
     asking: tokio::sync::Mutex<()>,
 }

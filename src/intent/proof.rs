@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::seen::{NotKnown, Read};
 use super::world::{Member, Overrides};
-use crate::api::{Capture, MARKER_ANNOTATION};
+use crate::api::{Capture, MARKER_ANNOTATION, Offered};
 use crate::karmada::{Cluster, Work, overrides};
 use crate::name::ClusterName;
 use crate::profile::{NoCapture, Profile};
@@ -48,6 +48,16 @@ pub struct Facts<'a> {
     pub profile: &'a Profile,
     /// Where pods of the workload have been seen in this member.
     pub nodes: Option<&'a BTreeSet<String>>,
+    /// The copy as it was when its cluster was given the token, where it was.
+    pub offered: Option<&'a Offered>,
+}
+
+impl Offered {
+    /// Returns whether a copy is the one that it was then, with the spec that it had: the order to run never came.
+    pub(super) fn is_of(&self, copy: &Value) -> bool {
+        let generation = copy.pointer("/metadata/generation").and_then(Value::as_i64);
+        self.uid.as_ref() == Some(&uid(copy)) && generation == Some(self.generation)
+    }
 }
 
 impl Facts<'_> {
@@ -73,6 +83,26 @@ impl Facts<'_> {
             )));
         }
         Ok((object, read))
+    }
+
+    /// Returns the copy, if it carries the current marker.
+    pub fn current_copy(&self) -> Result<&Value, NotProved> {
+        self.current().map(|(object, _)| object)
+    }
+
+    /// An operator that was let run a copy may be about to, whatever its status says, until it acknowledges that it is to
+    /// stop; or the order never reached it: the copy is the one it was, with the spec that it had.
+    fn never_began(&self, object: &Value) -> Result<(), NotProved> {
+        let Some(offered) = self.offered else {
+            return Ok(());
+        };
+        if offered.is_of(object) || self.profile.observed(object)? {
+            return Ok(());
+        }
+        Err(NotProved::No(format!(
+            "{}: it was let run, and its operator has not acknowledged yet that it is to stop",
+            self.cluster
+        )))
     }
 
     /// Pods count as gone only where the nodes that ran them can be trusted to say so, and when they were looked for after
@@ -166,6 +196,7 @@ impl Held {
         if facts.profile.ran(object)? {
             return Err(NotProved::No(format!("{cluster}: the copy has run before")));
         }
+        facts.never_began(object)?;
         facts.no_pods(read)?;
         let evidence = format!(
             "{cluster}: uid {} holds under {}, never ran",

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::{Claim, ClaimOwner, MigrationSpec, ReplicaShiftSpec, WaitCode};
 
-/// The kinds that claim a workload until they have ended or come to rest. A FailoverPlan is none of them: it lends its claim.
+/// The kinds that claim a workload until they have ended or come to rest. A `FailoverPlan` is none of them: it lends its claim.
 pub const KINDS: [&str; 3] = ["Migration", "ReplicaShift", "Rollout"];
 
 /// The place of an intent in the order: when it was created, its name, its kind. One that is yet to be created is the last.
@@ -69,7 +69,7 @@ fn asks(intent: &Value) -> bool {
     }
     let claim = WaitCode::Claim.to_string();
     match intent.pointer("/status/waitingFor/code").and_then(Value::as_str) {
-        Some(code) => code == claim,
+        Some(code) => code == claim && (intent["kind"] == "Rollout" || is_about_to_begin(intent)),
         None => is_about_to_begin(intent),
     }
 }

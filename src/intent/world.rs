@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -52,6 +53,8 @@ pub struct World {
     pub arriving: Seen<Vec<HeldPolicy>>,
     /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
     pub admission: Option<Vec<(Guard, Outcome)>>,
+    /// How long this process has watched the target healthy, in Verify: see [`super::migration::watch`].
+    pub watched: Duration,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
 }
@@ -82,10 +85,18 @@ pub struct Member {
     pub silent: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     pub name: String,
     pub node: Option<String>,
+    pub uid: String,
+    pub is_ready: bool,
+    /// Whether a container of it runs, or has run; where nobody has said yet, it may.
+    pub began: bool,
+    /// How often its containers were restarted.
+    pub restarts: u64,
+    /// Why a container of it doesn't start, or has ended.
+    pub trouble: Option<String>,
 }
 
 /// The policy that has taken the workload up.

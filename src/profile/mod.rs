@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use jsonpath_rust::JsonPath;
 use serde_json::Value;
 
-use crate::api::{Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use crate::api::{CaptureRule, Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
 use crate::karmada::LabelSelector;
 use crate::name::Gvk;
 use expression::Expression;
@@ -46,6 +46,8 @@ pub enum Error {
 pub enum NoCapture {
     #[error("{name}: nothing at {path}")]
     Missing { name: String, path: String },
+    #[error("{name}: what stands at {path} is no text, and no handle")]
+    NotText { name: String, path: String },
     #[error("{name}: {value} was not made by this suspension or is not portable")]
     Invalid { name: String, value: String },
     #[error(transparent)]
@@ -227,7 +229,7 @@ impl Profile {
     pub fn capture(&self, object: &Value) -> Result<BTreeMap<String, String>, NoCapture> {
         let mut values = BTreeMap::new();
         for (rule, valid) in self.spec.capture.iter().zip(&self.valid) {
-            match text_at(object, &rule.json_path)? {
+            match handle_at(object, rule)? {
                 Some(value) => {
                     if let Some(valid) = valid
                         && !valid.holds(object)?
@@ -293,6 +295,22 @@ impl Profile {
             .run_id
             .as_deref()
             .map_or(Ok(None), |path| text_at(object, path))
+    }
+}
+
+/// A handle is handed to another copy as it is: what is no text, or blank, is none.
+fn handle_at(object: &Value, rule: &CaptureRule) -> Result<Option<String>, NoCapture> {
+    let source = &rule.json_path;
+    let found = object
+        .query(source)
+        .map_err(|error| path::error(source, error.to_string()))?;
+    match found.first() {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
+        Some(_) => Err(NoCapture::NotText {
+            name: rule.name.clone(),
+            path: source.clone(),
+        }),
     }
 }
 

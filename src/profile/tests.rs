@@ -82,6 +82,30 @@ fn a_status_that_does_not_parse_is_an_error_and_not_a_no() {
 }
 
 #[test]
+fn what_is_no_text_is_no_handle() {
+    let stopped = |handle: serde_json::Value| {
+        json!({"status": {
+            "jobStatus": {"upgradeSavepointPath": handle},
+            "reconciliationStatus": {"lastReconciledSpec": r#"{"spec":{"job":{"upgradeMode":"savepoint"}}}"#},
+        }})
+    };
+    assert!(flink().capture(&stopped(json!("s3://a"))).is_ok());
+    for blank in [json!(""), json!("  "), json!(null)] {
+        let captured = flink().capture(&stopped(blank));
+        assert!(matches!(captured, Err(NoCapture::Missing { .. })), "{captured:?}");
+    }
+    for other in [
+        json!(7),
+        json!(true),
+        json!(["s3://a"]),
+        json!({"path": "s3://a"}),
+    ] {
+        let captured = flink().capture(&stopped(other));
+        assert!(matches!(captured, Err(NoCapture::NotText { .. })), "{captured:?}");
+    }
+}
+
+#[test]
 fn patches_are_filled_with_the_captured_handle_and_the_attempt() {
     let captured = BTreeMap::from([("savepoint".to_owned(), "s3://x".to_owned())]);
     let variables = Variables {

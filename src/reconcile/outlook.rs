@@ -374,6 +374,7 @@ impl Look {
             policy,
             arriving: self.known(Vec::new()),
             admission: None,
+            watched: std::time::Duration::ZERO,
             record: self.known(None),
         }
     }

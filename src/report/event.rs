@@ -131,11 +131,10 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
             let workload = &is.spec.workload;
             format!("{} {} moved to {to}; {}", workload.kind, workload.name, spent())
         }
-        Phase::RolledBack | Phase::Aborted => format!("{why}; {}", spent()),
         Phase::Failed if untouched(status) => {
             "the checks before the first change have found something; nothing was touched".to_owned()
         }
-        Phase::Failed => format!("{why}; {}", spent()),
+        Phase::RolledBack | Phase::Aborted | Phase::Failed => format!("{why}; {}", spent()),
         Phase::RollingBack => why.clone(),
         _ => {
             let evidence = status

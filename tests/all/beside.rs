@@ -251,6 +251,17 @@ async fn a_template_that_another_tool_prunes_in_mid_flight_leaves_nothing_behind
         server
             .delete(&JOBS, Some("shop"), "orders", &DeleteOptions::default())
             .unwrap();
+        // Karmada deletes the binding first: what the move keeps runs on, and is a person's to delete.
+        for cluster in ["east", "west"] {
+            let asks = format!("a person must delete it in {cluster}");
+            let is_told = |fleet: &Fleet| {
+                let waiting = &fleet.status(MOVE)["waitingFor"]["reason"];
+                fleet.copy(cluster).is_none() || waiting.as_str().is_some_and(|why| why.contains(&asks))
+            };
+            stage.fleet.until("it says where", is_told).await;
+            let member = &stage.fleet.world.member(cluster).api;
+            _ = member.delete(&JOBS, Some("shop"), "orders", &DeleteOptions::default());
+        }
         assert_eq!(stage.fleet.ended(MOVE).await, Phase::Failed, "pruned in {phase}");
         assert_eq!(stage.fleet.status(MOVE)["findings"][0]["code"], "WorkloadDeleted");
         stage.fleet.assert_one_writer();

@@ -139,7 +139,9 @@ async fn operator(api: ApiServer) {
         }
         let mut object = (*object).clone();
         let from: Option<u64> = object["spec"]["from"].as_str().and_then(|from| from.parse().ok());
-        let was = object["status"]["position"].as_u64();
+        let was: Option<u64> = object["status"]["position"]
+            .as_str()
+            .and_then(|was| was.parse().ok());
         let ran = object["status"]["phase"] == "Running";
         let (phase, position) = if object["spec"]["paused"] == true {
             ("Stopped", was.map(|position| position + u64::from(ran)))
@@ -149,6 +151,7 @@ async fn operator(api: ApiServer) {
             ("Running", was.or(from).map(|position| position + u64::from(!ran)))
         };
         let generation = object["metadata"]["generation"].clone();
+        let position = position.map(|position| position.to_string());
         let status = json!({"phase": phase, "position": position, "observedGeneration": generation});
         if object["status"]["phase"] == status["phase"]
             && object["status"]["observedGeneration"] == status["observedGeneration"]
@@ -248,7 +251,7 @@ async fn it_moves_with_its_state() {
     );
     stage.assert_only_in("west");
     // One in east, one when it stopped there, one in west: from 100 on.
-    assert_eq!(stage.copy("west")["status"]["position"], 103);
+    assert_eq!(stage.copy("west")["status"]["position"], "103");
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,8 @@ mod forgotten;
 mod gate;
 mod generated;
 #[cfg(feature = "sandbox")]
+mod handover;
+#[cfg(feature = "sandbox")]
 mod hooks;
 mod hostile;
 mod kinds;

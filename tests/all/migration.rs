@@ -449,6 +449,14 @@ async fn a_template_that_is_deleted_while_a_cluster_is_out_of_reach_ends_on_a_pe
         "fact": "Stopped", "cluster": "east", "attempt": status["attempt"], "phase": status["phase"], "by": "ann",
     }]);
     fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"assume": word}}));
+    // Karmada deletes the binding first: what the move keeps runs on, and is a person's to delete.
+    fleet
+        .until("it asks", |fleet| {
+            reason(fleet).contains("a person must delete it in west")
+        })
+        .await;
+    let west = &fleet.world.member("west").api;
+    west.delete(&JOBS, Some("shop"), "orders", &options).unwrap();
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
     let findings = fleet.status("orders-to-west")["findings"].to_string();
     assert!(findings.contains("in east nobody looked"), "{findings}");

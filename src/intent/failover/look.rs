@@ -107,6 +107,7 @@ impl<'a> Machine<'a> {
             marker,
             profile: &profile,
             nodes: self.journal()?.nodes.get(cluster),
+            offered: None,
         };
         Ok(proof(&facts))
     }

@@ -67,6 +67,20 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// It was taken off for a copy that was to go, and both have one again.
+    pub(super) fn belt_again(&mut self) -> Result<(), Stop> {
+        if self.committed() {
+            return Ok(());
+        }
+        match &mut self.journal_mut()?.fence.belt {
+            Some(belt) if belt.off => {
+                (belt.off, belt.shown) = (false, false);
+                Err(Stop::Again)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The copy that leaves the binding next is deleted: no Work keeps it any more.
     pub(super) fn unbelt(&mut self) -> Result<(), Stop> {
         let Some(belt) = &mut self.journal_mut()?.fence.belt else {

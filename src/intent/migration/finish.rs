@@ -22,6 +22,7 @@ impl Machine<'_> {
         if !self.journal()?.unpinning {
             self.take_out(&target, &source)?;
             self.token()?;
+            self.target_copy_stays(&target)?;
             // Committed, the target may have been upgraded from a newer state of its own.
             self.prove(&target, |facts| Healthy::prove(facts, None))??;
             self.apply_template()?;
@@ -169,7 +170,7 @@ impl Machine<'_> {
         let mut ended = self.status.clone();
         ended.phase = end;
         ended.held_back = self.left_unapplied(end)?;
-        ended.downtime_ms = self.downtime()?;
+        ended.downtime_ms = self.journal()?.downtime_ms();
         ended.waiting_for = None;
         self.recorded(end_of(&ended, self.input.now), |record| {
             record.status.phase == end
@@ -334,6 +335,10 @@ impl Machine<'_> {
             return self.remove_canary();
         }
         let pin = self.world().pin.get()?.as_ref();
+        // The journal comes before a pin that says something: where there is none, it was lost, and nobody knows whom that holds.
+        if self.status.journal.is_none() && pin::not_blank(pin).is_some() {
+            return Ok(());
+        }
         if pin
             .and_then(pin::owner_of)
             .is_some_and(|uid| uid == self.input.uid)
@@ -355,15 +360,6 @@ impl Machine<'_> {
             hash: change.hash.clone(),
             revision: change.revision.clone(),
         }))
-    }
-
-    fn downtime(&self) -> Result<Option<u64>, Stop> {
-        let journal = self.journal()?;
-        let time = journal
-            .down_since
-            .zip(journal.up_since)
-            .map(|(down, up)| up.duration_since(down));
-        Ok(time.and_then(|time| u64::try_from(time.as_millis()).ok()))
     }
 
     /// A roll back has given the token back, as far as the journal says.

@@ -182,7 +182,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether the last passes have waited for the same, for so long.
-    fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
+    pub(super) fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
         let waits = self
             .status
             .waiting_for

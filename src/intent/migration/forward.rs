@@ -1,10 +1,12 @@
 //! From the first effect to the commit point: Hold, Expand, Capture, Handoff, Verify.
 
+use jiff::SignedDuration;
+
+use super::heir::LAPSE;
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
 use crate::api::Fence;
-use crate::intent::check;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::name::ClusterName;
 
@@ -210,25 +212,40 @@ impl Machine<'_> {
         let (source, target) = self.ends()?;
         self.expanded_for_handoff(&source, &target)?;
         self.give_token(&target)?;
-        self.target_is_the_same(&target)?;
-        self.no_lapse(&source)?;
-        self.note_target_ran(&target)?;
+        let stays = self.stays_alone(&source, &target)?;
         let healthy = self.healthy(&target)??;
         let now = self.input.now;
-        let journal = self.journal_mut()?;
-        if journal.up_since.is_none() {
-            journal.up_since = Some(now);
-        }
+        self.journal_mut()?.is_up(now);
+        stays?;
         Ok(Next::Enter(Phase::Verify, vec![healthy.evidence().to_owned()]))
     }
 
+    /// The target has the token, and the copy that it had; nobody else runs. What is only unseen of the source is passed on: it
+    /// takes nothing from what is seen of the target.
+    fn stays_alone(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Result<(), Stop>, Stop> {
+        self.target_is_the_same(target)?;
+        let stays = match self.no_lapse(source) {
+            Err(Stop::RollBack(why)) => return Err(Stop::RollBack(why)),
+            stays => stays,
+        };
+        self.note_target_ran(target)?;
+        self.not_failed(target)?;
+        self.target_copy_stays(target)?;
+        Ok(stays)
+    }
+
     /// A profile that can't hold a first copy gets its target only now, with nobody holding the token.
-    fn expanded_for_handoff(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn expanded_for_handoff(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+    ) -> Result<(), Stop> {
         let clusters = [source.clone(), target.clone()];
         if self.journal()?.clusters != clusters {
             self.journal_mut()?.clusters = clusters.to_vec();
             return Err(Stop::Again);
         }
+        self.belt_again()?;
         self.listed(&clusters, "list both")
     }
 
@@ -240,56 +257,46 @@ impl Machine<'_> {
         let (source, target) = self.ends()?;
         self.listed(&[source.clone(), target.clone()], "list both again")?;
         self.give_token(&target)?;
-        self.target_is_the_same(&target)?;
-        self.no_lapse(&source)?;
-        self.note_target_ran(&target)?;
-        let now = self.input.now;
-        match self.healthy(&target)? {
-            Ok(healthy) => {
-                self.checks(&target)?;
-                let soak = duration(&self.journal()?.spec.verify.healthy_for);
-                let Some(since) = self.journal()?.healthy_since else {
-                    self.journal_mut()?.healthy_since = Some(now);
-                    return Ok(Next::Again);
-                };
-                if now.duration_since(since) < soak {
-                    let text = &self.journal()?.spec.verify.healthy_for;
-                    return Err(Stop::WaitUntil {
-                        reason: format!("{target} to stay healthy for {text}"),
-                        until: since + soak,
-                        then: "go on",
-                    });
-                }
+        let stays = self.stays_alone(&source, &target)?;
+        match self.soaks(&target)? {
+            Ok((healthy, _)) => {
+                self.soaked(&target)?;
+                stays?;
                 self.journal_mut()?.run_id = healthy.run_id().map(str::to_owned);
+                let text = &self.journal()?.spec.verify.healthy_for;
                 Ok(Next::Enter(
                     Phase::Cleanup,
-                    vec![format!("healthy since {since}, committed")],
+                    vec![format!("{target} was watched healthy for {text}, committed")],
                 ))
             }
             Err(why) => {
-                self.journal_mut()?.healthy_since = None;
+                if matches!(why, NotProved::No(_)) {
+                    self.journal_mut()?.healthy_since = None;
+                }
                 Err(why.into())
             }
         }
     }
 
-    /// What else the spec asks of the target; what doesn't hold breaks the soak.
-    fn checks(&mut self, target: &ClusterName) -> Result<(), Stop> {
-        let object = self
-            .world()
-            .member(target)?
-            .object
-            .get()?
-            .clone()
-            .unwrap_or_default();
-        for asked in self.journal()?.spec.verify.checks.clone() {
-            let beside = (&self.world().others, &self.world().metrics);
-            if let Err(why) = check::holds(target, &asked, &object, beside) {
-                self.journal_mut()?.healthy_since = None;
-                return Err(Stop::Wait(why));
-            }
+    /// The soak has been watched from its beginning by this process; what another one saw, or nobody, doesn't count.
+    fn soaked(&mut self, target: &ClusterName) -> Result<(), Stop> {
+        let now = self.input.now;
+        let text = self.journal()?.spec.verify.healthy_for.clone();
+        let soak = duration(&text);
+        let watched = SignedDuration::try_from(self.world().watched).unwrap_or_default();
+        if watched >= soak {
+            return Ok(());
         }
-        Ok(())
+        let begun = self.journal()?.healthy_since;
+        let Some(since) = begun.filter(|since| now < *since + soak) else {
+            self.journal_mut()?.healthy_since = Some(now - watched);
+            return Err(Stop::Again);
+        };
+        Err(Stop::WaitUntil {
+            reason: format!("{target} to stay healthy for {text}"),
+            until: since + soak,
+            then: "go on",
+        })
     }
 
     pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
@@ -297,7 +304,7 @@ impl Machine<'_> {
         Ok((journal.source.clone(), journal.target.clone()))
     }
 
-    fn healthy(&self, cluster: &ClusterName) -> Result<Result<Healthy, NotProved>, Stop> {
+    pub(super) fn healthy(&self, cluster: &ClusterName) -> Result<Result<Healthy, NotProved>, Stop> {
         let given = self.handle_in_force()?;
         self.prove(cluster, |facts| Healthy::prove(facts, given.as_deref()))
     }
@@ -317,6 +324,12 @@ impl Machine<'_> {
         match self.inert(source)? {
             Ok(_) => Ok(()),
             // The marker follows a moment after the pin, and an unreachable member says nothing: neither is a lapse.
+            Err(NotProved::Unknown(why)) if self.world().member(source)?.object.get().is_err() => {
+                Err(Stop::Wait(format!(
+                    "{why}: {source} to be seen, or a person who knows that nothing of it runs there to say so (spec.assume: \
+                     Stopped in {source})"
+                )))
+            }
             Err(NotProved::Unknown(why)) => Err(Stop::Wait(why)),
             Err(NotProved::No(why)) => {
                 let current = self.prove(source, |facts| {
@@ -324,7 +337,7 @@ impl Machine<'_> {
                     Ok(object.is_some_and(|object| !facts.profile.carries_hold(object)))
                 })?;
                 match current {
-                    Ok(true) => Err(Stop::RollBack(format!("SingleWriterLapse: {why}"))),
+                    Ok(true) => Err(Stop::RollBack(format!("{LAPSE}: {why}"))),
                     _ => Err(Stop::Wait(why)),
                 }
             }
@@ -340,7 +353,10 @@ impl Machine<'_> {
             None => Ok(false),
         })?;
         if ran == Ok(true) {
-            self.journal_mut()?.target_ran = true;
+            let uid = self.uid_in(target)?;
+            let journal = self.journal_mut()?;
+            journal.target_ran = true;
+            journal.target_uid = uid;
             return Err(Stop::Again);
         }
         Ok(())

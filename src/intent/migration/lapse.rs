@@ -2,7 +2,7 @@
 //! told. Nobody new is let run, and a healthy writer keeps the token: taking it away would only add to what was lost.
 
 use super::{Machine, Phase, RollBackStage};
-use crate::api::Finding;
+use crate::api::{ConditionStatus, Finding};
 use crate::intent::proof::Healthy;
 use crate::name::ClusterName;
 
@@ -16,9 +16,19 @@ impl Machine<'_> {
     /// reason to take the token away.
     pub(super) fn note_lapse(&mut self) -> bool {
         let Some(writer) = self.sole_writer() else {
+            self.set_condition(CONDITION, false, CODE, "");
             return false;
         };
         let seen: Vec<(ClusterName, String)> = self.runs_beside(&writer);
+        let mut others = self
+            .world()
+            .members
+            .iter()
+            .filter(|(cluster, _)| **cluster != writer);
+        // That it has ended is said by nobody who can't look.
+        if seen.is_empty() && self.is_told() && others.any(|(_, member)| member.pods.get().is_err()) {
+            return self.is_well(&writer);
+        }
         let all: Vec<&str> = seen.iter().map(|(_, pod)| pod.as_str()).collect();
         let message = all.join("; ");
         self.set_condition(CONDITION, !seen.is_empty(), CODE, &message);
@@ -32,11 +42,17 @@ impl Machine<'_> {
                 self.status.findings.push(Finding::new(CODE, told, hint));
             }
         }
-        !seen.is_empty()
-            && matches!(
-                self.prove(&writer, |facts| Healthy::prove(facts, None)),
-                Ok(Ok(_))
-            )
+        !seen.is_empty() && self.is_well(&writer)
+    }
+
+    fn is_well(&self, writer: &ClusterName) -> bool {
+        let healthy = self.prove(writer, |facts| Healthy::prove(facts, None));
+        matches!(healthy, Ok(Ok(_)))
+    }
+
+    fn is_told(&self) -> bool {
+        let mut conditions = self.status.conditions.iter();
+        conditions.any(|condition| condition.type_ == CONDITION && condition.status == ConditionStatus::True)
     }
 
     /// Returns who has the token, where every other cluster was proved inert before.

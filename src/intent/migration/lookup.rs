@@ -131,6 +131,7 @@ impl<'a> Machine<'a> {
             marker: &marker,
             profile: &profile,
             nodes: self.journal()?.nodes.get(cluster),
+            offered: self.journal()?.offered.get(cluster),
         };
         Ok(proof(&facts))
     }

@@ -32,8 +32,13 @@ impl Machine<'_> {
         }
         let (source, target) = self.ends()?;
         let works = self.world().works.get()?;
+        let joined = self.world().clusters.get()?;
+        // Those, too, that somebody listed for a while: what the belt has kept there has no Work.
+        let mut clusters: BTreeSet<ClusterName> = self.journal()?.identities.keys().cloned().collect();
+        clusters.retain(|cluster| joined.contains_key(cluster));
+        clusters.extend(works.keys().cloned().chain([source, target]));
         let mut unseen = BTreeSet::new();
-        for cluster in works.keys().chain([&source, &target]) {
+        for cluster in &clusters {
             if let Err(why) = self.prove(cluster, Gone::prove)? {
                 self.left_in(cluster, &why)?;
                 self.vouched_for(cluster, why)?;

@@ -6,12 +6,14 @@
 mod admission;
 mod belt;
 mod beside;
+mod copies;
 mod fence;
 mod fight;
 mod finish;
 mod forgotten;
 mod fork;
 mod forward;
+mod heir;
 mod identity;
 mod lapse;
 mod lookup;
@@ -24,10 +26,12 @@ mod restored;
 mod roll_back;
 mod token;
 mod wait;
+pub mod watch;
 
 pub(super) use finish::is_scheduled;
 pub(super) use preflight::binding_findings;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -173,6 +177,10 @@ impl Machine<'_> {
         if self.status.phase.is_terminal() {
             return self.after_the_end();
         }
+        if self.journal_is_lost() {
+            let stop = self.without_journal();
+            return self.settle(Err(stop));
+        }
         if self.input.deleting && self.status.journal.is_none() {
             self.end(
                 Phase::Aborted,
@@ -301,24 +309,23 @@ impl Machine<'_> {
         let late = limit(phase, &journal.spec)
             .filter(|_| journal.paused_since.is_none())
             .zip(journal.phase_since)
-            .is_some_and(|(limit, since)| now.duration_since(since) >= limit);
+            .is_some_and(|(limit, since)| now.duration_since(since) >= limit)
+            && !self.target_is_good();
         if late && journal.spec.on_failure == OnFailure::RollBack {
             let why = self
                 .status
                 .waiting_for
                 .as_ref()
                 .map(|wait| format!(": {}", wait.reason));
-            self.begin_roll_back(
-                format!("{phase} took too long{}", why.unwrap_or_default()),
-                Phase::RolledBack,
-            );
+            let why = why.unwrap_or_default() + &self.symptoms(&journal.target);
+            self.begin_roll_back(format!("{phase} took too long{why}"), Phase::RolledBack);
             return true;
         }
         false
     }
 
     fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
-        let from_phase = self.status.phase;
+        let phase = self.status.phase;
         let now = self.input.now;
         let touched = self.status.journal_in_force().is_some();
         let Some(journal) = self.status.journal.as_mut().filter(|_| touched) else {
@@ -327,14 +334,24 @@ impl Machine<'_> {
         };
         let restart = !journal.suspended.is_empty();
         let handed_over = journal.writer.as_ref() == Some(&journal.target);
+        // One that begins anew on its way still ends as it was asked to; and knows of the target what it knew, unless the token
+        // has been given back since.
+        let before = journal.roll_back.take().filter(|_| phase == Phase::RollingBack);
+        let knows = before
+            .as_ref()
+            .filter(|before| before.stage != RollBackStage::Returned);
+        let handed_over = handed_over || knows.is_some_and(|before| before.handed_over);
+        let target_captured = knows.is_some_and(|before| before.target_captured);
         journal.roll_back = Some(RollBack {
             reason: reason.clone(),
-            from_phase,
+            from_phase: before.as_ref().map_or(phase, |before| before.from_phase),
             since: now,
-            ends_as,
+            ends_as: before.as_ref().map_or(ends_as, |before| before.ends_as),
             restart,
             handed_over,
             from_handle: false,
+            target_captured,
+            own_state: false,
             stage: RollBackStage::Begun,
         });
         self.enter(Phase::RollingBack, vec![reason]);
@@ -363,11 +380,12 @@ impl Machine<'_> {
                 journal.seq += 1;
                 journal.writer = None;
                 journal.suspended = vec![journal.source.clone()];
-                journal.down_since = Some(now);
+                journal.goes_down(now);
             }
             Phase::Verify => journal.healthy_since = Some(now),
             Phase::Cleanup => {
                 journal.committed = true;
+                journal.roll_back = None;
                 journal.clusters = vec![journal.target.clone()];
             }
             _ => {}
@@ -462,8 +480,14 @@ impl Machine<'_> {
         };
         for (cluster, member) in &self.input.world.members {
             let Ok(pods) = member.pods.get() else { continue };
-            for node in pods.iter().filter_map(|pod| pod.node.clone()) {
-                journal.nodes.entry(cluster.clone()).or_default().insert(node);
+            let on: BTreeSet<&String> = pods.iter().filter_map(|pod| pod.node.as_ref()).collect();
+            // A node that is Ready without a pod of it has said that they ended, and may be scaled down from now on.
+            if let (Ok(ready), Some(known)) = (member.nodes.get(), journal.nodes.get_mut(cluster)) {
+                known.retain(|node| on.contains(node) || ready.get(node) != Some(&true));
+            }
+            if !on.is_empty() {
+                let known = journal.nodes.entry(cluster.clone()).or_default();
+                known.extend(on.into_iter().cloned());
             }
         }
     }

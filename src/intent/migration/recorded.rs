@@ -89,6 +89,7 @@ impl Machine<'_> {
             marker: "",
             profile: &profile,
             nodes: None,
+            offered: None,
         })?;
         Ok(healthy.evidence().to_owned())
     }

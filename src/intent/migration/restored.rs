@@ -1,11 +1,13 @@
 //! The journal lives in the API server that it is about. Restored from a snapshot, both go back; the members don't, and carry
 //! markers that the journal doesn't know.
 
+use super::heir::LAPSE;
 use super::{Machine, Next, Phase, RollBackStage, Stop};
 use crate::api::{Finding, MARKER_ANNOTATION};
 use crate::intent::pin;
 
 const CODE: &str = "JournalWentBack";
+const LOST: &str = "JournalLost";
 
 impl Machine<'_> {
     /// Stops a migration whose journal went back until a person asks for the way back: what it decided, and what was written
@@ -47,8 +49,8 @@ impl Machine<'_> {
         }
         let asked = self.input.deleting || self.input.spec.abort;
         if asked && touched {
-            let reason = "SingleWriterLapse: the API server was restored from an older state";
-            self.begin_roll_back(reason.to_owned(), Phase::Aborted);
+            let reason = format!("{LAPSE}: the API server was restored from an older state");
+            self.begin_roll_back(reason, Phase::Aborted);
             // As far as the journal knows it was not; but the journal has forgotten something.
             if let Some(back) = self
                 .status
@@ -68,6 +70,26 @@ impl Machine<'_> {
              then abort it (cutover abort), which holds every copy and rolls back"
                 .to_owned(),
         )))
+    }
+
+    /// Something was begun, and nobody knows how far: the journal was taken out of the status.
+    pub(super) fn journal_is_lost(&self) -> bool {
+        let begun = !matches!(self.status.phase, Phase::Pending | Phase::Preflight);
+        begun && !self.status.phase.is_terminal() && self.status.journal.is_none()
+    }
+
+    /// Nothing is sent, and nothing is taken down: what stands holds every copy that it held.
+    pub(super) fn without_journal(&mut self) -> Stop {
+        let lost = Finding::new(
+            LOST,
+            format!("the journal is gone from the status in {}", self.status.phase),
+            "put status.journal back from the record on the status branch, or look at the workload and then take the finalizer \
+             off the intent: pin and claim go by themselves where that is safe",
+        );
+        if !self.status.findings.contains(&lost) {
+            self.status.findings.push(lost);
+        }
+        Stop::Wait("the journal to be put back into the status: until then nothing is sent".to_owned())
     }
 
     /// Returns the attempt and sequence that a member has seen, where they are later than the journal's.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::heir::LAPSE;
 use super::{Machine, Stop};
-use crate::api::{Assumption, ClaimSpec, Fact, PatchOp, RollBackStage, Strategy};
+use crate::api::{Assumption, ClaimSpec, Fact, Offered, PatchOp, RollBackStage, Strategy};
 use crate::intent::effect::Effect;
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
 use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole, Stateless};
@@ -62,13 +63,36 @@ impl Machine<'_> {
             }
             // From now on it is this cluster that runs it.
             let known = self.identities([to])?;
+            let offered = self.offered(to)?;
             let journal = self.journal_mut()?;
             journal.identities.extend(known);
+            journal.offered.insert(to.clone(), offered);
             journal.seq += 1;
             journal.writer = Some(to.clone());
+            // What it writes from now on no handle has.
+            if let Some(back) = journal.roll_back.as_mut().filter(|_| journal.target == *to) {
+                back.target_captured = false;
+            }
             return Err(Stop::Again);
         }
         self.token()
+    }
+
+    /// Returns what is to be remembered of a copy before it is let run.
+    fn offered(&self, cluster: &ClusterName) -> Result<Offered, Stop> {
+        let copy = self
+            .world()
+            .member(cluster)?
+            .object
+            .get()
+            .ok()
+            .and_then(Option::as_ref);
+        let generation = copy.and_then(|copy| copy.pointer("/metadata/generation")?.as_i64());
+        let uid = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str());
+        Ok(Offered {
+            uid: uid.map(str::to_owned),
+            generation: generation.unwrap_or_default(),
+        })
     }
 
     /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence, because the markers
@@ -105,9 +129,9 @@ impl Machine<'_> {
         let writer = pin.writer();
         let safe = writer.is_none_or(|writer| Sole::new(writer, &involved).is_ok());
         if !safe {
-            return Ok(Stop::RollBack(
-                "SingleWriterLapse: the pin was edited or removed by somebody else".to_owned(),
-            ));
+            return Ok(Stop::RollBack(format!(
+                "{LAPSE}: the pin was edited or removed by somebody else"
+            )));
         }
         let journal = self.journal_mut()?;
         journal.seq += 1;
@@ -150,11 +174,7 @@ impl Machine<'_> {
                 "no pin is in force yet that holds everybody".to_owned(),
             ));
         };
-        let renewed = Pin {
-            marker: marker.to_owned(),
-            ..pin.clone()
-        };
-        if live.as_ref().is_some_and(|live| renewed.is_written_as(live)) {
+        if says_the_same(pin, live.as_ref()) {
             return Ok(Granted::Nobody);
         }
         self.same_controllers()?;
@@ -180,6 +200,12 @@ impl Machine<'_> {
             &involved,
             &proofs,
         )?))
+    }
+
+    /// Returns whether the pin in the API server names the writer of the journal, whatever its sequence: if not, what was
+    /// decided was never sent.
+    pub(super) fn names_the_writer(&self) -> Result<bool, Stop> {
+        Ok(says_the_same(&self.compile()?, self.world().pin.get()?.as_ref()))
     }
 
     /// Proves that nothing in a cluster can write, under the current sequence.
@@ -313,6 +339,18 @@ impl Machine<'_> {
         carried.extend(restart);
         Ok(carried)
     }
+}
+
+/// Returns whether a pin says what it shall but for its sequence.
+fn says_the_same(pin: &Pin, live: Option<&OverridePolicy>) -> bool {
+    let marker = live.and_then(pin::marker_of);
+    live.zip(marker).is_some_and(|(live, marker)| {
+        let renewed = Pin {
+            marker: marker.to_owned(),
+            ..pin.clone()
+        };
+        renewed.is_written_as(live)
+    })
 }
 
 enum Granted {

@@ -83,7 +83,9 @@ impl Machine<'_> {
             journal.phase_since.map(|since| (since + limit, then))
         });
         let deadline = self.input.spec.deadline.map(|deadline| (deadline, "roll back"));
-        late.into_iter().chain(deadline).min()
+        // One that has passed without an effect ends nothing.
+        let ends = late.into_iter().chain(deadline);
+        ends.filter(|(until, _)| *until > self.input.now).min()
     }
 
     pub(super) fn is_gated(&self, phase: Phase) -> bool {

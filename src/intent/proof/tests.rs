@@ -59,6 +59,7 @@ fn with<T>(member: &Member, look: impl FnOnce(&Facts<'_>) -> T) -> T {
         marker: MARKER,
         profile: &profile,
         nodes: Some(&nodes),
+        offered: None,
     })
 }
 
@@ -85,6 +86,35 @@ fn a_copy_is_held_only_under_the_current_marker_with_the_hold_and_never_having_r
     assert!(is_no(with(&member(Some(leaving)), Held::prove)));
 }
 
+/// Nothing shows yet, and its operator may be about to start it.
+#[test]
+fn a_copy_that_was_let_run_is_held_only_when_its_operator_says_so_or_the_order_never_came() {
+    let offered = Offered {
+        uid: Some("u1".to_owned()),
+        generation: 1,
+    };
+    let look = |copy: Value| {
+        let copy = member(Some(copy));
+        with(&copy, |facts| {
+            Held::prove(&Facts {
+                offered: Some(&offered),
+                ..*facts
+            })
+        })
+    };
+    assert!(look(held()).is_ok(), "the spec that it had");
+    let mut told = held();
+    told["metadata"]["generation"] = json!(3);
+    assert!(is_no(look(told.clone())));
+    told["status"] = json!({"observedGeneration": 2});
+    assert!(is_no(look(told.clone())));
+    told["status"] = json!({"observedGeneration": 3});
+    assert!(look(told).is_ok());
+    let mut anew = held();
+    anew["metadata"]["uid"] = json!("u2");
+    assert!(is_no(look(anew)));
+}
+
 #[test]
 fn a_copy_is_stopped_only_when_its_operator_has_observed_the_hold_and_its_pods_are_gone() {
     assert!(with(&member(Some(stopped("s3://a"))), Stopped::prove).is_ok());
@@ -101,7 +131,7 @@ fn a_copy_is_stopped_only_when_its_operator_has_observed_the_hold_and_its_pods_a
     with_pods.pods = Seen::known(
         vec![Pod {
             name: "orders-1".into(),
-            node: None,
+            ..Pod::default()
         }],
         read(6),
     );

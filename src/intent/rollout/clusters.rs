@@ -155,6 +155,7 @@ impl Machine<'_> {
             marker: &marker,
             profile: &profile,
             nodes: None,
+            offered: None,
         };
         Healthy::prove(&facts, None)?;
         let object = member.object.get()?.as_ref();

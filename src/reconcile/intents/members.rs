@@ -143,11 +143,15 @@ impl Look<'_> {
 struct Listed {
     metadata: Named,
     spec: Placed,
+    #[serde(default)]
+    status: Value,
 }
 
 #[derive(Deserialize)]
 struct Named {
     name: String,
+    #[serde(default)]
+    uid: String,
 }
 
 #[derive(Deserialize)]
@@ -161,12 +165,65 @@ impl Listed {
         Pod {
             name: self.metadata.name.clone(),
             node: self.spec.node_name.clone(),
+            uid: self.metadata.uid.clone(),
+            is_ready: self.status["phase"] == "Succeeded" || has_ready(&self.status),
+            began: self.began(),
+            restarts: self
+                .containers()
+                .filter_map(|container| container["restartCount"].as_u64())
+                .sum(),
+            trouble: self.containers().find_map(trouble),
         }
+    }
+
+    fn began(&self) -> bool {
+        let is_there = |value: &Value| value.as_object().is_some_and(|value| !value.is_empty());
+        let ran = |container: &Value| {
+            let (now, before) = (&container["state"], &container["lastState"]);
+            is_there(&now["running"])
+                || is_there(&now["terminated"])
+                || is_there(before)
+                || container["restartCount"].as_u64().unwrap_or_default() > 0
+        };
+        match self.status["containerStatuses"].as_array() {
+            Some(all) => all.iter().any(ran),
+            None => self.spec.node_name.is_some(),
+        }
+    }
+
+    /// The statuses of all its containers; those that come before the others first.
+    fn containers(&self) -> impl Iterator<Item = &Value> {
+        ["initContainerStatuses", "containerStatuses"]
+            .into_iter()
+            .filter_map(|field| self.status[field].as_array())
+            .flatten()
     }
 }
 
-pub(super) fn is_ready(node: &Value) -> bool {
-    let conditions = node["status"]["conditions"].as_array();
+/// Returns why a container doesn't start, or has ended, in the words of its kubelet.
+fn trouble(container: &Value) -> Option<String> {
+    /// What every container goes through.
+    const USUAL: [&str; 3] = ["ContainerCreating", "PodInitializing", "Completed"];
+    let state = &container["state"];
+    let why = ["waiting", "terminated"]
+        .into_iter()
+        .map(|name| &state[name])
+        .find(|why| why.is_object())?;
+    let reason = why["reason"].as_str().filter(|reason| !USUAL.contains(reason))?;
+    Some(
+        match why["message"].as_str().filter(|message| !message.is_empty()) {
+            Some(message) => format!("{reason}: {message}"),
+            None => reason.to_owned(),
+        },
+    )
+}
+
+pub(super) fn is_ready(object: &Value) -> bool {
+    has_ready(&object["status"])
+}
+
+fn has_ready(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array();
     conditions
         .into_iter()
         .flatten()

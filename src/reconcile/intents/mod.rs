@@ -26,6 +26,7 @@ mod policing;
 mod rolling;
 mod scope;
 mod shifting;
+mod soak;
 mod suspending;
 mod sweep;
 mod wake;

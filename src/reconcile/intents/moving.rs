@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
+use super::soak::Soak;
 use super::{Parts, observe, scope, wake};
 use crate::api::{Migration, MigrationSpec, MigrationStatus};
 use crate::error::Error;
@@ -22,6 +23,7 @@ const TRIED_AGAIN: Duration = Duration::from_mins(1);
 pub(super) struct Moving {
     /// When the admission fence was tried last.
     tested: Option<Instant>,
+    soak: Soak,
 }
 
 impl Kind for Moving {
@@ -41,10 +43,13 @@ impl Kind for Moving {
             trial: self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN),
             sent,
         };
-        let world = Box::pin(observe::world(parts, intent, status, also)).await;
+        let begun = Instant::now();
+        let mut world = Box::pin(observe::world(parts, intent, status, also)).await;
         if world.admission.is_some() {
             self.tested = Some(Instant::now());
         }
+        let look = migration::watch::look(&input(parts, intent, status, &world));
+        world.watched = self.soak.add(look, begun);
         world
     }
 
@@ -66,5 +71,29 @@ impl Kind for Moving {
 
     fn told(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
         report::events(before, after)
+    }
+}
+
+/// What is needed to judge a look before anything is decided on it.
+fn input<'a>(
+    parts: &Parts,
+    intent: &'a Migration,
+    status: &'a MigrationStatus,
+    world: &'a World,
+) -> Input<'a, Moving> {
+    Input::<Moving> {
+        uid: intent.metadata.uid.as_deref().unwrap_or_default(),
+        namespace: intent.metadata.namespace.as_deref(),
+        name: intent.metadata.name.as_deref().unwrap_or_default(),
+        generation: intent.metadata.generation.unwrap_or_default(),
+        revision: None,
+        deleting: intent.metadata.deletion_timestamp.is_some(),
+        has_finalizer: false,
+        spec: &intent.spec,
+        status,
+        trouble: None,
+        ahead: None,
+        world,
+        now: (parts.clock)(),
     }
 }

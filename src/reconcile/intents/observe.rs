@@ -1,6 +1,7 @@
 //! One pass's fresh reads. The control plane is read before any member: a release counts on that order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::join_all;
 use serde::de::DeserializeOwned;
@@ -49,8 +50,8 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         gvk: spec.workload.gvk(),
     };
     if status.phase == Phase::Pending {
-        let world = look.before_the_start().await;
-        return look.after_an_end_on_record(world).await;
+        let world = Box::pin(look.before_the_start()).await;
+        return Box::pin(look.after_an_end_on_record(world)).await;
     }
     let mut world = Box::pin(look.control_plane()).await;
     if ended {
@@ -124,6 +125,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         policy: unread(why),
         arriving: unread(why),
         admission: None,
+        watched: Duration::ZERO,
         record: unread(why),
         metrics: BTreeMap::new(),
         others: Others::new(),
@@ -225,6 +227,7 @@ impl Look<'_> {
             policy,
             arriving,
             admission: None,
+            watched: Duration::ZERO,
             record,
             metrics,
             others: Others::new(),

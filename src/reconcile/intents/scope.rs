@@ -155,6 +155,8 @@ mod tests {
                 restart: true,
                 handed_over: false,
                 from_handle: false,
+                target_captured: false,
+                own_state: false,
                 stage: RollBackStage::Begun,
             });
         });

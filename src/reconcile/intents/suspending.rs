@@ -232,7 +232,7 @@ impl Look<'_> {
         };
         world.policy = policy(&self.parts.cluster, &name).await;
         // A pin is seen before the Works that carry its marker.
-        world.beside = self.beside(&world.policy).await;
+        world.beside = Box::pin(self.beside(&world.policy)).await;
         let (bindings, claims, clusters, suspensions, fence) = tokio::join!(
             self.bindings(&name, &world.policy),
             self.list::<Claim>(api::API_VERSION, "Claim", None, None),

@@ -210,7 +210,7 @@ impl Book {
             }
             writes += lost;
             of.extend(self.runs.get(index).map(|run| run.writer.clone()));
-            newest = written.taken.clone();
+            newest.clone_from(&written.taken);
         }
         if writes > 0 {
             self.lost.push(LostState {

@@ -14,7 +14,7 @@ use super::Ending::{
     Asks, Back, BackAsItWas, Dissolved, Elsewhere, HarmedAndAsks, HarmedAndAsksOrBack, HarmedAndBack,
     HarmedAndMoved, HarmedAndRefused, Moved, MovedOrBack, Refused,
 };
-use super::{Event, INTENT};
+use super::{Ending, Event, INTENT};
 use crate::support::fleet::{BINDINGS, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job, policy};
 
 const BINDING: &str = "orders-flinkdeployment";
@@ -36,6 +36,7 @@ const LEFT: &str = "a person must delete it in";
 const GONE: &str = "a person must look";
 const FORKED: &str = "both copies have written";
 const POLICY: &str = "west to be kept";
+const ANEW: &str = "spec.assume: NoState in west";
 const LOST: &str = "no state handle was taken";
 const TAINTED: &str = "has the taint maintenance:NoExecute";
 const REPLACED: &str = "another cluster has joined as west";
@@ -245,7 +246,7 @@ pub const SOURCE_COPY_DELETED: Event = Event {
 pub const TARGET_COPY_DELETED: Event = Event {
     what: "the target's copy is deleted in its cluster",
     strike: |fleet| delete_copy(fleet, "west"),
-    endings: [Moved, Moved, Moved, Moved, Moved, Moved, Back],
+    endings: [Moved, Moved, Moved, Moved, Asks(ANEW), Asks(ANEW), Back],
     ..Event::NONE
 };
 
@@ -488,7 +489,7 @@ pub const TARGET_REJOINED_EMPTY: Event = Event {
         Moved,
         Asks(REPLACED),
         Asks(REPLACED),
-        Moved,
+        Asks(ANEW),
         Asks(REPLACED),
     ],
     ..Event::NONE
@@ -501,7 +502,7 @@ pub const API_SERVER_RESTORED_TO_HOLD: Event = Event {
     endings: [
         Moved,
         Moved,
-        Moved,
+        Back,
         HarmedAndAsks(RESTORED),
         HarmedAndAsks(RESTORED),
         HarmedAndAsks(RESTORED),

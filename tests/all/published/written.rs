@@ -61,7 +61,7 @@ prop_compose! {
         Pin {
             namespace: Some("shop".into()), name: "zzzz-cutover-orders".into(), owner_uid: "uid".into(),
             owner: "Migration shop/a".into(),
-            api_version: "flink.apache.org/v1beta1".into(), kind: "FlinkDeployment".into(),
+            api_version: "flink.apache.org/v1beta1".into(), versions: Arc::default(), kind: "FlinkDeployment".into(),
             workload: "orders".into(), marker,
             says: Says::Token(Token { tenure, hold, suspended, suspend, carry }),
         }

@@ -149,7 +149,7 @@ pub async fn follow(fleet: &Fleet, name: &str, choice: usize) -> Result<usize, S
         if said.len() >= UNTIL_THE_END {
             return Err(Stuck::Endless(format!("it still asks {}", story())));
         }
-        if said.len() >= UNTIL_IT_RUNS && !one_runs(fleet) {
+        if said.len() >= UNTIL_IT_RUNS && !one_runs(fleet) && !is_deleted(fleet) {
             return Err(Stuck::Endless(format!("no copy runs {}", story())));
         }
         let way = if said.is_empty() {
@@ -161,7 +161,7 @@ pub async fn follow(fleet: &Fleet, name: &str, choice: usize) -> Result<usize, S
         give(fleet, name, way).await?;
         said.push(way.to_string());
     }
-    if until(|| one_runs(fleet)).await {
+    if until(|| one_runs(fleet) || is_deleted(fleet)).await {
         Ok(choices)
     } else {
         Err(Stuck::Endless(format!(
@@ -265,6 +265,12 @@ fn make_sure(fleet: &Fleet, cluster: &str) {
 fn has_ended(fleet: &Fleet, name: &str) -> bool {
     let phase = serde_json::from_value::<Phase>(fleet.status(name)["phase"].clone());
     fleet.is_gone(name) || phase.is_ok_and(Phase::is_terminal)
+}
+
+/// Then no copy is to run.
+fn is_deleted(fleet: &Fleet) -> bool {
+    let server = fleet.world.control_plane();
+    server.get(&JOBS, Some("shop"), "orders").is_err()
 }
 
 fn one_runs(fleet: &Fleet) -> bool {

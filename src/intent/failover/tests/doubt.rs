@@ -38,6 +38,11 @@ fn pod(on: &str) -> Pod {
     Pod {
         name: format!("orders-on-{on}"),
         node: Some(on.to_owned()),
+        uid: format!("{on}-1"),
+        is_ready: true,
+        began: true,
+        restarts: 0,
+        trouble: None,
     }
 }
 

@@ -150,7 +150,7 @@ fn whatever_is_written_to_a_binding_late_finds_another_generation() {
     let mut bare = seen.clone();
     bare.spec.failover = None;
     let effects = [
-        Some(fence::raise(&seen)),
+        Some(fence::raise(&seen, None)),
         fence::failover_off(&seen),
         fence::failover_off_alone(&seen),
         fence::restored(&bare, &before),

@@ -140,7 +140,7 @@ fn an_old_copy_counts_by_what_it_does_not_by_what_was_sent_to_it() {
     pods.pods = seen(
         vec![Pod {
             name: "orders-1".into(),
-            node: None,
+            ..Pod::default()
         }],
         LATE + 1,
     );

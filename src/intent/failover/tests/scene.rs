@@ -190,6 +190,7 @@ impl Scene {
                 policy: Seen::unknown(unread()),
                 arriving: Seen::unknown(unread()),
                 admission: None,
+                watched: std::time::Duration::ZERO,
                 record: Seen::unknown(unread()),
             },
             migrations: seen(Vec::new(), EARLY),

@@ -169,6 +169,7 @@ fn copy<'a>(
         marker: "",
         profile,
         nodes: None,
+        offered: None,
     })?;
     let (object, read) = member.object.read()?;
     let object = object

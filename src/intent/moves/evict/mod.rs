@@ -335,6 +335,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
             marker: "",
             profile: &self.profile()?,
             nodes: None,
+            offered: None,
         };
         Gone::prove(&facts)?;
         Err(self.release(MoveState::Moved, shares))

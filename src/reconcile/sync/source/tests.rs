@@ -206,7 +206,7 @@ fn a_turn_of_reading_is_short_however_large_the_files_are() {
 }
 
 /// Several syncs of one repository, each with a folder of its own.
-async fn beside(scene: &Scene, names: &[&str]) -> Vec<Source> {
+fn beside(scene: &Scene, names: &[&str]) -> Vec<Source> {
     let syncs: String = names
         .iter()
         .map(|name| format!("- {{name: {name}, path: {name}}}\n"))
@@ -227,7 +227,7 @@ async fn a_revision_over_the_budget_is_refused_by_every_sync_or_by_none() {
         (Limit::RevisionValues, 40),
     ] {
         let scene = Scene::within(Budget::default().with(limit, most)).await;
-        let mut sources = beside(&scene, &["a", "b", "c"]).await;
+        let mut sources = beside(&scene, &["a", "b", "c"]);
         let good = scene
             .push(&[("a/x.yaml", &map("a")), ("b/x.yaml", &map("b"))])
             .await;

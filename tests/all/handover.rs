@@ -1,0 +1,433 @@
+//! Who runs from the hand-over on: a target that runs keeps the token until its source can have it, what it wrote is not given
+//! up without a word, and only what was watched counts as a soak.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::cluster::{Cluster, Limits};
+use cutover::reconcile::intents::Nobody;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
+use http::Request;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
+
+const MOVE: &str = "orders-to-west";
+const PODS: Resource = Resource::new("", "pods");
+const KEY: fn() -> (String, String) = || ("shop".to_owned(), "orders".to_owned());
+
+async fn moving() -> (Fleet, Controller) {
+    soaking_for("2s").await
+}
+
+async fn soaking_for(soak: &str) -> (Fleet, Controller) {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": soak, "timeout": "60s"}}),
+    );
+    (fleet, controller)
+}
+
+fn waits_for(fleet: &Fleet, what: &str) -> bool {
+    let reason = fleet.status(MOVE)["waitingFor"]["reason"].clone();
+    reason.as_str().is_some_and(|reason| reason.contains(what))
+}
+
+async fn asks(fleet: &Fleet, what: &str) {
+    fleet.until(what, |fleet| waits_for(fleet, what)).await;
+}
+
+/// Gives a person's words, each with the phase that it is for.
+fn assume(fleet: &Fleet, words: &[(&str, &str, &str)]) {
+    let words: Vec<Value> = words
+        .iter()
+        .map(|(fact, cluster, phase)| {
+            json!({"fact": fact, "cluster": cluster, "attempt": 1, "phase": phase, "by": "ada"})
+        })
+        .collect();
+    fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"assume": words}}));
+}
+
+fn abort(fleet: &Fleet) {
+    fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
+}
+
+fn writer(fleet: &Fleet) -> Value {
+    fleet.status(MOVE)["journal"]["writer"].clone()
+}
+
+fn delete_copy(fleet: &Fleet, cluster: &str) {
+    let api = &fleet.world.member(cluster).api;
+    api.delete(&JOBS, Some("shop"), "orders", &DeleteOptions::default())
+        .unwrap();
+}
+
+fn pods(fleet: &Fleet, cluster: &str) -> Vec<Value> {
+    let api = &fleet.world.member(cluster).api;
+    let pods = api.list(&PODS, Some("shop"), &ListOptions::default()).unwrap();
+    pods.items.iter().map(|pod| (**pod).clone()).collect()
+}
+
+fn delete_pods(fleet: &Fleet, cluster: &str) -> Vec<Value> {
+    let gone = pods(fleet, cluster);
+    for pod in &gone {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let now = DeleteOptions {
+            grace_period_seconds: Some(0),
+            ..DeleteOptions::default()
+        };
+        let api = &fleet.world.member(cluster).api;
+        api.delete(&PODS, Some("shop"), name, &now).unwrap();
+    }
+    gone
+}
+
+/// The pods are there again, as new ones.
+fn make_pods(fleet: &Fleet, cluster: &str, pods: Vec<Value>) {
+    let api = &fleet.world.member(cluster).api;
+    let writer = WriteOptions::manager("kubelet");
+    for mut pod in pods {
+        let status = pod["status"].clone();
+        let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+        pod["metadata"] = json!({"name": name, "namespace": "shop", "labels": pod["metadata"]["labels"]});
+        api.create(&PODS, Some("shop"), pod, &writer).unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch(
+            &PODS,
+            Some("shop"),
+            &name,
+            Some(Subresource::Status),
+            &patch,
+            &writer,
+        )
+        .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_runs_is_not_stopped_because_its_source_cannot_be_seen() {
+    for phase in [Phase::Handoff, Phase::Verify] {
+        let (fleet, _controller) = soaking_for("20s").await;
+        fleet.phase(MOVE, phase).await;
+        fleet
+            .until("the target has the token", |fleet| writer(fleet) == "west")
+            .await;
+        fleet.until("it runs there", |fleet| fleet.runs_in("west")).await;
+        fleet.world.faults().partition("east");
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert!(fleet.runs_in("west"), "{phase}: {:#}", fleet.status(MOVE));
+        assert!(waits_for(&fleet, "Stopped in east"), "{:#}", fleet.status(MOVE));
+        fleet.world.faults().heal("east");
+        let ended = fleet.ended(MOVE).await;
+        assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+        fleet.assert_clean_in("west");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_is_a_wish_until_the_source_can_have_it_back() {
+    let (fleet, _controller) = soaking_for("20s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    fleet.world.faults().partition("east");
+    abort(&fleet);
+    asks(&fleet, "Newest in west").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert!(fleet.runs_in("west"), "{:#}", fleet.status(MOVE));
+    fleet.world.faults().heal("east");
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Aborted, "{:#}", fleet.status(MOVE));
+    fleet.assert_clean_in("east");
+}
+
+/// Every word that is asked for is one that ends what it was asked for.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_lost_for_good_is_left_behind_on_a_persons_word() {
+    let (fleet, _controller) = soaking_for("20s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    fleet.world.faults().partition("east");
+    abort(&fleet);
+    asks(&fleet, "Newest in west").await;
+    assume(&fleet, &[("Newest", "west", "RollingBack")]);
+    asks(&fleet, "Stopped in east").await;
+    assume(&fleet, &[("Stopped", "east", "Cleanup")]);
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    assert!(fleet.runs_in("west"));
+    fleet.assert_one_writer();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_lost_before_the_target_runs_leaves_it_to_the_target_on_a_persons_word() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let verify = json!({"healthyFor": "2s", "timeout": "60s"});
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": verify, "approval": {"before": ["Handoff"]}}),
+    );
+    let is_gated = |fleet: &Fleet| fleet.status(MOVE)["waitingFor"]["approval"] == "Handoff";
+    fleet.until("it waits for approval", is_gated).await;
+    fleet.world.faults().partition("east");
+    let approved = json!([{"phase": "Handoff", "attempt": 1}]);
+    fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"approvals": approved}}));
+    fleet.phase(MOVE, Phase::RollingBack).await;
+    asks(&fleet, "Stopped in east").await;
+    assume(&fleet, &[("Stopped", "east", "RollingBack")]);
+    asks(&fleet, "Newest in west").await;
+    fleet
+        .until("the target runs", |fleet| fleet.runs_in("west"))
+        .await;
+    assume(&fleet, &[("Newest", "west", "RollingBack")]);
+    asks(&fleet, "Stopped in east").await;
+    assume(&fleet, &[("Stopped", "east", "Cleanup")]);
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    fleet.assert_one_writer();
+}
+
+/// Its operator has not said anything yet, and is about to start it.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_was_let_run_is_not_taken_for_one_that_never_ran() {
+    let (fleet, _controller) = moving().await;
+    fleet.phase(MOVE, Phase::Handoff).await;
+    fleet.world.faults().lag("operators/west", Duration::from_secs(8));
+    let let_run = |fleet: &Fleet| {
+        fleet
+            .copy("west")
+            .is_some_and(|copy| copy["spec"]["job"]["state"] == "running")
+    };
+    fleet.until("the target is let run", let_run).await;
+    abort(&fleet);
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Aborted, "{:#}", fleet.status(MOVE));
+    fleet.assert_clean_in("east");
+}
+
+/// Returns a cluster whose members this client can't read while the switch is on.
+fn blindfolded(fleet: &Fleet) -> (Cluster, Arc<AtomicBool>) {
+    let blind = Arc::new(AtomicBool::new(false));
+    let (client, switch) = (fleet.world.client(), Arc::clone(&blind));
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let is_hidden = request.uri().path().contains("/clusters/west/proxy/");
+        let refused = is_hidden && switch.load(Ordering::SeqCst);
+        let client = client.clone();
+        async move {
+            if refused {
+                return Err(kube::Error::Service("nothing is heard of west".into()));
+            }
+            client.send(request).await
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    (Cluster::from_client(client, Limits::default()), blind)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_nobody_sees_is_not_deleted_with_what_it_wrote() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let (cluster, blind) = blindfolded(&fleet);
+    let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
+    fleet.migrate(MOVE, "west");
+    fleet
+        .until("the target has the token", |fleet| writer(fleet) == "west")
+        .await;
+    let given = |fleet: &Fleet| {
+        fleet
+            .copy("west")
+            .is_some_and(|copy| copy["spec"]["job"]["state"] == "running")
+    };
+    fleet.until("it is let run", given).await;
+    blind.store(true, Ordering::SeqCst);
+    fleet.phase(MOVE, Phase::RollingBack).await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(fleet.copy("west").is_some(), "{:#}", fleet.status(MOVE));
+    assert!(waits_for(&fleet, "Stopped in west"), "{:#}", fleet.status(MOVE));
+    blind.store(false, Ordering::SeqCst);
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::RolledBack, "{:#}", fleet.status(MOVE));
+    fleet.assert_clean_in("east");
+    assert_eq!(fleet.status(MOVE)["journal"]["captured"]["from"], "west");
+}
+
+/// What the last checkpoint has can't be handed over: it is newer than the savepoint all the same.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_falls_back_to_its_last_state_runs_on_from_it() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let mut template = job("orders:1.0");
+    let configuration = &mut template["spec"]["flinkConfiguration"];
+    configuration["high-availability.type"] = json!("kubernetes");
+    configuration["high-availability.storageDir"] = json!("s3://orders/ha");
+    configuration["state.checkpoints.dir"] = json!("s3://orders/checkpoints");
+    configuration["state.savepoints.dir"] = json!("s3://orders/savepoints");
+    fleet.apply(&JOBS, template);
+    fleet
+        .until("the job runs as it shall", |fleet| fleet.is_settled_in("east"))
+        .await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": "20m", "timeout": "60s"}}),
+    );
+    fleet.phase(MOVE, Phase::Verify).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let west = fleet.world.member("west");
+    west.simulators(|simulators| simulators.jobs().set_reachable(&KEY(), false));
+    abort(&fleet);
+    asks(&fleet, "what it wrote is there alone").await;
+    fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
+    asks(&fleet, "NoState in west").await;
+    assert!(
+        fleet
+            .copy("east")
+            .is_some_and(|copy| copy["spec"]["job"]["state"] == "suspended")
+    );
+    assume(&fleet, &[("Newest", "west", "RollingBack")]);
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_whose_copy_was_made_anew_is_not_complete_without_a_word() {
+    let (fleet, _controller) = soaking_for("20s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    delete_copy(&fleet, "west");
+    asks(&fleet, "NoState in west").await;
+    let told = fleet.status(MOVE)["findings"].to_string();
+    assert!(told.contains("CopyMadeAnew"), "{told}");
+    fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
+    assume(&fleet, &[("NoState", "west", "Verify")]);
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    let told = fleet.status(MOVE)["findings"].to_string();
+    assert!(told.contains("CopyMadeAnew"), "{told}");
+    fleet.assert_settled_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_watched_is_no_soak() {
+    let (fleet, controller) = soaking_for("30s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    controller.kill().await;
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    let begun = tokio::time::Instant::now();
+    let _next = fleet.controller(Arc::new(Nobody));
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    assert!(
+        begun.elapsed() >= Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
+    fleet.assert_clean_in("west");
+}
+
+/// The operator still says RUNNING.
+#[tokio::test(start_paused = true)]
+async fn pods_that_die_as_the_soak_begins_are_no_soak() {
+    let (fleet, _controller) = soaking_for("10s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    let gone = delete_pods(&fleet, "west");
+    assert!(!gone.is_empty());
+    asks(&fleet, "no pod of it is there").await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(fleet.status(MOVE)["phase"], "Verify");
+    make_pods(&fleet, "west", gone);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let again = delete_pods(&fleet, "west");
+    make_pods(&fleet, "west", again);
+    let begun = tokio::time::Instant::now();
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    assert!(
+        begun.elapsed() >= Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_in_which_the_target_ran_is_no_downtime() {
+    let (fleet, _controller) = soaking_for("20m").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    abort(&fleet);
+    assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);
+    let status = fleet.status(MOVE);
+    let downtime = status["downtimeMs"].as_u64().unwrap();
+    assert!(downtime < 60_000, "{downtime}");
+    assert!(
+        status["journal"]["downBeforeMs"].as_u64().unwrap() > 0,
+        "{status:#}"
+    );
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_has_failed_is_given_up_at_once_and_its_reason_is_kept() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    fleet.want(job("orders:broken"));
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": "2s", "timeout": "10m"}}),
+    );
+    fleet.phase(MOVE, Phase::Handoff).await;
+    let begun = tokio::time::Instant::now();
+    fleet.phase(MOVE, Phase::RollingBack).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_mins(3), "{took:?}");
+    assert_eq!(fleet.ended(MOVE).await, Phase::RolledBack);
+    let reason = fleet.status(MOVE)["journal"]["rollBack"]["reason"].to_string();
+    assert!(reason.contains("has failed"), "{reason}");
+    assert!(reason.contains("pull") || reason.contains("Pull"), "{reason}");
+    fleet.assert_clean_in("east");
+}
+
+/// Nobody knows any more how far it was: what stands is left standing, also when the intent is deleted.
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_is_taken_out_lets_nobody_go() {
+    for phase in [Phase::Capture, Phase::Verify] {
+        for wiped in [
+            json!({"status": {"journal": null}}),
+            json!({"status": {"journal": null, "phase": null, "attempt": null, "steps": null}}),
+        ] {
+            let (fleet, controller) = soaking_for("20m").await;
+            fleet.phase(MOVE, phase).await;
+            controller.kill().await;
+            let before = fleet.count(&PINS);
+            let server = fleet.world.control_plane();
+            let writer = WriteOptions::manager("somebody");
+            server
+                .patch(
+                    &MIGRATIONS,
+                    Some("shop"),
+                    MOVE,
+                    Some(Subresource::Status),
+                    &Patch::Merge(wiped),
+                    &writer,
+                )
+                .unwrap();
+            let _next = fleet.controller(Arc::new(Nobody));
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            let delete = DeleteOptions::default();
+            server.delete(&MIGRATIONS, Some("shop"), MOVE, &delete).unwrap();
+            tokio::time::sleep(Duration::from_mins(2)).await;
+            // With nothing left of the status, it is one of those that were cut off: see `orphans`.
+            let knows_its_phase = fleet.status(MOVE)["phase"] == phase.to_string();
+            assert!(
+                !knows_its_phase || fleet.count(&PINS) == before,
+                "{phase}: the pin is gone"
+            );
+            fleet.assert_one_writer();
+        }
+    }
+}
