@@ -98,6 +98,14 @@ pub(super) fn is_belted(binding: &ResourceBinding) -> bool {
     binding.spec.preserve_resources_on_deletion == Some(true)
 }
 
+/// Takes off the belt of a migration that nobody carries out any more. Preflight refuses bindings that have it by themselves.
+pub(super) fn belt_left(binding: &ResourceBinding) -> Option<Effect> {
+    is_belted(binding).then(|| {
+        let patch = exact(binding, vec![remove(PRESERVE)]);
+        patch_binding("let the copy go that leaves the binding", binding, patch)
+    })
+}
+
 /// Notes what the binding says before the belt is put on.
 pub(super) fn belt(binding: &ResourceBinding) -> Belt {
     Belt {

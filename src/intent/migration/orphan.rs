@@ -9,7 +9,7 @@ use super::finish::is_scheduled;
 use super::preflight::keeps_target;
 use crate::api::{Claim, ClaimSpec};
 use crate::intent::effect::Effect;
-use crate::intent::fence::{affinity_in_use, resume};
+use crate::intent::fence::{affinity_in_use, belt_left, resume};
 use crate::intent::fight::removal_changes;
 use crate::intent::moves::undo;
 use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
@@ -77,6 +77,12 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
             return Ok(verdict);
         }
         return Ok(take_down(claim.as_ref(), pin.as_ref()));
+    }
+    // Before anything is asked or let go: who takes a cluster out of the binding means its copy, too.
+    if let Some(effect) = binding.as_ref().and_then(belt_left)
+        && is_of("Migration", claim.as_ref(), pin.as_ref())
+    {
+        return Ok(Verdict::Act(Box::new(effect)));
     }
     if let Some(pin) = pin
         && let Some(verdict) = needed(left, pin, binding.as_ref())?
@@ -180,6 +186,14 @@ fn needed(
         let gone = template.is_none() && works.is_empty();
         return Ok((!gone).then(|| Verdict::Wait("the workload has no binding".to_owned())));
     };
+    let keeps = works
+        .iter()
+        .find(|(_, work)| work.spec.preserve_resources_on_deletion == Some(true));
+    if let Some((cluster, _)) = keeps {
+        return Ok(Some(Verdict::Wait(format!(
+            "{cluster}: the Work to show that the copy there goes when the cluster leaves the binding"
+        ))));
+    }
     let keep = match only(binding) {
         Ok(keep) => keep,
         Err(verdict) => return Ok(Some(verdict)),
