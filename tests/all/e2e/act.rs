@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::place::{Place, say, until, until_or_not};
 use super::server::{BINDINGS, CLAIMS, DEPLOYMENTS, EVACUATIONS, JOBS, MIGRATIONS, PINS, POLICIES, Resource};
 use super::stage::Stage;
+use crate::support::oracle::is_moved_knowingly;
 
 /// A workload, its policy and an intent, all of the scenario's name.
 #[derive(Clone)]
@@ -428,7 +429,11 @@ impl Act {
     /// What the ledger says of this workload.
     pub fn verdict(&self) -> Verdict {
         let all = self.place().ledger.verdict();
-        all.about(|workload| workload.name == self.name)
+        let mut verdict = all.about(|workload| workload.name == self.name);
+        // What a failover can't take along is in order if the plan says so.
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        verdict.lost_state.retain(|lost| !is_moved_knowingly(lost, &last));
+        verdict
     }
 
     /// The run that goes on.

@@ -46,31 +46,11 @@ impl Fleet {
             .any(gives_it_up)
     }
 
-    /// A plan says from which state it went on, and that it isn't what the old copy left when it was stopped. Where that copy
-    /// did leave its state, and said so, no older one is in order.
     fn is_moved_knowingly(&self, lost: &LostState) -> bool {
-        let from = match &lost.restored_from {
-            Origin::Handle(handle) => json!(handle),
-            _ => Value::Null,
-        };
-        let tells = |to: &Value, state: &Value| {
-            let values = state["values"].as_object();
-            let is_from = match state["source"].as_str() {
-                Some("Nothing") => lost.restored_from == Origin::Empty,
-                Some("Preserved" | "LastKnown") => {
-                    values.is_some_and(|values| values.values().any(|value| *value == from))
-                }
-                _ => false,
-            };
-            is_from && lost.newest.is_none() && *to == lost.writer.cluster.as_str()
-        };
         let plans = self.all(&PLANS).into_iter().map(|plan| plan["status"].clone());
-        plans.chain(self.kept_plans()).any(|status| {
-            let flight = &status["journal"]["flight"];
-            let history = status["history"].as_array().into_iter().flatten();
-            tells(&flight["to"], &flight["state"])
-                || history.into_iter().any(|done| tells(&done["to"], &done["state"]))
-        })
+        plans
+            .chain(self.kept_plans())
+            .any(|status| is_moved_knowingly(lost, &status))
     }
 
     /// A loss of the workload's own making has to be told: by a finding, an Event or a record that names the cluster.
@@ -110,4 +90,28 @@ impl Fleet {
         let items = list.map(|list| list.items).unwrap_or_default();
         items.iter().map(|object| (**object).clone()).collect()
     }
+}
+
+/// A plan says from which state it went on, and that it isn't what the old copy left when it was stopped. Where that copy did
+/// leave its state, and said so, no older one is in order.
+pub fn is_moved_knowingly(lost: &LostState, plan: &Value) -> bool {
+    let from = match &lost.restored_from {
+        Origin::Handle(handle) => json!(handle),
+        _ => Value::Null,
+    };
+    let tells = |to: &Value, state: &Value| {
+        let values = state["values"].as_object();
+        let is_from = match state["source"].as_str() {
+            Some("Nothing") => lost.restored_from == Origin::Empty,
+            Some("Preserved" | "LastKnown") => {
+                values.is_some_and(|values| values.values().any(|value| *value == from))
+            }
+            _ => false,
+        };
+        is_from && lost.newest.is_none() && *to == lost.writer.cluster.as_str()
+    };
+    let flight = &plan["journal"]["flight"];
+    let history = plan["history"].as_array().into_iter().flatten();
+    tells(&flight["to"], &flight["state"])
+        || history.into_iter().any(|done| tells(&done["to"], &done["state"]))
 }
