@@ -6,9 +6,14 @@ default:
 
 # Format, lint and type-check
 check:
-    cargo fmt --check
-    cargo clippy --all-targets -- -D warnings
-    cargo check --no-default-features
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    cargo check --package cutover-core
+    cargo check --package cutover --no-default-features
+
+# What to run after each change: unit tests and lints of the crates that changed, and whether all above them compiles
+quick *since:
+    tools/quick.sh {{ since }}
 
 # Run all tests, or those whose names contain a filter
 test *filter:
@@ -61,4 +66,4 @@ ci:
 
 # Lines of code a room, tests included
 lines:
-    @for room in src/*/ src/*.rs tests/; do printf '%7d %s\n' "$(find "$room" -name '*.rs' -print0 | xargs -0 cat | wc -l)" "$room"; done
+    @for room in src/*/ crates/*/src/*/ crates/*/src/*.rs tests/; do printf '%7d %s\n' "$(find "$room" -name '*.rs' -print0 | xargs -0 cat | wc -l)" "$room"; done

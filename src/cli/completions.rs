@@ -6,7 +6,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::output;
-use crate::error::Result;
+use cutover_core::error::Result;
 
 #[derive(Args, Debug)]
 pub struct Completions {

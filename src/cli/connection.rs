@@ -6,11 +6,11 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use super::global;
-use crate::cluster::{self, Cluster, ConnectOptions};
-use crate::config::StatusBranches;
-use crate::error::{Error, Result};
-use crate::reconcile::Elsewhere;
-use crate::repo::{
+use cutover_cluster::{self as cluster, Cluster, ConnectOptions};
+use cutover_controller::reconcile::Elsewhere;
+use cutover_core::config::StatusBranches;
+use cutover_core::error::{Error, Result};
+use cutover_git::{
     Credentials, HttpsCredentials, Limits, Options, RemoteUrl, Secret, SigningKey, SshCredentials,
 };
 

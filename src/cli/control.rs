@@ -13,12 +13,12 @@ use super::said::{self, At, Gate, Said, To};
 use super::selected;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
 use super::{evacuate, failover, output, suspend};
-use crate::api::{self, Fact, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
-use crate::cluster::{Answer, Lookup};
-use crate::error::{Error, Result};
-use crate::intent::control::{self, Decision, GATES, Standing};
-use crate::manifest::{Manifest, edit};
-use crate::name::{ClusterName, Gvk};
+use cutover_cluster::{Answer, Lookup};
+use cutover_core::api::{self, Fact, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::control::{self, Decision, GATES, Standing};
+use cutover_core::manifest::{Manifest, edit};
+use cutover_karmada::name::{ClusterName, Gvk};
 
 /// Lets an intent go on that waits for a person, once; or answers what a failover plan asks.
 #[derive(Args, Debug)]
@@ -213,7 +213,7 @@ impl IntentArgs {
                 })?
             }
         };
-        let by = by.or_else(|| workspace.checkout().and_then(crate::repo::Checkout::author));
+        let by = by.or_else(|| workspace.checkout().and_then(cutover_git::Checkout::author));
         let said = Said::Gate(Gate { at, attempt, by });
         said::say(&workspace, &to, &said, &self.change, &self.look.git)
     }
@@ -291,14 +291,14 @@ fn author(workspace: &Workspace, control: &mut control::Control) {
     if let control::Control::Approve { by, .. } | control::Control::Assume { by, .. } = control
         && by.is_none()
     {
-        *by = workspace.checkout().and_then(crate::repo::Checkout::author);
+        *by = workspace.checkout().and_then(cutover_git::Checkout::author);
     }
 }
 
 fn edited(
     workspace: &Workspace,
     intent: &Intent,
-    change: &crate::manifest::Change,
+    change: &cutover_core::manifest::Change,
     subject: String,
     body: String,
 ) -> Result<Edit> {

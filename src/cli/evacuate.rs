@@ -12,12 +12,12 @@ use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use super::{output, said};
-use crate::api::{self, MovesApproval, MovesPhase};
-use crate::error::{Error, Result};
-use crate::intent::control::Control;
-use crate::manifest::{Change, Manifest, edit};
-use crate::name::ClusterName;
-use crate::report::MANY;
+use cutover_core::api::{self, MovesApproval, MovesPhase};
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::control::Control;
+use cutover_core::manifest::{Change, Manifest, edit};
+use cutover_core::report::MANY;
+use cutover_karmada::name::ClusterName;
 
 /// Writes the file that moves the workloads of a cluster to others.
 #[derive(Args, Debug)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use cutover_core::error::{Error, Result};
 
 macro_rules! files {
     ($($path:literal)*) => {

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::control::{LookArgs, Stands};
 use super::fresh::{self, Fresh, Within};
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use crate::api::{FailoverGate, FailoverPlanStatus};
-use crate::error::{Error, Result};
-use crate::manifest::{Change, Manifest, edit};
-use crate::name::ClusterName;
+use cutover_core::api::{FailoverGate, FailoverPlanStatus};
+use cutover_core::error::{Error, Result};
+use cutover_core::manifest::{Change, Manifest, edit};
+use cutover_karmada::name::ClusterName;
 
 /// Asks for a workload to fail over now, whether or not its cluster can be reached. A workload that is well is better moved by
 /// a Migration.
@@ -52,7 +52,7 @@ impl Failover {
         let by = self
             .by
             .clone()
-            .or_else(|| workspace.checkout().and_then(crate::repo::Checkout::author));
+            .or_else(|| workspace.checkout().and_then(cutover_git::Checkout::author));
         let is_its = |manifest: &Manifest| {
             let about = |field: &str| manifest.value.pointer(&format!("/spec/workload/{field}"));
             about("kind") == Some(&json!(workload.key.kind))
@@ -172,7 +172,7 @@ pub async fn approve(
             );
         }
     };
-    let by = by.or_else(|| workspace.checkout().and_then(crate::repo::Checkout::author));
+    let by = by.or_else(|| workspace.checkout().and_then(cutover_git::Checkout::author));
     let mut approval = json!({"gate": ask.gate, "cluster": ask.cluster, "attempt": ask.attempt});
     if let Some(by) = by {
         approval["by"] = by.into();

@@ -8,11 +8,11 @@ use std::fs::{self, FileType, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-use crate::budget::{Budget, Limit, Size};
-use crate::config::{self, Config, Shape, link_target};
-use crate::error::{Error, Result};
-use crate::manifest::{self, Obstacle, Parsed, Set, Source, parse};
-use crate::repo;
+use cutover_base::budget::{Budget, Limit, Size};
+use cutover_core::config::{self, Config, Shape, link_target};
+use cutover_core::error::{Error, Result};
+use cutover_core::manifest::{self, Obstacle, Parsed, Set, Source, parse};
+use cutover_git as repo;
 
 /// A file, with its path relative to the root, written with `/`.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::error::{Error, Result};
-use crate::forge::{Api, Commits, Patience, Teller, Telling, Token};
-use crate::reconcile::Statuses;
-use crate::repo::{RemoteUrl, Secret};
-use crate::report::{Host, Web};
+use cutover_controller::reconcile::Statuses;
+use cutover_core::error::{Error, Result};
+use cutover_core::report::{Host, Web};
+use cutover_forge::{Api, Commits, Patience, Teller, Telling, Token};
+use cutover_git::{RemoteUrl, Secret};
 
 /// Who hosts the repository, and what commits are told of there.
 #[derive(Args, Debug)]

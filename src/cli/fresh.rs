@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::migrate::{place, place_of_cluster_scope};
 use super::workspace::{Edit, Workspace};
-use crate::api;
-use crate::error::{Error, Result};
-use crate::manifest::{Manifest, block};
-use crate::name::ObjectKey;
+use cutover_core::api;
+use cutover_core::error::{Error, Result};
+use cutover_core::manifest::{Manifest, block};
+use cutover_karmada::name::ObjectKey;
 
 /// How a new intent is called, and where it is written.
 #[derive(Args, Debug)]

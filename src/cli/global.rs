@@ -10,8 +10,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-use crate::budget::{Budget, Setting};
-use crate::{escape, redact};
+use cutover_base::budget::{Budget, Setting};
+use cutover_base::escape;
+use cutover_core::redact;
 
 #[derive(Args, Debug)]
 pub struct Global {

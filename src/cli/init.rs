@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::connection::ClusterArgs;
 use super::{example, output};
-use crate::cluster::{Cluster, Installed, install_crds};
-use crate::error::Result;
-use crate::intent::admission::Outcome;
-use crate::reconcile::intents::install_fence;
+use cutover_cluster::{Cluster, Installed, install_crds};
+use cutover_controller::reconcile::intents::install_fence;
+use cutover_core::error::Result;
+use cutover_core::intent::admission::Outcome;
 
 #[derive(Args, Debug)]
 pub struct Init {

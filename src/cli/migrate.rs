@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::control::{Known, LookArgs};
 use super::fresh::{Fresh, Placed};
 use super::workspace::{ChangeArgs, Workspace};
-use crate::api::{self, MigrationSpec, Phase, WorkloadRef};
-use crate::error::{Error, Result};
-use crate::intent::record;
-use crate::manifest::Manifest;
-use crate::name::ObjectKey;
-use crate::profile;
+use cutover_core::api::{self, MigrationSpec, Phase, WorkloadRef};
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::record;
+use cutover_core::manifest::Manifest;
+use cutover_core::profile;
+use cutover_karmada::name::ObjectKey;
 
 /// Writes the file that moves a workload, with its state, to another cluster.
 #[derive(Args, Debug)]

@@ -44,8 +44,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::error::{Error, Result};
-use crate::intent::control::Control;
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::control::Control;
 
 pub use example::FILES as EXAMPLE_FILES;
 pub use output::{failed, usage};

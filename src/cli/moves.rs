@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::fresh::Spec;
-use crate::api::{self, MovesPhase};
-use crate::karmada::LabelSelector;
-use crate::name::ClusterName;
+use cutover_core::api::{self, MovesPhase};
+use cutover_karmada::LabelSelector;
+use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
 pub struct MovesArgs {

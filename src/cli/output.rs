@@ -1,6 +1,6 @@
 //! Where words go: data to stdout, the rest to stderr, both without styles where they don't belong.
 //!
-//! Whatever a text quotes of others, nothing here moves a cursor or commands a workflow's runner ([`crate::escape`]); what
+//! Whatever a text quotes of others, nothing here moves a cursor or commands a workflow's runner ([`cutover_base::escape`]); what
 //! does so on purpose has a function of its own.
 
 use std::io::{IsTerminal, Write};
@@ -9,11 +9,11 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::error::{ContextKind, ContextValue};
 
-use crate::error::{Error, Kind, Result};
-use crate::escape;
-use crate::name::Location;
-use crate::redact;
-use crate::repo::RemoteUrl;
+use cutover_base::escape;
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::redact;
+use cutover_git::RemoteUrl;
+use cutover_karmada::name::Location;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const PLACE: Style = AnsiColor::Blue.on_default().bold();

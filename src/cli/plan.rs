@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
 use super::output;
-use crate::error::{Error, Kind, Result};
-use crate::name::Revision;
-use crate::plan::{DiffStyle, Palette, Problem, TextOptions};
-use crate::reconcile::sync::Range;
-use crate::reconcile::{self, Target};
-use crate::repo::{self, RemoteUrl};
-use crate::report::review::{COMMENT_LIMIT, Review};
-use crate::report::{MOST_ANNOTATIONS, annotation_commands, plan_annotations};
+use cutover_controller::reconcile::sync::Range;
+use cutover_controller::reconcile::{self, Target};
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::plan::{DiffStyle, Palette, Problem, TextOptions};
+use cutover_core::report::review::{COMMENT_LIMIT, Review};
+use cutover_core::report::{MOST_ANNOTATIONS, annotation_commands, plan_annotations};
+use cutover_git::{self as repo, RemoteUrl};
+use cutover_karmada::name::Revision;
 
 #[derive(Args, Debug)]
 pub struct Plan {

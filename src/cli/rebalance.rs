@@ -9,8 +9,8 @@ use super::connection::GitArgs;
 use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Workspace};
-use crate::api::Occasion;
-use crate::error::Result;
+use cutover_core::api::Occasion;
+use cutover_core::error::Result;
 
 /// Writes the file that spreads workloads over the clusters anew, within what their policies allow.
 #[derive(Args, Debug)]

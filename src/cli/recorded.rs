@@ -3,12 +3,12 @@
 use tokio_util::sync::CancellationToken;
 
 use super::connection::GitArgs;
-use crate::api::{FailoverPlan, Migration};
-use crate::config::{Config, StatusBranches};
-use crate::error::{Error, Kind, Result};
-use crate::intent::record;
-use crate::repo::{self, Checkout, RemoteUrl, Repo};
-use crate::report::{self, Many, Overview, View};
+use cutover_core::api::{FailoverPlan, Migration};
+use cutover_core::config::{Config, StatusBranches};
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::intent::record;
+use cutover_core::report::{self, Many, Overview, View};
+use cutover_git::{self as repo, Checkout, RemoteUrl, Repo};
 
 /// The status branch of a repository.
 #[derive(Clone, Debug)]

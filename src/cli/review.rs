@@ -12,16 +12,16 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{ClusterArgs, GitArgs};
 use super::plan::{local, range};
 use super::{output, validate};
-use crate::cluster::Cluster;
-use crate::error::{Error, Kind, Result};
-use crate::forge::{Api, GitHub, Patience, Runner, Sticky};
-use crate::lint::Finding;
-use crate::plan::{ChangeSet, Hash};
-use crate::reconcile::sync::Range;
-use crate::reconcile::{self, Outlooks, Target};
-use crate::repo::{self, Secret};
-use crate::report::review::{COMMENT_LIMIT, Counts, Review as Report, marker};
-use crate::report::{MOST_ANNOTATIONS, annotation_commands};
+use cutover_cluster::Cluster;
+use cutover_controller::reconcile::sync::Range;
+use cutover_controller::reconcile::{self, Outlooks, Target};
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::lint::Finding;
+use cutover_core::plan::{ChangeSet, Hash};
+use cutover_core::report::review::{COMMENT_LIMIT, Counts, Review as Report, marker};
+use cutover_core::report::{MOST_ANNOTATIONS, annotation_commands};
+use cutover_forge::{Api, GitHub, Patience, Runner, Sticky};
+use cutover_git::{self as repo, Secret};
 
 #[derive(Args, Debug)]
 pub struct Review {
@@ -253,7 +253,7 @@ impl Review {
     fn outputs(&self, report: &Report<'_>, reviewed: &Reviewed, comment: &str) -> String {
         let counts = report.counts();
         let (summary, hash) = reviewed.plan.as_ref().map_or_else(
-            || (crate::plan::Summary::default(), String::new()),
+            || (cutover_core::plan::Summary::default(), String::new()),
             |(changes, hash)| {
                 let hash = hash.as_ref().map(ToString::to_string);
                 (changes.summary(), hash.unwrap_or_default())

@@ -18,9 +18,9 @@ use super::output;
 use super::said::{self, Said, To};
 use super::selected;
 use super::workspace::{ChangeArgs, Workspace};
-use crate::api::RolloutStatus;
-use crate::error::{Error, Result};
-use crate::manifest::{Change, Manifest};
+use cutover_core::api::RolloutStatus;
+use cutover_core::error::{Error, Result};
+use cutover_core::manifest::{Change, Manifest};
 use policy::Policy;
 use strategy::StrategyArgs;
 

@@ -13,18 +13,18 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{ClusterArgs, GitArgs, StatusArgs};
 use super::forge::ForgeArgs;
 use super::{output, signal};
-use crate::cluster::{Prometheus, PrometheusOptions};
-use crate::config::Receivers;
-use crate::error::{Error, Kind, Result};
-use crate::forge::{self, Hook, Telling};
-use crate::name::Revision;
-use crate::notify::{Notifier, Patience, Sending};
-use crate::plan::{Expected, Palette, TextOptions};
-use crate::reconcile::intents::{Metrics, NoMetrics};
-use crate::reconcile::lease::{LeaseOptions, Terms};
-use crate::reconcile::{self, Options, Summary, Target};
-use crate::repo::{self, Polling, RemoteUrl, Secret, Trigger};
-use crate::serve::{ConnectionLimits, HookOptions, hooks};
+use cutover_cluster::{Prometheus, PrometheusOptions};
+use cutover_controller::reconcile::intents::{Metrics, NoMetrics};
+use cutover_controller::reconcile::lease::{LeaseOptions, Terms};
+use cutover_controller::reconcile::{self, Options, Summary, Target};
+use cutover_controller::serve::{ConnectionLimits, HookOptions, hooks};
+use cutover_core::config::Receivers;
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::plan::{Expected, Palette, TextOptions};
+use cutover_forge::notify::{Notifier, Patience, Sending};
+use cutover_forge::{self as forge, Hook, Telling};
+use cutover_git::{self as repo, Polling, RemoteUrl, Secret, Trigger};
+use cutover_karmada::name::Revision;
 
 #[derive(Args, Debug)]
 pub struct Run {
@@ -149,7 +149,7 @@ impl HookArgs {
 #[command(next_help_heading = "Lease options")]
 struct LeaseArgs {
     /// The Lease in the Karmada API server that decides which reconciler works
-    #[arg(long, value_name = "NAMESPACE/NAME", default_value_t = format!("{}/cutover", crate::api::OWN_NAMESPACE))]
+    #[arg(long, value_name = "NAMESPACE/NAME", default_value_t = format!("{}/cutover", cutover_core::api::OWN_NAMESPACE))]
     lease: String,
     /// After how long without a sign of life another reconciler may take over: 3s to 10m
     #[arg(long, value_name = "DURATION", default_value = "15s")]

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::connection::GitArgs;
 use super::output;
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use crate::error::{Error, Result};
-use crate::intent::control::Control;
-use crate::manifest::{Change, Manifest, edit};
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::control::Control;
+use cutover_core::manifest::{Change, Manifest, edit};
 
 /// The kinds that are told by [`say`].
 pub const KINDS: [&str; 5] = [

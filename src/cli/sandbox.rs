@@ -8,9 +8,9 @@ use clap::Args;
 use jiff::Timestamp;
 
 use super::{output, signal};
-use crate::cluster::{ConnectOptions, connect, install_crds};
-use crate::error::{Error, Result};
-use crate::sandbox::world::{Kubeconfigs, World, WorldOptions};
+use cutover_cluster::{ConnectOptions, connect, install_crds};
+use cutover_core::error::{Error, Result};
+use cutover_sandbox::world::{Kubeconfigs, World, WorldOptions};
 
 #[derive(Args, Debug)]
 pub struct Sandbox {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{example, output};
-use crate::api::schema::{generated_files, json_schemas};
-use crate::error::{Error, Result};
+use cutover_core::api::schema::{generated_files, json_schemas};
+use cutover_core::error::{Error, Result};
 
 #[derive(Args, Debug)]
 pub struct SchemaCommand {

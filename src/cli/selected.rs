@@ -8,11 +8,11 @@ use super::control::LookArgs;
 use super::fresh;
 use super::said::{self, To};
 use super::workspace::Workspace;
-use crate::api::{self, RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
-use crate::error::{Error, Result};
-use crate::intent::rollout_policy::{self, Selected};
-use crate::manifest::Manifest;
-use crate::name::Gvk;
+use cutover_core::api::{self, RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::rollout_policy::{self, Selected};
+use cutover_core::manifest::Manifest;
+use cutover_karmada::name::Gvk;
 
 /// Finds a policy by `NAME` or `NAMESPACE/NAME`, and one of the workloads that it selects by `KIND/NAME`.
 pub fn find<'a>(

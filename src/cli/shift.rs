@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::connection::GitArgs;
 use super::fresh::{self, Placed, Spec, Within};
 use super::workspace::{ChangeArgs, Workspace};
-use crate::error::Result;
-use crate::manifest::Manifest;
-use crate::name::ClusterName;
+use cutover_core::error::Result;
+use cutover_core::manifest::Manifest;
+use cutover_karmada::name::ClusterName;
 
 /// Writes the file that moves the replicas of a workload to another cluster, some at a time.
 #[derive(Args, Debug)]

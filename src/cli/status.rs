@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
 use super::{files, global, output, signal};
-use crate::api;
-use crate::cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
-use crate::config::{self, StatusBranches};
-use crate::error::{Error, Kind, Result};
-use crate::name::Gvk;
-use crate::repo::{Checkout, RemoteUrl};
-use crate::report::{self, Many, Overview, View};
+use cutover_cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
+use cutover_core::api;
+use cutover_core::config::{self, StatusBranches};
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::report::{self, Many, Overview, View};
+use cutover_git::{Checkout, RemoteUrl};
+use cutover_karmada::name::Gvk;
 
 #[derive(Args, Debug)]
 pub struct Status {

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::connection::GitArgs;
 use super::fresh::{self, Placed, Within};
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use crate::error::{Error, Result};
-use crate::manifest::{Change, Manifest, edit};
-use crate::name::ClusterName;
+use cutover_core::error::{Error, Result};
+use cutover_core::manifest::{Change, Manifest, edit};
+use cutover_karmada::name::ClusterName;
 
 /// Writes the file that stops changes of a workload or a policy from reaching clusters.
 #[derive(Args, Debug)]

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use super::{files, global, output};
-use crate::config::{self, Config};
-use crate::error::{Kind, Result};
-use crate::lint::{self, Context, Finding, Severity};
-use crate::report::{findings_github, findings_json, findings_summary, findings_text};
+use cutover_core::config::{self, Config};
+use cutover_core::error::{Kind, Result};
+use cutover_core::lint::{self, Context, Finding, Severity};
+use cutover_core::report::{findings_github, findings_json, findings_summary, findings_text};
 
 #[derive(Args, Debug)]
 pub struct Validate {

@@ -9,13 +9,13 @@ use similar::TextDiff;
 
 use super::connection::GitArgs;
 use super::{example, files, global, output, said};
-use crate::api::{self, MigrationSpec};
-use crate::config::Config;
-use crate::error::{Error, Kind, Result};
-use crate::lint::{self, Code, Context, Finding, Severity};
-use crate::manifest::{Manifest, Set, Source, parse};
-use crate::repo::{Checkout, Message, Trailer};
-use crate::report::MANY;
+use cutover_core::api::{self, MigrationSpec};
+use cutover_core::config::Config;
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::lint::{self, Code, Context, Finding, Severity};
+use cutover_core::manifest::{Manifest, Set, Source, parse};
+use cutover_core::report::MANY;
+use cutover_git::{Checkout, Message, Trailer};
 
 /// What becomes of a change.
 #[derive(Args, Debug)]
@@ -360,6 +360,6 @@ fn put_back(file: &Path, before: Option<&String>) -> Result<()> {
     }
 }
 
-fn parsed(path: &str, content: &[u8]) -> crate::manifest::Parsed {
+fn parsed(path: &str, content: &[u8]) -> cutover_core::manifest::Parsed {
     parse(Source::new(path), content, &global::budget())
 }

@@ -1,51 +1,49 @@
-//! The core decides without I/O: its modules import nothing that could do any.
+//! Which crate knows which is the compiler's business; here stands what it can't say.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-const CORE: &[&str] = &[
-    "error.rs",
-    "escape",
-    "name.rs",
-    "packed.rs",
-    "packed",
-    "budget.rs",
-    "api",
-    "karmada",
-    "config.rs",
-    "manifest",
-    "lint",
-    "plan",
-    "intent",
-    "profile",
-    "redact",
-    "report",
-];
+/// What decides: it does no I/O and reads no clock.
+const PURE: &[&str] = &["base", "karmada", "core"];
 
 const FORBIDDEN: &[&str] = &[
-    "kube::Client",
-    "kube::client",
-    "kube::runtime",
-    "git2::",
-    "tokio::",
     "std::fs",
     "std::net",
     "std::process",
-    "crate::repo::",
-    "crate::cluster",
-    "crate::reconcile",
-    "crate::cli",
-    "crate::sandbox",
     "Timestamp::now",
     "SystemTime::now",
     "Instant::now",
 ];
 
+/// Which crates of cutover's own a crate names. None of them leads back.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("tenure", &[]),
+    ("karmada", &[]),
+    ("core", &["base", "karmada"]),
+    ("git", &["base", "tenure", "karmada", "core"]),
+    ("cluster", &["base", "tenure", "karmada", "core"]),
+    ("forge", &["base", "karmada", "core"]),
+    (
+        "controller",
+        &["base", "tenure", "karmada", "core", "git", "cluster", "forge"],
+    ),
+    ("sandbox", &["karmada"]),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sources(name: &str) -> PathBuf {
+    root().join("crates").join(name).join("src")
+}
+
 #[test]
-fn core_modules_import_no_shell() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+fn what_decides_does_no_io_and_reads_no_clock() {
     let mut offences = Vec::new();
-    for room in CORE {
-        visit(&src.join(room), &mut |path, text| {
+    for name in PURE {
+        visit(&sources(name), &mut |path, text| {
             // A test may measure whether something hangs.
             let is_test = path.components().any(|part| part.as_os_str() == "tests");
             let is_test = is_test || path.ends_with("tests.rs");
@@ -60,27 +58,92 @@ fn core_modules_import_no_shell() {
     }
     assert!(
         offences.is_empty(),
-        "core modules reach into the shell:\n{}",
+        "what decides reaches out:\n{}",
         offences.join("\n")
     );
+}
+
+/// A dependency that brings another one is as good as naming it: cargo is asked for all of them.
+#[test]
+fn no_client_and_no_runtime_is_under_the_core() {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let args = "tree --offline --locked --package cutover-core --edges normal --prefix none --format {p}";
+    let output = Command::new(cargo)
+        .args(args.split(' '))
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let tree = String::from_utf8(output.stdout).unwrap();
+    let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(
+        names.contains(&"cutover-karmada") && names.contains(&"kube-core"),
+        "{tree}"
+    );
+    for forbidden in [
+        "kube-client",
+        "kube-runtime",
+        "tokio",
+        "git2",
+        "hyper",
+        "axum",
+        "cutover-tenure",
+    ] {
+        assert!(
+            !names.contains(&forbidden),
+            "{forbidden} is under the core:\n{tree}"
+        );
+    }
+}
+
+#[test]
+fn every_crate_names_those_below_it_alone() {
+    let mut folders: Vec<String> = std::fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    let mut drawn: Vec<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+    drawn.sort_unstable();
+    assert_eq!(folders, drawn);
+    for (at, (name, below)) in ARROWS.iter().enumerate() {
+        let above: Vec<&str> = ARROWS[at..].iter().map(|(name, _)| *name).collect();
+        assert!(
+            !below.iter().any(|other| above.contains(other)),
+            "{name} names one that is not below it"
+        );
+        let manifest = std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        let (code, tests) = manifest
+            .split_once("[dev-dependencies]")
+            .unwrap_or((&manifest, ""));
+        assert_eq!(own(code), *below, "{name}");
+        assert!(
+            own(tests).iter().all(|other| below.contains(other)),
+            "the tests of {name}"
+        );
+    }
+}
+
+/// The crates of cutover's own that a part of a manifest names.
+fn own(manifest: &str) -> Vec<&str> {
+    let lines = manifest.lines().filter_map(|line| line.strip_prefix("cutover-"));
+    lines.filter_map(|line| line.split(['.', ' ']).next()).collect()
 }
 
 #[test]
 fn what_talks_to_libgit2_alone_allows_unsafe_code() {
     let mut files = Vec::new();
-    visit(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
-        &mut |path, text| {
+    for folder in ["crates", "src"] {
+        visit(&root().join(folder), &mut |path, text| {
             if text.contains("allow(unsafe_code)") {
                 files.push(path.to_owned());
             }
-        },
-    );
+        });
+    }
     files.sort();
-    let is_it = |(file, name): (&std::path::PathBuf, &&str)| file.ends_with(name);
-    let expected = ["repo/process.rs", "repo/stream.rs"];
-    assert_eq!(files.len(), expected.len(), "{files:?}");
-    assert!(files.iter().zip(&expected).all(is_it), "{files:?}");
+    let expected = ["process.rs", "stream.rs"].map(|file| sources("git").join(file));
+    assert_eq!(files, expected);
 }
 
 fn visit(path: &Path, look: &mut impl FnMut(&Path, &str)) {

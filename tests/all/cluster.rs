@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cutover::USER_AGENT;
 use cutover::cluster::{
-    Answer, Applied, Cluster, Exactly, FieldConflict, Limits, Lookup, Mode, Served, USER_AGENT, Written,
+    Answer, Applied, Cluster, Exactly, FieldConflict, Limits, Lookup, Mode, Served, Written,
 };
 use cutover::error::Kind;
 use cutover::name::{ClusterName, Gvk};

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::stage::Stage;
 use super::tell::{GOOD, QUIET, check, command, done, not_seen, say, trouble};
 use super::{Chapter, kinds};
-use crate::api::{Migration, Phase};
 use crate::cli::example;
-use crate::error::{Error, Result};
-use crate::report::{duration, finding_lines, step_line};
-use crate::sandbox::ledger::{Origin, Run};
+use cutover_core::api::{Migration, Phase};
+use cutover_core::error::{Error, Result};
+use cutover_core::report::{duration, finding_lines, step_line};
+use cutover_sandbox::ledger::{Origin, Run};
 
 const IMAGE: &str = "registry.example.com/shop/orders:1.4.0";
 /// The sandbox can't pull an image whose tag says that it is broken.

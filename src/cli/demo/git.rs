@@ -5,7 +5,7 @@ use std::process::Command;
 
 use git2::{IndexAddOption, Repository, RepositoryInitOptions, Signature};
 
-use crate::error::{Error, Result};
+use cutover_core::error::{Error, Result};
 
 const NAME: &str = "demo";
 const EMAIL: &str = "demo@localhost";

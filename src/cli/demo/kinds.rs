@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::chapters::{push, replace};
 use super::stage::{DEPLOYMENTS, NAMESPACE, Stage};
 use super::tell::{GOOD, QUIET, check, done, say, trouble};
-use crate::api::StepRecord;
 use crate::cli::example;
-use crate::error::{Error, Result};
-use crate::report::step_line;
-use crate::sandbox::api::Resource;
-use crate::sandbox::ledger::{Origin, Run};
+use cutover_core::api::StepRecord;
+use cutover_core::error::{Error, Result};
+use cutover_core::report::step_line;
+use cutover_sandbox::api::Resource;
+use cutover_sandbox::ledger::{Origin, Run};
 
 const FILE: &str = "workloads/storefront.yaml";
 const STOREFRONT: &str = "storefront";

@@ -14,8 +14,8 @@ use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
 use super::{output, signal};
-use crate::error::{Error, Result};
-use crate::report::duration;
+use cutover_core::error::{Error, Result};
+use cutover_core::report::duration;
 use stage::{STATUS_BRANCH, Stage};
 use tell::{GOOD, QUIET, TITLE, check, command, done, say};
 

@@ -10,17 +10,17 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::git::Clone;
-use crate::api::{self, Migration, Phase, StepRecord};
 use crate::cli::{example, sandbox};
-use crate::cluster::{self, Cluster, ConnectOptions, Observer, Watched};
-use crate::error::{Error, Result};
-use crate::intent::record::{self, Record};
-use crate::name::{Gvk, ObjectKey};
-use crate::reconcile::{self, Options};
-use crate::repo::{Branch, Repo};
-use crate::sandbox::api::{ListOptions, Object, Patch, Resource, WriteOptions};
-use crate::sandbox::ledger::{Run, Verdict};
-use crate::sandbox::world::{Kubeconfigs, World};
+use cutover_cluster::{self as cluster, Cluster, ConnectOptions, Observer, Watched};
+use cutover_controller::reconcile::{self, Options};
+use cutover_core::api::{self, Migration, Phase, StepRecord};
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::record::{self, Record};
+use cutover_git::{Branch, Repo};
+use cutover_karmada::name::{Gvk, ObjectKey};
+use cutover_sandbox::api::{ListOptions, Object, Patch, Resource, WriteOptions};
+use cutover_sandbox::ledger::{Run, Verdict};
+use cutover_sandbox::world::{Kubeconfigs, World};
 
 pub const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 const PODS: Resource = Resource::new("", "pods");
@@ -71,11 +71,11 @@ impl Stage {
         let cluster = connect(&kubeconfigs.control).await?;
         let cancel = CancellationToken::new();
         let url = remote.to_string_lossy().parse()?;
-        let git = crate::repo::Options {
+        let git = cutover_git::Options {
             status_branch: STATUS_BRANCH.to_owned(),
-            ..crate::repo::Options::new(url, "main", dir.join("state/reconciler"))
+            ..cutover_git::Options::new(url, "main", dir.join("state/reconciler"))
         };
-        let own = crate::repo::Options {
+        let own = cutover_git::Options {
             state_dir: dir.join("state/demo"),
             ..git.clone()
         };
@@ -150,7 +150,7 @@ impl Stage {
             Some(migration) if ended => Ok(migration),
             Some(migration) => Err(gave_up(&format!(
                 "{name} to end: {}",
-                crate::report::migration_lines(&migration, jiff::Timestamp::now()).join("\n")
+                cutover_core::report::migration_lines(&migration, jiff::Timestamp::now()).join("\n")
             ))),
             None => Err(gave_up(&format!("{name} to reach the API server"))),
         }
@@ -392,7 +392,7 @@ fn gave_up(what: &str) -> Error {
 
 /// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes.
 fn tell_every_phase(dir: &Path) -> Result<()> {
-    let path = dir.join(crate::config::PATH);
+    let path = dir.join(cutover_core::config::PATH);
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Error::user(format!("cannot read {}: {error}", path.display())))?;
     let branch = format!("  branch: {STATUS_BRANCH}\n");

@@ -3,9 +3,9 @@
 use anstyle::{AnsiColor, Style};
 
 use crate::cli::output;
-use crate::error::{Error, Result};
-use crate::report::duration;
-use crate::sandbox::ledger::{Run, Verdict};
+use cutover_core::error::{Error, Result};
+use cutover_core::report::duration;
+use cutover_sandbox::ledger::{Run, Verdict};
 
 pub const TITLE: Style = Style::new().bold();
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();

@@ -4,9 +4,9 @@ use clap::{Args, ValueEnum};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::api::{Check, Daily, OnFailure, PatchOp, Phase, Strategy, Weekday, Window, WorkloadRef};
 use crate::cli::control::phase_parser;
-use crate::profile;
+use cutover_core::api::{Check, Daily, OnFailure, PatchOp, Phase, Strategy, Weekday, Window, WorkloadRef};
+use cutover_core::profile;
 
 #[derive(Args, Debug)]
 pub(super) struct Asked {

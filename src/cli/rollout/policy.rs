@@ -8,16 +8,16 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::strategy::StrategyArgs;
-use crate::api::WorkloadSelector;
 use crate::cli::connection::GitArgs;
 use crate::cli::fresh::{Fresh, Spec};
 use crate::cli::output;
 use crate::cli::workspace::{ChangeArgs, Workspace};
-use crate::error::{Error, Result};
-use crate::intent::rollout_policy::Selected;
-use crate::karmada::LabelSelector;
-use crate::manifest::Manifest;
-use crate::name::Gvk;
+use cutover_core::api::WorkloadSelector;
+use cutover_core::error::{Error, Result};
+use cutover_core::intent::rollout_policy::Selected;
+use cutover_core::manifest::Manifest;
+use cutover_karmada::LabelSelector;
+use cutover_karmada::name::Gvk;
 
 /// Lets every change of the templates that it selects go cluster by cluster.
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::cli::fresh::Spec;
-use crate::name::ClusterName;
+use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
 pub(super) struct StrategyArgs {

@@ -1,0 +1,14 @@
+//! What every crate of cutover may use, and what knows nothing of Karmada.
+
+/// What a revision may cost: limits by name, and the accounts held against them.
+pub mod budget;
+/// Text of others made safe for terminals, logs, Markdown and workflows.
+pub mod escape;
+/// JSON documents kept small, for what is kept by the ten thousand.
+pub mod packed;
+mod secret;
+
+pub use secret::Secret;
+
+/// How cutover calls itself in requests.
+pub const USER_AGENT: &str = concat!("cutover/", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,337 @@
+//! Reads that are always asked of the server: of the control plane, or of a member through Karmada's cluster proxy.
+//!
+//! What can't be answered stays unknown. In particular, a 404 counts as "not there" only when it is about the object
+//! that was asked for: the proxy answers 404 for a cluster that it doesn't know, too.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use kube::core::Status;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::connect::Cluster;
+use super::discover::Served;
+use super::object::{collection, escape, item, segment, with_type};
+use super::{Error, Result};
+use cutover_karmada::name::{ClusterName, Gvk};
+
+/// An answer, and when the question was sent: the order of ticks is the order in time, for all reads of one [`Cluster`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read<T> {
+    pub sent: u64,
+    pub answered: u64,
+    pub answer: Answer<T>,
+    /// It was a member that was asked, and nothing answered in its name: not even a refusal.
+    pub silent: bool,
+}
+
+/// What a read found out. Nothing turns `Unknown` into a yes or a no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<T> {
+    Found(T),
+    /// The server that keeps the object says that it isn't there.
+    NotFound,
+    Unknown {
+        why: String,
+    },
+}
+
+impl<T> Answer<T> {
+    fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown { why: why.into() }
+    }
+}
+
+impl<T> Read<T> {
+    pub fn map<U>(self, f: impl FnOnce(T) -> Answer<U>) -> Read<U> {
+        Read {
+            sent: self.sent,
+            answered: self.answered,
+            silent: self.silent,
+            answer: match self.answer {
+                Answer::Found(value) => f(value),
+                Answer::NotFound => Answer::NotFound,
+                Answer::Unknown { why } => Answer::Unknown { why },
+            },
+        }
+    }
+}
+
+/// Asks one server, every time.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    cluster: Cluster,
+    member: Option<ClusterName>,
+}
+
+impl Reader {
+    pub(super) const fn of_control_plane(cluster: Cluster) -> Self {
+        Self {
+            cluster,
+            member: None,
+        }
+    }
+
+    pub(super) const fn of_member(cluster: Cluster, member: ClusterName) -> Self {
+        Self {
+            cluster,
+            member: Some(member),
+        }
+    }
+
+    /// Reads one object.
+    pub async fn get(&self, served: &Served, namespace: Option<&str>, name: &str) -> Read<Value> {
+        self.get_as(served, namespace, name).await
+    }
+
+    /// Reads one object as a type; one that doesn't fit is unknown, not absent.
+    pub async fn get_as<T: DeserializeOwned>(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Read<T> {
+        self.ask(item(served, namespace, name), |answer| match answer {
+            Ok(body) => match parsed::<Head>(&body) {
+                Ok(head) if head.kind.as_deref() == Some(&served.gvk.kind) => {
+                    parsed(&body).map_or_else(Answer::unknown, Answer::Found)
+                }
+                Ok(head) => Answer::unknown(format!("asked for a {}, got {:?}", served.gvk.kind, head.kind)),
+                Err(why) => Answer::unknown(why),
+            },
+            Err(error)
+                if error
+                    .status()
+                    .is_some_and(|status| is_about(status, served, name)) =>
+            {
+                Answer::NotFound
+            }
+            Err(error) => Answer::unknown(error.to_string()),
+        })
+        .await
+    }
+
+    /// Reads all objects of a kind in a namespace, or in all, that a label selector matches. Never `NotFound`.
+    pub async fn list(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Read<Vec<Value>> {
+        let read = self.list_as(served, namespace, selector).await;
+        read.map(|items: Vec<Value>| {
+            let typed = items.into_iter().map(|item| with_type(item, &served.gvk));
+            Answer::Found(typed.collect())
+        })
+    }
+
+    /// Reads all objects as `list` does, each as a type; one that doesn't fit makes all unknown: a shorter list would be a lie.
+    pub async fn list_as<T: DeserializeOwned>(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Read<Vec<T>> {
+        let path = collection(served, namespace).map(|path| match selector {
+            Some(selector) => format!("{path}?labelSelector={}", escape(selector)),
+            None => path,
+        });
+        self.ask(path, |answer| {
+            let body = match answer {
+                Ok(body) => body,
+                Err(error) => return Answer::unknown(error.to_string()),
+            };
+            match parsed::<List<T>>(&body) {
+                Ok(list) => complete(list, served),
+                Err(why) => Answer::unknown(why),
+            }
+        })
+        .await
+    }
+
+    /// Reads one object as `get` does, together with whoever asks for the same meanwhile.
+    pub async fn get_together(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Read<Arc<Value>> {
+        let what = format!("{} {namespace:?} {name:?} of {:?}", served.gvk, self.member);
+        let asked = self.cluster.tick();
+        let together = self.cluster.together();
+        together
+            .read(&what, asked, self.get(served, namespace, name))
+            .await
+    }
+
+    /// Reads all objects of a kind as `list` does, together with whoever asks for the same meanwhile. What they are made to is
+    /// shared, too: all who ask for one type make the same of it.
+    pub async fn list_together<T: DeserializeOwned, U: Send + Sync + 'static>(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        make: impl FnOnce(Vec<T>) -> U,
+    ) -> Read<Arc<U>> {
+        let what = format!("{} {namespace:?} of {:?}", served.gvk, self.member);
+        let asked = self.cluster.tick();
+        let ask = async {
+            let read = self.list_as(served, namespace, None).await;
+            read.map(|items| Answer::Found(make(items)))
+        };
+        self.cluster.together().read(&what, asked, ask).await
+    }
+
+    /// Reads the pods that a label selector matches.
+    /// Without a namespace, those of all namespaces.
+    pub async fn pods<T: DeserializeOwned>(&self, namespace: Option<&str>, selector: &str) -> Read<Vec<T>> {
+        self.list_as(&built_in("Pod", "pods", true), namespace, Some(selector))
+            .await
+    }
+
+    /// Reads the autoscalers of a namespace.
+    pub async fn autoscalers(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
+        let mut served = built_in("HorizontalPodAutoscaler", "horizontalpodautoscalers", true);
+        served.gvk = Gvk::new("autoscaling/v2", "HorizontalPodAutoscaler");
+        self.list(&served, namespace, None).await
+    }
+
+    pub async fn node(&self, name: &str) -> Read<Value> {
+        self.get(&built_in("Node", "nodes", false), None, name).await
+    }
+
+    async fn ask<T>(&self, path: Result<String>, judge: impl FnOnce(Result<Bytes>) -> Answer<T>) -> Read<T> {
+        let sent = self.cluster.tick();
+        let answered = self.send(path).await;
+        let silent = self.member.is_some() && answered.as_ref().is_err_and(is_silence);
+        Read {
+            sent,
+            answer: judge(answered),
+            answered: self.cluster.tick(),
+            silent,
+        }
+    }
+
+    async fn send(&self, path: Result<String>) -> Result<Bytes> {
+        let path = path?;
+        let (path, call) = match &self.member {
+            Some(member) => {
+                let proxy = format!(
+                    "/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy{path}",
+                    segment(member.as_str())?
+                );
+                (proxy, format!("cannot read {path} in cluster {member}"))
+            }
+            None => {
+                let call = format!("cannot read {path}");
+                (path, call)
+            }
+        };
+        let request = Request::get(&path)
+            .body(Vec::new())
+            .map_err(|_invalid| Error::BadName(path.clone()))?;
+        self.cluster.fetch(&call, request).await
+    }
+}
+
+/// What is looked at before an answer is taken for an object.
+#[derive(Deserialize)]
+struct Head {
+    kind: Option<String>,
+}
+
+/// Go says `null` for a list without items.
+#[derive(Deserialize)]
+struct List<T> {
+    kind: String,
+    items: Option<Vec<T>>,
+    #[serde(default)]
+    metadata: ListMeta,
+}
+
+#[derive(Default, Deserialize)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    rest: Option<String>,
+}
+
+/// Returns what a list has, if it is one, and whole: whatever else was answered has no items either. A definition may name its
+/// lists otherwise than after its kind.
+fn complete<T>(list: List<T>, served: &Served) -> Answer<Vec<T>> {
+    if !list.kind.ends_with("List") {
+        let (kind, plural) = (list.kind, &served.plural);
+        return Answer::unknown(format!("a {kind} was answered instead of a list of {plural}"));
+    }
+    match list.metadata.rest.as_deref() {
+        None | Some("") => Answer::Found(list.items.unwrap_or_default()),
+        Some(_) => Answer::unknown(format!("the list of {} is not complete", served.plural)),
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> std::result::Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| format!("it has another form than expected: {error}"))
+}
+
+/// Returns whether a request to a member came to nobody who could have answered it: who is refused, or asked to wait, was
+/// heard.
+fn is_silence(error: &Error) -> bool {
+    match error {
+        Error::TimedOut { .. } | Error::Unreachable { .. } => true,
+        Error::Refused { status, .. } => matches!(status.code, 500 | 502..=504),
+        _ => false,
+    }
+}
+
+/// Returns whether a refusal says of this very object that it doesn't exist.
+fn is_about(status: &Status, served: &Served, name: &str) -> bool {
+    status.code == 404
+        && status.details.as_ref().is_some_and(|details| {
+            details.group == served.gvk.group
+                && details.name == name
+                && (details.kind == served.plural || details.kind == served.gvk.kind)
+        })
+}
+
+fn built_in(kind: &str, plural: &str, namespaced: bool) -> Served {
+    Served {
+        gvk: Gvk::new("v1", kind),
+        plural: plural.to_owned(),
+        namespaced,
+        watchable: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_a_whole_list_is_one() {
+        let pods = built_in("Pod", "pods", true);
+        let answered = |body: Value| {
+            let list = parsed::<List<Value>>(body.to_string().as_bytes());
+            match list.map(|list| complete(list, &pods)) {
+                Ok(Answer::Found(items)) => Some(items.len()),
+                Ok(Answer::NotFound | Answer::Unknown { .. }) | Err(_) => None,
+            }
+        };
+        assert_eq!(answered(json!({"kind": "PodList", "items": [{}, {}]})), Some(2));
+        assert_eq!(
+            answered(json!({"kind": "PodList", "metadata": {}, "items": null})),
+            Some(0)
+        );
+        assert_eq!(answered(json!({"kind": "ThingList", "items": []})), Some(0));
+        for other in [
+            json!({}),
+            json!({"items": []}),
+            json!({"kind": "Status", "status": "Success"}),
+            json!({"kind": "PodList", "metadata": {"continue": "more"}, "items": [{}]}),
+        ] {
+            assert_eq!(answered(other.clone()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What runs: the loops, and what is answered over HTTP.
+
+/// The loops: sync, intents, publish.
+pub mod reconcile;
+/// What is answered over HTTP.
+pub mod serve;

@@ -1,0 +1,231 @@
+//! What is read of the workload in one member: its copy, its pods, and their nodes.
+
+use std::collections::BTreeMap;
+
+use futures::future::{join, join_all};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::ask::{all, map, optional};
+use super::observe::Look;
+use super::served;
+use cutover_cluster::{Answer, Reader};
+use cutover_core::intent::world::{Member, Pod};
+use cutover_core::intent::{Read, Seen};
+use cutover_core::profile::Profile;
+use cutover_karmada::name::ClusterName;
+
+/// Which pods are a workload's.
+pub(super) enum Selector {
+    Of(String),
+    /// It has none of its own.
+    None,
+    /// Neither journal nor profile and template say it.
+    Unsaid,
+    Unknown(String),
+}
+
+impl Selector {
+    /// What the journal says comes first: the profile is only known as long as it is there.
+    pub(super) fn of(journaled: Option<String>, profile: Option<&Profile>, template: Option<&Value>) -> Self {
+        let selector = match (journaled, profile, template) {
+            (Some(selector), ..) => return Self::Of(selector),
+            (None, Some(profile), Some(template)) => profile.pod_selector(template),
+            (None, Some(profile), None) if profile.spec().no_pods.is_none() => Ok(None),
+            (None, ..) => return Self::Unsaid,
+        };
+        match selector {
+            Ok(Some(selector)) => Self::Of(selector),
+            Ok(None) => Self::None,
+            Err(error) => Self::Unknown(error.to_string()),
+        }
+    }
+
+    /// Reads the pods; `now`: as of when it is known that there are none.
+    pub(super) async fn pods(&self, reader: &Reader, namespace: Option<&str>, now: Read) -> Seen<Vec<Pod>> {
+        match self {
+            Self::Unsaid => Seen::unknown("nothing says which pods are the workload's"),
+            Self::Unknown(why) => Seen::unknown(why.clone()),
+            Self::None => Seen::known(Vec::new(), now),
+            Self::Of(selector) => map(
+                &all(reader.pods(namespace, selector).await),
+                |pods: &Vec<Listed>| pods.iter().map(Listed::pod).collect(),
+            ),
+        }
+    }
+}
+
+impl Look<'_> {
+    /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer.
+    pub(super) async fn member(
+        &self,
+        cluster: &ClusterName,
+        profile: Option<&Profile>,
+        template: Option<&Value>,
+    ) -> Member {
+        let reader = self.parts.cluster.member(cluster);
+        let selector = self.pod_selector(profile, template);
+        let journal = self.status.journal_in_force();
+        let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
+        let ((object, silent), pods) = if writes && template.is_some() {
+            join(self.copy(&reader), self.pods(&reader, &selector)).await
+        } else {
+            let object = self.copy(&reader).await;
+            (object, self.pods(&reader, &selector).await)
+        };
+        // A node that a pod is seen on is asked about when that has gone.
+        let nodes = match pods.get() {
+            Ok(pods) => {
+                let seen = journal.and_then(|journal| journal.nodes.get(cluster));
+                let has_pod = |node: &String| pods.iter().any(|pod| pod.node.as_ref() == Some(node));
+                self.nodes(&reader, seen.into_iter().flatten().filter(|node| !has_pod(node)))
+                    .await
+            }
+            Err(unknown) => Seen::unknown(unknown.to_string()),
+        };
+        Member {
+            object,
+            pods,
+            nodes,
+            silent,
+        }
+    }
+
+    /// Reads the copy; and whether nothing answered in the name of the member.
+    async fn copy(&self, reader: &Reader) -> (Seen<Option<Value>>, bool) {
+        let workload = &self.spec.workload;
+        match served(&self.parts.cluster, &workload.gvk()).await {
+            Ok(served) => {
+                let namespace = self.workload.namespace.as_deref();
+                let read = reader.get(&served, namespace, &workload.name).await;
+                let silent = read.silent;
+                (optional(read), silent)
+            }
+            Err(error) => (Seen::unknown(error.to_string()), false),
+        }
+    }
+
+    fn pod_selector(&self, profile: Option<&Profile>, template: Option<&Value>) -> Selector {
+        let journaled = self
+            .status
+            .journal_in_force()
+            .and_then(|journal| journal.pods.clone());
+        Selector::of(journaled, profile, template)
+    }
+
+    async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
+        let namespace = self.workload.namespace.as_deref();
+        selector.pods(reader, namespace, self.instant()).await
+    }
+
+    async fn nodes(
+        &self,
+        reader: &Reader,
+        names: impl Iterator<Item = &String>,
+    ) -> Seen<BTreeMap<String, bool>> {
+        let read = names.map(async |name| (name, reader.node(name).await.answer));
+        let mut ready = BTreeMap::new();
+        for (name, answer) in join_all(read).await {
+            match answer {
+                Answer::Found(node) => {
+                    ready.insert(name.clone(), is_ready(&node));
+                }
+                Answer::NotFound => {}
+                Answer::Unknown { why } => return Seen::unknown(why),
+            }
+        }
+        Seen::known(ready, self.instant())
+    }
+}
+
+/// What is looked at of a pod in a list.
+#[derive(Deserialize)]
+struct Listed {
+    metadata: Named,
+    spec: Placed,
+    #[serde(default)]
+    status: Value,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+    #[serde(default)]
+    uid: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Placed {
+    node_name: Option<String>,
+}
+
+impl Listed {
+    fn pod(&self) -> Pod {
+        Pod {
+            name: self.metadata.name.clone(),
+            node: self.spec.node_name.clone(),
+            uid: self.metadata.uid.clone(),
+            is_ready: self.status["phase"] == "Succeeded" || has_ready(&self.status),
+            began: self.began(),
+            restarts: self
+                .containers()
+                .filter_map(|container| container["restartCount"].as_u64())
+                .sum(),
+            trouble: self.containers().find_map(trouble),
+        }
+    }
+
+    fn began(&self) -> bool {
+        let is_there = |value: &Value| value.as_object().is_some_and(|value| !value.is_empty());
+        let ran = |container: &Value| {
+            let (now, before) = (&container["state"], &container["lastState"]);
+            is_there(&now["running"])
+                || is_there(&now["terminated"])
+                || is_there(before)
+                || container["restartCount"].as_u64().unwrap_or_default() > 0
+        };
+        match self.status["containerStatuses"].as_array() {
+            Some(all) => all.iter().any(ran),
+            None => self.spec.node_name.is_some(),
+        }
+    }
+
+    /// The statuses of all its containers; those that come before the others first.
+    fn containers(&self) -> impl Iterator<Item = &Value> {
+        ["initContainerStatuses", "containerStatuses"]
+            .into_iter()
+            .filter_map(|field| self.status[field].as_array())
+            .flatten()
+    }
+}
+
+/// Returns why a container doesn't start, or has ended, in the words of its kubelet.
+fn trouble(container: &Value) -> Option<String> {
+    /// What every container goes through.
+    const USUAL: [&str; 3] = ["ContainerCreating", "PodInitializing", "Completed"];
+    let state = &container["state"];
+    let why = ["waiting", "terminated"]
+        .into_iter()
+        .map(|name| &state[name])
+        .find(|why| why.is_object())?;
+    let reason = why["reason"].as_str().filter(|reason| !USUAL.contains(reason))?;
+    Some(
+        match why["message"].as_str().filter(|message| !message.is_empty()) {
+            Some(message) => format!("{reason}: {message}"),
+            None => reason.to_owned(),
+        },
+    )
+}
+
+pub(super) fn is_ready(object: &Value) -> bool {
+    has_ready(&object["status"])
+}
+
+fn has_ready(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}

@@ -1,0 +1,399 @@
+//! One pass's fresh reads. The control plane is read before any member: a release counts on that order.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde::de::DeserializeOwned;
+
+use super::around::Around;
+use super::ask::{get, list};
+use super::{Parts, beside, leases, metrics, others, wanted};
+use cutover_cluster::Lookup;
+use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
+use cutover_core::intent::admission::{self, Outcome};
+use cutover_core::intent::check::Others;
+use cutover_core::intent::migration::canary_name;
+use cutover_core::intent::world::Sampled;
+use cutover_core::intent::{self, Seen, World};
+use cutover_core::profile::{self, Profile};
+use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
+use cutover_karmada::{ResourceBinding, Work, meta};
+
+/// What is looked at besides, because of what the worker did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Also {
+    /// The admission fence is tried as well, where the phase has time for that.
+    pub trial: bool,
+    /// Something was sent since the last time: what came late, after the end, has to be seen.
+    pub sent: bool,
+}
+
+/// Reads what the machine may look at in the phase that the status is in.
+pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus, also: Also) -> World {
+    let spec = intent.spec_in_force();
+    let namespace = intent.metadata.namespace.as_deref();
+    let ended = status.phase.is_terminal();
+    if ended && !also.sent {
+        return nothing(spec.workload.key(namespace), "the intent has ended");
+    }
+    let workload = match is_cluster_scoped(parts, spec, status).await {
+        Ok(cluster_scoped) => spec.workload.key(namespace.filter(|_| !cluster_scoped)),
+        Err(error) => return nothing(spec.workload.key(namespace), &error.to_string()),
+    };
+    let look = Look {
+        parts,
+        intent,
+        spec,
+        status,
+        workload,
+        gvk: spec.workload.gvk(),
+    };
+    if status.phase == Phase::Pending {
+        let world = Box::pin(look.before_the_start()).await;
+        return Box::pin(look.after_an_end_on_record(world)).await;
+    }
+    let mut world = Box::pin(look.control_plane()).await;
+    if ended {
+        return world;
+    }
+    let involved = look.involved(&world);
+    let template = world.template.get().ok().and_then(Option::as_ref);
+    let profile = look.profile(&world);
+    let members = involved.into_iter().map(|cluster| {
+        let look = &look;
+        let profile = profile.as_ref();
+        async move {
+            let member = look.member(&cluster, profile, template).await;
+            (cluster, member)
+        }
+    });
+    let (members, admission, others) = futures::join!(
+        join_all(members),
+        look.admission(&world, also.trial),
+        look.others()
+    );
+    (world.members, world.others) = (members.into_iter().collect(), others);
+    world.admission = admission;
+    world
+}
+
+/// A kind that isn't served is told by Preflight; one that was served when the attempt began keeps its scope.
+async fn is_cluster_scoped(
+    parts: &Parts,
+    spec: &MigrationSpec,
+    status: &MigrationStatus,
+) -> Result<bool, cutover_core::error::Error> {
+    if let Some(journal) = status.journal_in_force() {
+        return Ok(journal.binding.cluster_scoped);
+    }
+    Ok(match parts.cluster.lookup(&spec.workload.gvk()).await? {
+        Lookup::Served(served) => !served.namespaced,
+        Lookup::NotServed => false,
+    })
+}
+
+/// Returns the name of the canary that an intent waits for.
+pub(super) fn canary(intent: &Migration) -> Option<String> {
+    let status = intent.status.as_ref()?;
+    let number = status.journal.as_ref()?.fence.canary;
+    Some(canary_name(
+        intent.metadata.uid.as_deref()?,
+        status.attempt,
+        number,
+    ))
+}
+
+fn nothing(workload: ObjectKey, why: &str) -> World {
+    fn unread<T>(why: &str) -> Seen<T> {
+        Seen::unknown(format!("not read: {why}"))
+    }
+    World {
+        workload,
+        template: unread(why),
+        binding: unread(why),
+        works: unread(why),
+        claim: unread(why),
+        pin: unread(why),
+        overrides: unread(why),
+        clusters: unread(why),
+        canary: unread(why),
+        leases: unread(why),
+        profiles: unread(why),
+        members: BTreeMap::new(),
+        desired: unread(why),
+        policy: unread(why),
+        arriving: unread(why),
+        admission: None,
+        watched: Duration::ZERO,
+        record: unread(why),
+        metrics: BTreeMap::new(),
+        others: Others::new(),
+        beside: Vec::new(),
+    }
+}
+
+/// One pass's look, for one intent.
+pub(super) struct Look<'a> {
+    pub parts: &'a Parts,
+    pub intent: &'a Migration,
+    pub spec: &'a MigrationSpec,
+    pub status: &'a MigrationStatus,
+    pub workload: ObjectKey,
+    gvk: Gvk,
+}
+
+impl Look<'_> {
+    fn around(&self) -> Around<'_> {
+        Around {
+            parts: self.parts,
+            workload: &self.workload,
+            gvk: &self.gvk,
+        }
+    }
+
+    /// An intent that waits for its turn costs next to nothing.
+    async fn before_the_start(&self) -> World {
+        let around = self.around();
+        let policies = async { self.policies(&around.template().await).await };
+        let (claim, record, (policy, arriving)) = tokio::join!(around.claim(), self.record(), policies);
+        World {
+            claim,
+            policy,
+            arriving,
+            record,
+            ..nothing(self.workload.clone(), "the intent has not begun")
+        }
+    }
+
+    /// Where Git says that it has ended before, what that left is looked at.
+    async fn after_an_end_on_record(&self, mut world: World) -> World {
+        let record = world.record.get().ok().and_then(Option::as_ref);
+        let ended = record.filter(|record| self.status.attempt == 0 && record.ends(self.spec));
+        let Some((record, journal)) =
+            ended.and_then(|record| Some((record, record.status.journal.as_ref()?)))
+        else {
+            return world;
+        };
+        let tenant = record.tenant(journal).clone();
+        let around = self.around();
+        let (binding, member) = tokio::join!(around.binding(&journal.binding.name), around.copy(&tenant));
+        world.binding = binding;
+        world.members = BTreeMap::from([(tenant, member)]);
+        world
+    }
+
+    /// All at once, but for what depends on an answer: each round costs every pass of every intent.
+    async fn control_plane(&self) -> World {
+        let (workload, around) = (&self.workload, self.around());
+        let (
+            (binding, works),
+            (template, profiles, desired, (policy, arriving)),
+            claim,
+            overrides,
+            clusters,
+            canary,
+            leases,
+            record,
+            metrics,
+        ) = tokio::join!(
+            self.binding_and_works(),
+            self.template_and_desired(),
+            around.claim(),
+            around.overrides(),
+            around.clusters(),
+            self.canary(),
+            leases::leases(self.parts),
+            self.record(),
+            self.metrics(),
+        );
+        let beside = match self.status.phase {
+            Phase::Preflight => beside::look(&self.parts.cluster, &template).await,
+            _ => Vec::new(),
+        };
+        World {
+            workload: workload.clone(),
+            pin: around.pin(&overrides),
+            overrides,
+            clusters,
+            template,
+            binding,
+            works,
+            claim,
+            canary,
+            leases,
+            profiles,
+            desired,
+            policy,
+            arriving,
+            admission: None,
+            watched: Duration::ZERO,
+            record,
+            metrics,
+            others: Others::new(),
+            beside,
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// The Works are found by the binding's id, which stays when names are hashed. They are read after the binding: a
+    /// cluster that it had just lost still has one.
+    async fn binding_and_works(&self) -> (Seen<Option<ResourceBinding>>, Seen<BTreeMap<ClusterName, Work>>) {
+        let journaled = self
+            .status
+            .journal_in_force()
+            .map(|journal| journal.binding.clone());
+        let name = journaled.as_ref().map_or_else(
+            || meta::binding_name(&self.workload.name, &self.workload.kind),
+            |binding| binding.name.clone(),
+        );
+        let around = self.around();
+        let binding = around.binding(&name).await;
+        let label = meta::binding_id_label(self.workload.namespace.is_none());
+        let id = match (&journaled, &binding) {
+            (Some(journaled), _) => Some(journaled.id.clone()),
+            (
+                None,
+                Seen::Known {
+                    value: Some(binding), ..
+                },
+            ) => binding
+                .metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(label))
+                .cloned(),
+            _ => None,
+        };
+        let works = match id {
+            Some(id) => around.works(&id).await,
+            None => Seen::unknown("the binding's id is not known"),
+        };
+        (binding, works)
+    }
+
+    fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
+        // The other one is proved gone, and stays so until the workload itself is gone: see `Machine::is_lost`.
+        if let Some(journal) = self.status.journal_in_force().filter(|journal| journal.unpinning)
+            && matches!(world.template.get(), Ok(Some(_)))
+        {
+            return journal.clusters.iter().cloned().collect();
+        }
+        let mut involved = BTreeSet::from([self.spec.to.clone()]);
+        if let Some(journal) = self.status.journal_in_force() {
+            involved.extend([journal.source.clone(), journal.target.clone()]);
+            involved.extend(journal.identities.keys().cloned());
+        }
+        if let Ok(Some(binding)) = world.binding.get() {
+            involved.extend(
+                binding
+                    .spec
+                    .synced_clusters()
+                    .into_iter()
+                    .map(|cluster| cluster.name),
+            );
+            involved.extend(
+                binding
+                    .spec
+                    .graceful_eviction_tasks
+                    .iter()
+                    .map(|task| task.from_cluster.clone()),
+            );
+        }
+        if let Ok(works) = world.works.get() {
+            involved.extend(works.keys().cloned());
+        }
+        // Who only looks at a workload has no target.
+        involved.retain(|name| !name.as_str().is_empty());
+        involved
+    }
+
+    fn profile(&self, world: &World) -> Option<Profile> {
+        let spec = match self.status.journal_in_force() {
+            Some(journal) => (*journal.profile).clone(),
+            None => {
+                let spec = &self.spec;
+                let given = world.profiles.get().ok()?;
+                profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())
+                    .ok()??
+                    .spec
+            }
+        };
+        Profile::compile("in force", &spec).ok()
+    }
+
+    async fn canary(&self) -> Seen<Option<ResourceBinding>> {
+        if !wanted::wants_canary(self.status) {
+            return Seen::unknown("not read behind the barrier");
+        }
+        match canary(self.intent) {
+            Some(name) => self.parts.canaries.look(self.parts, &name).await,
+            None => Seen::known(None, self.instant()),
+        }
+    }
+
+    /// Tried only under a claim of this intent, for that is what the fence goes by, and not while nothing runs.
+    async fn admission(&self, world: &World, trial: bool) -> Option<Vec<(Guard, Outcome)>> {
+        let journal = self.status.journal_in_force()?;
+        let in_haste = matches!(self.status.phase, Phase::Capture | Phase::Handoff);
+        if !trial || in_haste || journal.unpinning {
+            return None;
+        }
+        let (claim, binding) = (
+            world.claim.get().ok()?.as_ref()?,
+            world.binding.get().ok()?.as_ref()?,
+        );
+        let uid = self.intent.metadata.uid.as_deref().unwrap_or_default();
+        if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() || claim.spec.guards {
+            return None;
+        }
+        let probes = admission::probes(claim, &world.workload, &self.spec.workload.api_version, binding);
+        Some(super::admission::try_out(&self.parts.cluster, probes).await)
+    }
+
+    /// Before anything is begun, to know that they can be answered; and while the target soaks.
+    async fn metrics(&self) -> BTreeMap<String, Seen<Sampled>> {
+        match self.status.phase {
+            Phase::Preflight | Phase::Verify => {
+                metrics::ask(&*self.parts.metrics, &self.spec.verify.checks, || self.instant()).await
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// What checks are about beside the copy, while the target soaks.
+    async fn others(&self) -> Others {
+        match self.status.phase {
+            Phase::Verify => {
+                let namespace = self.workload.namespace.as_deref();
+                let checks = &self.spec.verify.checks;
+                others::read(&self.parts.cluster, namespace, [&self.spec.to], checks).await
+            }
+            _ => Others::new(),
+        }
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        gvk: Gvk,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Seen<Option<T>> {
+        get(&self.parts.cluster, gvk, namespace, name).await
+    }
+
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        selector: Option<&str>,
+    ) -> Seen<Vec<T>> {
+        list(&self.parts.cluster, api_version, kind, namespace, selector).await
+    }
+
+    /// A read that took no time: what was put together here, after what it was put together from.
+    pub(super) fn instant(&self) -> intent::Read {
+        self.around().instant()
+    }
+}

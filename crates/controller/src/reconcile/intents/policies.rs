@@ -1,0 +1,172 @@
+//! The policy that has taken a workload up, read afresh: as it is applied, and as Git wants it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::ask::{get, map, rehearse};
+use super::observe::Look;
+use cutover_cluster::Cluster;
+use cutover_core::api::{self, HeldPolicy, PolicyName};
+use cutover_core::intent::Seen;
+use cutover_core::intent::hold_back::selects;
+use cutover_core::intent::world::{OwnPolicy, PolicyChange};
+use cutover_core::plan::{Decision, owned_matches};
+use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
+use cutover_karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
+
+const POLICIES: &str = "policy.karmada.io/v1alpha1";
+
+/// Reads a policy of either kind.
+pub(super) async fn policy(cluster: &Cluster, name: &PolicyName) -> Seen<Option<PropagationPolicy>> {
+    let gvk = gvk(name);
+    match &name.namespace {
+        Some(namespace) => get(cluster, gvk, Some(namespace), &name.name).await,
+        None => {
+            let policy: Seen<Option<ClusterPropagationPolicy>> = get(cluster, gvk, None, &name.name).await;
+            map(&policy, |policy| policy.clone().map(PropagationPolicy::from))
+        }
+    }
+}
+
+/// Returns the policy that has taken a template up, by what Karmada notes on it.
+pub(in crate::reconcile) fn claimed_by(template: &Value) -> Option<PolicyName> {
+    let annotations = template.pointer("/metadata/annotations")?;
+    let noted = |key: &str| annotations.get(key)?.as_str().map(str::to_owned);
+    if let (Some(namespace), Some(name)) = (noted(meta::POLICY_NAMESPACE), noted(meta::POLICY_NAME)) {
+        return Some(PolicyName {
+            namespace: Some(namespace),
+            name,
+        });
+    }
+    let name = noted(meta::CLUSTER_POLICY_NAME)?;
+    Some(PolicyName {
+        namespace: None,
+        name,
+    })
+}
+
+/// Reads a policy of either kind as the one of a namespace: both have the same fields.
+pub(in crate::reconcile) fn typed(name: &PolicyName, policy: Value) -> Result<PropagationPolicy, String> {
+    let typed = match name.namespace {
+        Some(_) => serde_json::from_value(policy),
+        None => serde_json::from_value::<ClusterPropagationPolicy>(policy).map(PropagationPolicy::from),
+    };
+    typed.map_err(|error| format!("{name} cannot be read: {error}"))
+}
+
+impl Look<'_> {
+    /// Returns the workload's own policy, and what else would take the workload up.
+    pub(super) async fn policies(
+        &self,
+        template: &Seen<Option<Value>>,
+    ) -> (Seen<Option<OwnPolicy>>, Seen<Vec<HeldPolicy>>) {
+        let own = self.own_policy(template).await;
+        let arriving = match (template.get(), own.get()) {
+            (Ok(Some(template)), Ok(own)) => {
+                let name = own.as_ref().map(|own| &own.name);
+                let arriving = self.arriving(template, name).await;
+                arriving.map_or_else(Seen::unknown, |arriving| Seen::known(arriving, self.instant()))
+            }
+            (Ok(None), _) => Seen::known(Vec::new(), self.instant()),
+            (Err(why), _) | (_, Err(why)) => Seen::unknown(why.0),
+        };
+        (own, arriving)
+    }
+
+    /// Returns the policies in Git, not applied as they stand there, that Karmada would give the workload to: any, when its own
+    /// is not in Git and may be on its way out; else one that takes it from another. O(policies of the namespace in Git).
+    async fn arriving(&self, template: &Value, own: Option<&PolicyName>) -> Result<Vec<HeldPolicy>, String> {
+        let templates = &self.parts.templates;
+        let wanted = |key: &ObjectKey| templates.template(key).map_err(|error| error.to_string());
+        let own_stays = match own {
+            Some(own) => wanted(&own.key())?.is_some(),
+            None => false,
+        };
+        let in_git = wanted(&self.workload)?.map(|wanted| wanted.manifest);
+        let forms: Vec<&Value> = [Some(template), in_git.as_ref()].into_iter().flatten().collect();
+        let namespace = self.workload.namespace.clone();
+        let mut arriving = Vec::new();
+        for namespace in BTreeSet::from([None, namespace]) {
+            let kind = meta::scoped_kind("PropagationPolicy", namespace.is_none());
+            let kind = GroupKind::new("policy.karmada.io", &kind);
+            let all = templates.of_kind(&kind, namespace.as_deref().unwrap_or_default());
+            for entry in all.map_err(|error| error.to_string())? {
+                let policy = entry.value();
+                let takes = !own_stays || policy.pointer("/spec/preemption") == Some(&Value::from("Always"));
+                if !takes || !forms.iter().any(|form| selects(&policy, form)) {
+                    continue;
+                }
+                let name = PolicyName {
+                    namespace: namespace.clone(),
+                    name: entry.key.name.clone(),
+                };
+                if own == Some(&name) {
+                    continue;
+                }
+                let Some(wanted) = wanted(&entry.key)? else {
+                    continue;
+                };
+                let live: Seen<Option<Value>> = self.get(gvk(&name), namespace.as_deref(), &name.name).await;
+                let is_applied = live.get().map_err(|why| why.0)?.as_ref().is_some_and(|live| {
+                    owned_matches(&wanted.manifest, live, api::SYNC_MANAGER) == Decision::InSync
+                });
+                if !is_applied {
+                    arriving.push(HeldPolicy {
+                        policy: name,
+                        hash: wanted.hash,
+                    });
+                }
+            }
+        }
+        Ok(arriving)
+    }
+
+    /// What sync would make of the policy is asked for by a dry-run, and only where Git has another one.
+    async fn own_policy(&self, template: &Seen<Option<Value>>) -> Seen<Option<OwnPolicy>> {
+        let named = map(template, |template| template.as_ref().and_then(claimed_by));
+        let name = match named.get() {
+            Ok(Some(name)) => name.clone(),
+            Ok(None) => return Seen::known(None, self.instant()),
+            Err(why) => return Seen::unknown(why.0),
+        };
+        let read: Seen<Option<Value>> = self.get(gvk(&name), name.namespace.as_deref(), &name.name).await;
+        let (live, at) = match read.read() {
+            Ok((Some(live), at)) => (live.clone(), at),
+            Ok((None, at)) => return Seen::known(None, at),
+            Err(why) => return Seen::unknown(why.0),
+        };
+        let found = async {
+            let change = self.policy_change(&name, &live).await?;
+            let live = typed(&name, live)?;
+            Ok::<_, String>(OwnPolicy { name, live, change })
+        };
+        match found.await {
+            Ok(policy) => Seen::known(Some(policy), at),
+            Err(why) => Seen::unknown(why),
+        }
+    }
+
+    async fn policy_change(&self, name: &PolicyName, live: &Value) -> Result<Option<PolicyChange>, String> {
+        let wanted = self.parts.templates.template(&name.key());
+        let Some(wanted) = wanted.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        if owned_matches(&wanted.manifest, live, api::SYNC_MANAGER) == Decision::InSync {
+            return Ok(None);
+        }
+        let rehearsed = rehearse(&self.parts.cluster, &gvk(name), &wanted.manifest).await;
+        let applied = rehearsed.map_err(|why| format!("{name} cannot be applied as it is in Git: {why}"))?;
+        if applied.get("spec") == live.get("spec") {
+            return Ok(None);
+        }
+        Ok(Some(PolicyChange {
+            hash: wanted.hash,
+            applied: typed(name, applied)?.spec,
+        }))
+    }
+}
+
+fn gvk(name: &PolicyName) -> Gvk {
+    Gvk::new(POLICIES, name.kind().name())
+}

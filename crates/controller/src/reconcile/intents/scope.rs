@@ -1,0 +1,191 @@
+//! What a look depends on.
+
+use super::wanted;
+use cutover_core::api::{BindingId, MigrationStatus, Phase, RollBackStage};
+use cutover_karmada::name::ClusterName;
+
+/// Returns whether a look for one journal has shown all that a look for another one would: then what comes next is decided
+/// on it as well.
+pub(super) fn covers(before: &MigrationStatus, after: &MigrationStatus) -> bool {
+    // What has ended is asked only what of its own is left, which every look shows that reads the control plane.
+    if after.phase.is_terminal() {
+        return before.journal_in_force().is_some();
+    }
+    let (mut seen, mut wanted) = (Scope::of(before), Scope::of(after));
+    wanted.record &= !seen.record;
+    wanted.reads_canary &= !seen.reads_canary;
+    (seen.record, seen.reads_canary) = (false, false);
+    match (before.phase, after.phase) {
+        // It looks at the same, and at more.
+        (Phase::Preflight, Phase::Hold) => return !wanted.record,
+        (Phase::Verify, Phase::Cleanup) => seen.phase = None,
+        // What follows is the claim, which is compared and swapped; the pin comes after another look.
+        _ if hands_over(before, after) => (seen.seq, seen.writer) = (wanted.seq, wanted.writer),
+        _ => {}
+    }
+    seen == wanted
+}
+
+/// Returns whether the way forward takes the token from the source, or gives it to the target: as planned, and not because
+/// something came as a surprise.
+fn hands_over(before: &MigrationStatus, after: &MigrationStatus) -> bool {
+    let (Some(before), Some(journal)) = (before.journal_in_force(), after.journal_in_force()) else {
+        return false;
+    };
+    matches!(after.phase, Phase::Capture | Phase::Handoff)
+        && journal.roll_back.is_none()
+        && journal.writer != before.writer
+        && journal.seq == before.seq + 1
+}
+
+/// What of an intent's journal decides what is read, and whether it has to be read again.
+#[derive(Debug, PartialEq)]
+struct Scope<'a> {
+    phase: Option<Phase>,
+    record: bool,
+    canary: Option<(u32, u32)>,
+    reads_canary: bool,
+    ends: Option<(&'a ClusterName, &'a ClusterName)>,
+    writer: Option<&'a ClusterName>,
+    /// What came as a surprise is decided on afresh: reads that an event came between don't fit together.
+    seq: Option<u64>,
+    back: Option<RollBackStage>,
+    binding: Option<&'a BindingId>,
+    pods: Option<&'a str>,
+    /// Nobody looks at the other one any more.
+    unpinning: bool,
+}
+
+impl<'a> Scope<'a> {
+    fn of(status: &'a MigrationStatus) -> Self {
+        let journal = status.journal_in_force();
+        let asks = journal.is_some_and(|journal| {
+            let mut checks = journal.spec.verify.checks.iter();
+            checks.any(|check| check.prometheus.is_some() || check.of.is_some())
+        });
+        let alike = match status.phase {
+            Phase::Hold
+            | Phase::Expand
+            | Phase::Capture
+            | Phase::Handoff
+            | Phase::Cleanup
+            | Phase::RollingBack => true,
+            Phase::Verify => !asks,
+            _ => false,
+        };
+        Self {
+            phase: (!alike).then_some(status.phase),
+            record: wanted::wants_record(status),
+            canary: journal.map(|journal| (status.attempt, journal.fence.canary)),
+            reads_canary: wanted::wants_canary(status),
+            ends: journal.map(|journal| (&journal.source, &journal.target)),
+            writer: journal.and_then(|journal| journal.writer.as_ref()),
+            seq: journal.map(|journal| journal.seq),
+            back: journal
+                .and_then(|journal| journal.roll_back.as_ref())
+                .map(|back| back.stage),
+            binding: journal.map(|journal| &journal.binding),
+            pods: journal.and_then(|journal| journal.pods.as_deref()),
+            unpinning: journal.is_some_and(|journal| journal.unpinning),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cutover_core::api::{Journal, RollBack};
+
+    /// A journal as it was first written, in a phase.
+    fn at(phase: Phase) -> MigrationStatus {
+        let spec = serde_json::from_value(serde_json::json!({
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+            "to": "west",
+        }));
+        let binding = BindingId {
+            name: "orders-flinkdeployment".to_owned(),
+            id: "1".to_owned(),
+            uid: "2".to_owned(),
+            cluster_scoped: false,
+            replicas: Some(1),
+            target_affinity: None,
+        };
+        let profile = cutover_core::profile::built_in().unwrap()[0].spec.clone();
+        let journal = Journal::begin(&spec.unwrap(), profile, "east".into(), binding);
+        MigrationStatus {
+            phase,
+            attempt: 1,
+            journal: Some(journal),
+            ..MigrationStatus::default()
+        }
+    }
+
+    fn with(phase: Phase, change: impl FnOnce(&mut Journal)) -> MigrationStatus {
+        let mut status = at(phase);
+        status.journal.as_mut().map(change).unwrap();
+        status
+    }
+
+    #[test]
+    fn a_planned_hand_over_goes_on_with_the_look_that_allowed_it() {
+        let capture = with(Phase::Capture, |journal| {
+            (journal.seq, journal.writer) = (2, None);
+        });
+        assert!(covers(&at(Phase::Expand), &capture));
+        let given = with(Phase::Handoff, |journal| {
+            (journal.seq, journal.writer) = (3, Some("west".into()));
+        });
+        let handoff = with(Phase::Handoff, |journal| {
+            (journal.seq, journal.writer) = (2, None);
+        });
+        assert!(covers(&handoff, &given));
+    }
+
+    #[test]
+    fn a_surprise_asks_for_a_look_of_its_own() {
+        let repaired = with(Phase::Expand, |journal| journal.seq = 2);
+        assert!(!covers(&at(Phase::Expand), &repaired));
+        let taken = with(Phase::Capture, |journal| {
+            (journal.seq, journal.writer) = (2, None);
+            journal.roll_back = Some(RollBack {
+                reason: String::new(),
+                from_phase: Phase::Capture,
+                since: jiff::Timestamp::UNIX_EPOCH,
+                ends_as: Phase::RolledBack,
+                restart: true,
+                handed_over: false,
+                from_handle: false,
+                target_captured: false,
+                own_state: false,
+                stage: RollBackStage::Begun,
+            });
+        });
+        assert!(!covers(&at(Phase::Capture), &taken));
+        let restored = with(Phase::Handoff, |journal| {
+            (journal.seq, journal.writer) = (7, Some("west".into()));
+        });
+        assert!(!covers(&at(Phase::Handoff), &restored));
+    }
+
+    #[test]
+    fn what_was_not_read_is_read_and_what_needs_no_reading_is_not_read_again() {
+        let captured = with(Phase::Capture, |journal| {
+            journal.captured = Some(cutover_core::api::Capture {
+                from: "east".into(),
+                values: [("savepoint".to_owned(), "s3://a".to_owned())].into(),
+                evidence: String::new(),
+                at: jiff::Timestamp::UNIX_EPOCH,
+            });
+        });
+        assert!(!covers(&at(Phase::Capture), &captured), "the record in Git");
+        assert!(covers(&captured, &at(Phase::Handoff)));
+        assert!(covers(&at(Phase::Preflight), &at(Phase::Hold)));
+        assert!(covers(&at(Phase::Cleanup), &at(Phase::Completed)));
+        assert!(!covers(&MigrationStatus::default(), &at(Phase::Failed)));
+        assert!(!covers(&at(Phase::Completed), &MigrationStatus::default()));
+        assert!(!covers(
+            &at(Phase::Verify),
+            &with(Phase::Verify, |journal| journal.fence.canary = 1)
+        ));
+    }
+}

@@ -1,0 +1,229 @@
+//! Which change wakes which worker.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use cutover_core::api::{self, Migration, MigrationStatus, Phase};
+use cutover_core::intent::{Seen, World, pin};
+use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::{Work, meta};
+
+/// The workers that run. Finding whom a change concerns is O(workers), each a look-up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Workers(Arc<Mutex<BTreeMap<ObjectKey, Interest>>>);
+
+impl Workers {
+    /// Returns the interest of a new worker; `None` if the intent has one.
+    pub(super) fn begin(&self, key: &ObjectKey) -> Option<Interest> {
+        let mut workers = lock(&self.0);
+        if workers.contains_key(key) {
+            return None;
+        }
+        let interest = Interest::default();
+        lock(&interest.keys).insert(key.clone());
+        workers.insert(key.clone(), interest.clone());
+        Some(interest)
+    }
+
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        lock(&self.0).remove(key);
+    }
+
+    pub(super) fn wake(&self, changed: &ObjectKey) {
+        for interest in lock(&self.0).values() {
+            if lock(&interest.keys).contains(changed) {
+                interest.tell(changed);
+            }
+        }
+    }
+
+    pub(super) fn wake_all(&self) {
+        for interest in lock(&self.0).values() {
+            interest.tell_all();
+        }
+    }
+}
+
+/// What one worker wants to hear of, and what it has not looked at since it heard of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Interest {
+    keys: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    news: Arc<Mutex<BTreeSet<ObjectKey>>>,
+    notify: Arc<Notify>,
+}
+
+impl Interest {
+    /// Ends when there may be news.
+    pub(super) fn heard(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+
+    /// Returns what has changed since the last time; what is read from now on is newer.
+    pub(super) fn take(&self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut *lock(&self.news))
+    }
+
+    /// Hears of the intent itself, and of what it depends on. What it didn't hear of before may have changed meanwhile.
+    pub(super) fn update(&self, own: &ObjectKey, mut keys: BTreeSet<ObjectKey>) {
+        keys.insert(own.clone());
+        let before = std::mem::replace(&mut *lock(&self.keys), keys.clone());
+        for unheard in keys.difference(&before) {
+            self.tell(unheard);
+        }
+    }
+
+    fn tell(&self, changed: &ObjectKey) {
+        lock(&self.news).insert(changed.clone());
+        self.notify.notify_one();
+    }
+
+    fn tell_all(&self) {
+        let keys = lock(&self.keys).clone();
+        *lock(&self.news) = keys;
+        self.notify.notify_one();
+    }
+}
+
+/// Returns what a migration depends on; one that has ended hears only of itself.
+pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<ObjectKey> {
+    let status = intent.status.as_ref();
+    let phase = status.map(|status| status.phase).unwrap_or_default();
+    if phase.is_terminal() {
+        return BTreeSet::new();
+    }
+    let workload = &world.workload;
+    let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    let mut keys = BTreeSet::from([of(api::GROUP, "Claim", None, &api::claim_name(workload))]);
+    if phase == Phase::Pending {
+        return keys;
+    }
+    let namespace = workload.namespace.as_deref();
+    let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
+    let journal = status.and_then(MigrationStatus::journal_in_force);
+    let binding = journal.map_or_else(
+        || meta::binding_name(&workload.name, &workload.kind),
+        |journal| journal.binding.name.clone(),
+    );
+    keys.extend([
+        workload.clone(),
+        of(
+            "policy.karmada.io",
+            &scoped("OverridePolicy"),
+            namespace,
+            &pin::name(workload),
+        ),
+        of("work.karmada.io", &scoped("ResourceBinding"), namespace, &binding),
+    ]);
+    keys.extend(super::observe::canary(intent).map(|name| super::canaries::binding(&name)));
+    // One that could not be reached may be back.
+    let clusters = world.members.keys();
+    keys.extend(clusters.map(|cluster| of("cluster.karmada.io", "Cluster", None, cluster.as_str())));
+    // Karmada names the Works of a binding alike: one that is yet to come is known by those that are there.
+    let works = world.works.get().ok();
+    let names = works
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, work)| work.metadata.name.as_deref());
+    for name in names.collect::<BTreeSet<_>>() {
+        for cluster in world.members.keys() {
+            let namespace = meta::execution_namespace(cluster.as_str());
+            keys.insert(of("work.karmada.io", "Work", Some(&namespace), name));
+        }
+    }
+    keys
+}
+
+/// Returns what stands around a workload: claim, pin, binding, and in these clusters the Works.
+pub(super) fn around<'a>(
+    workload: &ObjectKey,
+    works: &Seen<BTreeMap<ClusterName, Work>>,
+    clusters: impl Iterator<Item = &'a ClusterName>,
+) -> BTreeSet<ObjectKey> {
+    let namespace = workload.namespace.as_deref();
+    let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        name: name.to_owned(),
+    };
+    let scoped = |kind: &str| meta::scoped_kind(kind, namespace.is_none());
+    let binding = meta::binding_name(&workload.name, &workload.kind);
+    let (pins, bindings) = (scoped("OverridePolicy"), scoped("ResourceBinding"));
+    let mut keys = BTreeSet::from([
+        of(api::GROUP, "Claim", None, &api::claim_name(workload)),
+        of("policy.karmada.io", &pins, namespace, &pin::name(workload)),
+        of("work.karmada.io", &bindings, namespace, &binding),
+    ]);
+    for cluster in clusters {
+        keys.insert(of("cluster.karmada.io", "Cluster", None, cluster.as_str()));
+    }
+    for work in works.get().into_iter().flat_map(BTreeMap::values) {
+        let name = work.metadata.name.as_deref().unwrap_or_default();
+        keys.insert(of(
+            "work.karmada.io",
+            "Work",
+            work.metadata.namespace.as_deref(),
+            name,
+        ));
+    }
+    keys
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey {
+            group: "work.karmada.io".to_owned(),
+            kind: "Work".to_owned(),
+            namespace: None,
+            name: name.to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_worker_hears_of_what_it_depends_on_once_and_of_nothing_else() {
+        let workers = Workers::default();
+        let own = key("own");
+        let interest = workers.begin(&own).unwrap();
+        assert!(workers.begin(&own).is_none());
+        interest.update(&own, BTreeSet::from([key("needed")]));
+        interest.take();
+
+        workers.wake(&key("else"));
+        assert!(interest.take().is_empty());
+        workers.wake(&key("needed"));
+        workers.wake(&key("needed"));
+        interest.heard().await;
+        assert_eq!(interest.take(), BTreeSet::from([key("needed")]));
+        assert!(interest.take().is_empty());
+    }
+
+    #[test]
+    fn what_a_worker_did_not_hear_of_before_counts_as_changed() {
+        let workers = Workers::default();
+        let own = key("own");
+        let interest = workers.begin(&own).unwrap();
+        let needed = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
+        interest.update(&own, needed(&["a"]));
+        assert_eq!(interest.take(), needed(&["a"]));
+        workers.wake(&key("b"));
+        interest.update(&own, needed(&["a", "b"]));
+        assert_eq!(interest.take(), needed(&["b"]));
+        workers.wake_all();
+        assert_eq!(interest.take(), needed(&["a", "b", "own"]));
+    }
+}

@@ -1,0 +1,116 @@
+//! What Git has: the template as it is wanted, and the record of an intent.
+
+use serde_json::Value;
+
+use super::ask::rehearse;
+use super::observe::Look;
+use cutover_core::api::{self, HeldPolicy, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
+use cutover_core::intent::Seen;
+use cutover_core::intent::record::Record;
+use cutover_core::intent::world::{Desired, DesiredTemplate, OwnPolicy};
+use cutover_karmada::name::ObjectKey;
+
+/// A record is read only where a phase asks for it: it costs a conversation with the remote.
+pub(super) fn wants_record(status: &MigrationStatus) -> bool {
+    let journal = status.journal.as_ref();
+    match status.phase {
+        Phase::Pending => status.attempt == 0,
+        Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
+        Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
+        Phase::RollingBack => journal.is_some_and(|journal| {
+            let stage = journal.roll_back.as_ref().map(|back| back.stage);
+            let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
+            journal.unpinning || (returning && journal.captured.is_some())
+        }),
+        _ => false,
+    }
+}
+
+/// Behind the barrier only what is left of the canary matters: where it is taken down, and at the end.
+pub(super) fn wants_canary(status: &MigrationStatus) -> bool {
+    let journal = status.journal_in_force();
+    let is_behind = journal.is_some_and(|journal| journal.fence.barrier.is_some() && !journal.unpinning);
+    !is_behind || status.phase == Phase::Hold || status.phase.is_terminal()
+}
+
+/// A roll back leaves unapplied what Git wants of the policy when it ends.
+fn wants_policy(status: &MigrationStatus) -> bool {
+    let journal = status.journal_in_force();
+    status.phase == Phase::RollingBack && journal.is_some_and(|journal| journal.unpinning)
+}
+
+impl Look<'_> {
+    /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
+    pub(super) async fn template_and_desired(
+        &self,
+    ) -> (
+        Seen<Option<Value>>,
+        Seen<Vec<WorkloadProfile>>,
+        Seen<Desired>,
+        (Seen<Option<OwnPolicy>>, Seen<Vec<HeldPolicy>>),
+    ) {
+        let workload = &self.workload;
+        let gvk = self.spec.workload.gvk();
+        let template = self.get(gvk, workload.namespace.as_deref(), &workload.name).await;
+        if self.status.phase != Phase::Preflight {
+            let unread = "not read in this phase";
+            let policies = if wants_policy(self.status) {
+                self.policies(&template).await
+            } else {
+                (Seen::unknown(unread), Seen::unknown(unread))
+            };
+            return (template, Seen::unknown(unread), Seen::unknown(unread), policies);
+        }
+        let (profiles, desired, policies) = tokio::join!(
+            self.list(api::API_VERSION, "WorkloadProfile", None, None),
+            self.desired(&template),
+            self.policies(&template),
+        );
+        (template, profiles, desired, policies)
+    }
+
+    /// What the live template would become if sync applied what Git wants.
+    async fn desired(&self, template: &Seen<Option<Value>>) -> Seen<Desired> {
+        let Ok(Some(live)) = template.get() else {
+            return Seen::unknown("the template was not read");
+        };
+        let wanted = match self.parts.templates.template(&self.workload) {
+            Ok(Some(wanted)) => wanted,
+            Ok(None) => return Seen::known(Desired::default(), self.instant()),
+            Err(error) => return Seen::unknown(error.to_string()),
+        };
+        match rehearse(&self.parts.cluster, &self.spec.workload.gvk(), &wanted.manifest).await {
+            Ok(applied) => {
+                let same = applied.get("spec") == live.get("spec");
+                let change = (!same).then(|| DesiredTemplate {
+                    hash: wanted.hash.clone(),
+                    revision: wanted.revision.clone(),
+                    manifest: wanted.manifest.clone(),
+                    applied,
+                });
+                let desired = Desired {
+                    is_in_git: true,
+                    change,
+                };
+                Seen::known(desired, self.instant())
+            }
+            Err(why) => Seen::unknown(format!("the template in Git cannot be applied: {why}")),
+        }
+    }
+
+    pub(super) async fn record(&self) -> Seen<Option<Record>> {
+        if !wants_record(self.status) {
+            return Seen::unknown("not read in this phase");
+        }
+        let key = ObjectKey {
+            group: api::GROUP.to_owned(),
+            kind: "Migration".to_owned(),
+            namespace: self.intent.metadata.namespace.clone(),
+            name: self.intent.metadata.name.clone().unwrap_or_default(),
+        };
+        match self.parts.records.read(&key).await {
+            Ok(record) => Seen::known(record, self.instant()),
+            Err(error) => Seen::unknown(format!("the record in Git cannot be read: {error}")),
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! One worker an intent: reads it afresh, observes, decides, writes the journal by compare-and-swap, sends the effects.
+//! In this order, and no further than what succeeds, whatever the kind.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Resource;
+use kube::core::object::{HasSpec, HasStatus};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::compute;
+use super::events::Events;
+use super::execute::Sent;
+use super::kind::{self, Input, Kind};
+use super::wake::Interest;
+use super::witness::Point;
+use super::{Parts, served};
+use cutover_cluster::{Answer, Cluster, Replaced, Served};
+use cutover_core::api::{self, ClaimOwner, Progress};
+use cutover_core::error::{Error, Kind as ErrorKind};
+use cutover_core::intent::{Effect, Step, Trouble, rivals};
+use cutover_core::report::{self, Told};
+use cutover_karmada::name::{Gvk, ObjectKey};
+
+/// How long a worker waits after something failed that may come right by itself.
+const TROUBLE: Duration = Duration::from_secs(1);
+
+/// How long a worker waits to hear of what it has sent.
+const SETTLE: Duration = Duration::from_millis(25);
+
+/// How long it may take until something is seen that shows late, before it is sent again; then twice as long each time.
+const SHOWN: Duration = Duration::from_millis(500);
+
+/// How many look at once. What the others hear while they wait for their turn is one look.
+const AT_ONCE: usize = 16;
+
+/// Whoever takes longer waits for something else than the machine, and makes room.
+const TURN: Duration = Duration::from_millis(250);
+
+/// A worker that had to wait for its turn rests this many times as long as it took in all, unless there is news: looking more
+/// often would make everything slower still.
+const REST: u32 = 4;
+
+/// How many steps are decided from one look, at the most.
+const STEPS: usize = 16;
+
+/// What a pass came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    /// The journal was written: look again at once.
+    Again,
+    /// Look again after this time, or when something changes.
+    Recheck(Duration),
+    /// Nothing to do until something changes.
+    Idle,
+    /// The intent is gone.
+    Gone,
+}
+
+/// What was sent and has not been seen yet.
+struct Late {
+    what: String,
+    at: Instant,
+    /// How long it may take from then on.
+    patience: Duration,
+}
+
+/// Lets only so many look at once, whatever their kind.
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Arc<Semaphore>);
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
+
+impl Turns {
+    fn none_is_left(&self) -> bool {
+        self.0.available_permits() == 0
+    }
+
+    async fn next(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0).acquire_owned().await.ok()
+    }
+}
+
+pub(super) struct Worker<K: Kind> {
+    kind: K,
+    parts: Parts,
+    events: Events,
+    key: ObjectKey,
+    /// Why the last effect failed, until one succeeds.
+    trouble: Option<Trouble>,
+    /// The long wait that people have been told of.
+    told_wait: Option<String>,
+    /// Something was sent since the last look.
+    sent: bool,
+    /// What was sent and doesn't show at once.
+    late: Vec<Late>,
+    /// The intent as the API server had it last.
+    known: Option<K::Intent>,
+    turns: Turns,
+    /// Once cancelled, no write is begun.
+    stop: CancellationToken,
+}
+
+impl<K: Kind> Worker<K> {
+    pub(super) fn new(
+        parts: Parts,
+        events: Events,
+        turns: Turns,
+        key: ObjectKey,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            kind: K::default(),
+            parts,
+            events,
+            key,
+            trouble: None,
+            told_wait: None,
+            sent: false,
+            late: Vec::new(),
+            known: None,
+            turns,
+            stop,
+        }
+    }
+
+    /// Ends when the intent is gone, or on the order to stop.
+    pub(super) async fn run(&mut self, interest: &Interest) {
+        let stop = self.stop.clone();
+        let turns = self.turns.clone();
+        while !stop.is_cancelled() {
+            let begun = Instant::now();
+            let crowded = turns.none_is_left();
+            let turn = tokio::select! {
+                () = stop.cancelled() => return,
+                turn = turns.next() => turn,
+            };
+            interest.take();
+            let pass = match within(turn, Box::pin(self.pass(interest))).await {
+                Ok(pass) => pass,
+                // Somebody else wrote meanwhile, sync for one: that is what the precondition is for.
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    tracing::debug!(intent = %self.key, %error, "a pass was overtaken");
+                    self.known = None;
+                    Pass::Recheck(SETTLE)
+                }
+                Err(error) => {
+                    tracing::warn!(intent = %self.key, %error, "a pass failed");
+                    self.known = None;
+                    self.trouble = Some(Trouble {
+                        text: error.to_string(),
+                        no_canary: false,
+                    });
+                    Pass::Recheck(TROUBLE)
+                }
+            };
+            let rest = match pass {
+                Pass::Again => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                Pass::Gone => return,
+                Pass::Idle => Duration::MAX,
+                Pass::Recheck(after) if crowded => after.max(begun.elapsed() * REST),
+                Pass::Recheck(after) => after,
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = self.news(interest) => {}
+                () = tokio::time::sleep(rest) => {}
+            }
+        }
+    }
+
+    /// Ends at the next change that the worker hasn't made itself by writing its journal, or soon after one that can wait.
+    async fn news(&self, interest: &Interest) {
+        let mut until: Option<Instant> = None;
+        loop {
+            let heard = interest.heard();
+            let news = interest.take();
+            if !news.is_empty() && !self.is_echo(&news) {
+                let patience = self.patience(&news);
+                let due = Instant::now() + patience;
+                let due = until.map_or(due, |until| until.min(due));
+                if patience.is_zero() {
+                    return;
+                }
+                until = Some(due);
+            }
+            match until {
+                Some(until) => {
+                    tokio::select! {
+                        () = heard => {}
+                        () = tokio::time::sleep_until(until) => return,
+                    }
+                }
+                None => heard.await,
+            }
+        }
+    }
+
+    fn patience(&self, news: &BTreeSet<ObjectKey>) -> Duration {
+        let Some(status) = self.known.as_ref().and_then(HasStatus::status) else {
+            return Duration::ZERO;
+        };
+        let each = news.iter().map(|changed| K::patience(status, changed));
+        each.min().unwrap_or_default()
+    }
+
+    fn is_echo(&self, news: &BTreeSet<ObjectKey>) -> bool {
+        let known = self
+            .known
+            .as_ref()
+            .and_then(|known| known.meta().resource_version.as_ref());
+        known.is_some()
+            && news.iter().eq([&self.key])
+            && self.parts.observer.version(&self.key).as_ref() == known
+    }
+
+    async fn pass(&mut self, interest: &Interest) -> Result<Pass, Error> {
+        let gvk = Gvk::new(api::API_VERSION, &kind::name::<K>());
+        let served = served(&self.parts.cluster, &gvk).await?;
+        let stop = self.stop.clone();
+        let looked = tokio::select! {
+            () = stop.cancelled() => return Ok(Pass::Idle),
+            looked = Box::pin(self.look(&served)) => looked?,
+        };
+        let Some((raw, mut intent, world)) = looked else {
+            return Ok(Pass::Gone);
+        };
+        let before = intent.status().cloned().unwrap_or_default();
+        let ahead = self.ahead(&raw);
+        let (step, told) = compute::off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
+        let mut needed = K::interest(&intent, &world);
+        needed.extend(ahead.as_ref().map(key_of));
+        interest.update(&self.key, needed);
+        self.tell_of_wait(&intent, &step.status);
+        if step.status != before {
+            let written = self.journal(&served, &raw, &step.status).await?;
+            intent.meta_mut().resource_version = Some(written);
+            self.tell(told, &intent);
+        }
+        let pass = self.send(&intent, &step).await;
+        self.known = Some(intent);
+        pass
+    }
+
+    /// Reads the intent and what its machine may look at; both at once, as long as the intent is as it was left. `None`: the
+    /// intent is gone.
+    async fn look(&mut self, served: &Served) -> Result<Option<(Value, K::Intent, K::World)>, Error> {
+        let sent = std::mem::take(&mut self.sent);
+        let known = self.known.take();
+        let (parts, key) = (self.parts.clone(), self.key.clone());
+        let read = read::<K::Intent>(&parts.cluster, served, &key);
+        let (read, observed) = match &known {
+            Some(known) => {
+                let status = known.status().cloned().unwrap_or_default();
+                let observing = Box::pin(self.kind.observe(&parts, known, &status, sent));
+                let (read, world) = tokio::join!(read, observing);
+                (read, Some(world))
+            }
+            None => (read.await, None),
+        };
+        let Some((raw, intent)) = read? else {
+            return Ok(None);
+        };
+        let is_known = known.is_some_and(|known| {
+            let (known, now) = (known.meta(), intent.meta());
+            known.uid == now.uid && known.resource_version == now.resource_version
+        });
+        let world = match observed.filter(|_| is_known) {
+            Some(world) => world,
+            None => {
+                let status = intent.status().cloned().unwrap_or_default();
+                Box::pin(self.kind.observe(&parts, &intent, &status, sent)).await
+            }
+        };
+        Ok(Some((raw, intent, world)))
+    }
+
+    /// Returns who goes first with the workload. Asked only of what has not got it: who has it waits for nobody.
+    fn ahead(&self, raw: &Value) -> Option<ClaimOwner> {
+        let phase = raw.pointer("/status/phase").and_then(Value::as_str);
+        let may_ask = rivals::KINDS.contains(&self.key.kind.as_str())
+            && (phase.is_none_or(|phase| phase == "Pending") || self.key.kind == "Rollout");
+        if !may_ask {
+            return None;
+        }
+        let observer = &self.parts.observer;
+        let others: Vec<_> = rivals::KINDS
+            .iter()
+            .flat_map(|kind| observer.list(api::GROUP, kind))
+            .collect();
+        rivals::ahead(raw, others.iter().map(|other| &**other))
+    }
+
+    /// Decides as far as one look goes, and leaves the intent as it will be. What comes between the first journal and the last
+    /// is told of, but not written: nothing was done on it.
+    fn decide(
+        &self,
+        intent: &mut K::Intent,
+        world: &K::World,
+        ahead: Option<&ClaimOwner>,
+    ) -> (Step<K::Status>, Vec<Told>) {
+        let revision = self.parts.templates.revision();
+        let mut told = Vec::new();
+        let mut steps = 0;
+        loop {
+            let status = intent.status_mut().take().unwrap_or_default();
+            let step = K::step(&Input::<K> {
+                ahead,
+                ..self.input(intent, &status, revision.as_deref(), world)
+            });
+            steps += 1;
+            let moves = step.status != status;
+            let goes_on = moves
+                && step.effects.is_empty()
+                && step.recheck == Some(Duration::ZERO)
+                && K::has_seen_enough(&status, &step.status)
+                && steps < STEPS
+                && !self.stop.is_cancelled();
+            if moves && status.phase_name() != step.status.phase_name() {
+                tracing::info!(intent = %self.key, phase = step.status.phase_name(), "enters");
+            }
+            *intent.status_mut() = Some(status);
+            if moves {
+                told.extend(K::told(intent, &step.status));
+                *intent.status_mut() = Some(step.status.clone());
+            }
+            if !goes_on {
+                return (step, told);
+            }
+        }
+    }
+
+    async fn send(&mut self, intent: &K::Intent, step: &Step<K::Status>) -> Result<Pass, Error> {
+        let names: Vec<String> = step.effects.iter().map(ToString::to_string).collect();
+        self.late.retain(|late| names.contains(&late.what));
+        let mut quiet = true;
+        for (effect, name) in step.effects.iter().zip(names) {
+            let late = self.late.iter().find(|late| late.what == name);
+            if late.is_some_and(|late| late.at.elapsed() < late.patience) {
+                continue;
+            }
+            quiet = false;
+            if self.stop.is_cancelled() {
+                return Ok(Pass::Idle);
+            }
+            let what = format!("{}: {effect}", step.status.phase_name());
+            self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+            self.sent = true;
+            match K::send(&self.parts, intent, effect).await {
+                Ok(Sent::Done) => {
+                    self.trouble = None;
+                    if effect.shows_late() {
+                        self.wait_for(name);
+                    }
+                }
+                Ok(Sent::Later(after)) => return Ok(Pass::Recheck(after)),
+                Ok(Sent::Stale(why)) => {
+                    tracing::debug!(intent = %self.key, what, why, "a precondition failed");
+                    return Ok(Pass::Recheck(Duration::from_millis(20)));
+                }
+                Err(error) => {
+                    let forbidden = error.kind() == ErrorKind::Auth;
+                    self.trouble = Some(Trouble {
+                        text: format!("{effect}: {error}"),
+                        no_canary: forbidden && matches!(effect, Effect::CreateCanary { .. }),
+                    });
+                    return Ok(Pass::Recheck(TROUBLE));
+                }
+            }
+            self.parts.witness.reached(&Point::after(&self.key, &what)).await;
+            tracing::debug!(intent = %self.key, what, "sent");
+        }
+        Ok(if quiet {
+            after(step.recheck)
+        } else {
+            // What was sent wakes the worker when it shows; asking before would only send it again.
+            Pass::Recheck(SETTLE)
+        })
+    }
+
+    /// Notes what was sent, perhaps not for the first time.
+    fn wait_for(&mut self, what: String) {
+        let before = self.late.iter().position(|late| late.what == what);
+        let patience = before.map_or(SHOWN, |before| self.late.swap_remove(before).patience * 2);
+        self.late.push(Late {
+            what,
+            at: Instant::now(),
+            patience: patience.min(SHOWN * 16),
+        });
+    }
+
+    fn input<'a>(
+        &'a self,
+        intent: &'a K::Intent,
+        status: &'a K::Status,
+        revision: Option<&'a str>,
+        world: &'a K::World,
+    ) -> Input<'a, K> {
+        let meta = intent.meta();
+        Input::<K> {
+            uid: meta.uid.as_deref().unwrap_or_default(),
+            namespace: self.key.namespace.as_deref(),
+            name: &self.key.name,
+            generation: meta.generation.unwrap_or_default(),
+            revision,
+            deleting: meta.deletion_timestamp.is_some(),
+            has_finalizer: meta
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|name| name == api::INTENT_FINALIZER),
+            spec: intent.spec(),
+            status,
+            trouble: self.trouble.as_ref(),
+            ahead: None,
+            world,
+            now: (self.parts.clock)(),
+        }
+    }
+
+    fn tell(&self, told: Vec<Told>, intent: &K::Intent) {
+        let now = (self.parts.clock)();
+        for told in told {
+            self.events.tell(intent, told, now);
+        }
+    }
+
+    /// Tells of a wait that is long, once.
+    fn tell_of_wait(&mut self, intent: &K::Intent, status: &K::Status) {
+        let reason = status.waiting_for().map(|wait| wait.reason.clone());
+        if reason == self.told_wait {
+            return;
+        }
+        let long = report::long_wait(status, (self.parts.clock)());
+        self.told_wait = long.is_some().then_some(reason).flatten();
+        self.tell(long.into_iter().collect(), intent);
+    }
+
+    /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing. Returns its version.
+    async fn journal(&self, served: &Served, raw: &Value, status: &K::Status) -> Result<String, Error> {
+        let what = format!("{}: journal", status.phase_name());
+        self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+        let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
+        let version = match writer.replace_status(served, raw, status).await? {
+            Replaced::Done(version) => version,
+            Replaced::Precondition(why) => return Err(Error::new(ErrorKind::Conflict, why)),
+        };
+        self.parts.witness.reached(&Point::after(&self.key, &what)).await;
+        Ok(version)
+    }
+}
+
+/// Reads an intent: as it is, to be written back, and as what it is. `None`: it is gone.
+async fn read<I: DeserializeOwned>(
+    cluster: &Cluster,
+    served: &Served,
+    key: &ObjectKey,
+) -> Result<Option<(Value, I)>, Error> {
+    let reader = cluster.reader();
+    let mut raw = match reader
+        .get(served, key.namespace.as_deref(), &key.name)
+        .await
+        .answer
+    {
+        Answer::Found(raw) => raw,
+        Answer::NotFound => return Ok(None),
+        Answer::Unknown { why } => return Err(Error::new(ErrorKind::Unreachable, why)),
+    };
+    // Who wrote which field is the API server's to note, also when it isn't told what it has noted.
+    if let Some(Value::Object(metadata)) = raw.get_mut("metadata") {
+        metadata.swap_remove("managedFields");
+    }
+    let intent =
+        I::deserialize(&raw).map_err(|error| Error::user(format!("{key} cannot be read: {error}")))?;
+    Ok(Some((raw, intent)))
+}
+
+fn key_of(owner: &ClaimOwner) -> ObjectKey {
+    ObjectKey {
+        group: api::GROUP.to_owned(),
+        kind: owner.kind.clone(),
+        namespace: Some(owner.namespace.clone()).filter(|namespace| !namespace.is_empty()),
+        name: owner.name.clone(),
+    }
+}
+
+/// Goes through with a pass; the turn ends before it if it takes long.
+async fn within<T>(turn: Option<OwnedSemaphorePermit>, pass: impl Future<Output = T> + Unpin) -> T {
+    let mut pass = pass;
+    tokio::select! {
+        passed = &mut pass => passed,
+        () = tokio::time::sleep(TURN) => {
+            drop(turn);
+            pass.await
+        }
+    }
+}
+
+fn after(recheck: Option<Duration>) -> Pass {
+    match recheck {
+        Some(Duration::ZERO) => Pass::Again,
+        Some(after) => Pass::Recheck(after),
+        None => Pass::Idle,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Waits for its turn, and returns when it had it.
+    async fn turn(turns: Turns, begun: Instant, takes: Duration) -> Duration {
+        let turn = turns.next().await;
+        let had = begun.elapsed();
+        within(turn, Box::pin(tokio::time::sleep(takes))).await;
+        had
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_beyond_so_many_wait_for_their_turn_and_not_for_one_that_hangs() {
+        let (turns, begun) = (Turns::default(), Instant::now());
+        let brief = Duration::from_millis(40);
+        let hangs: Vec<_> = (0..AT_ONCE)
+            .map(|_| tokio::spawn(turn(turns.clone(), begun, Duration::from_mins(1))))
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(turns.none_is_left());
+        let rest: Vec<_> = (0..2 * AT_ONCE)
+            .map(|_| tokio::spawn(turn(turns.clone(), begun, brief)))
+            .collect();
+        let rest = futures::future::join_all(rest).await;
+        let waited: Vec<Duration> = rest.into_iter().map(Result::unwrap).collect();
+        let (first, last) = waited.split_at(AT_ONCE);
+        assert!(first.iter().all(|waited| *waited == TURN), "{first:?}");
+        assert!(last.iter().all(|waited| *waited == TURN + brief), "{last:?}");
+        assert!(!turns.none_is_left());
+        hangs.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

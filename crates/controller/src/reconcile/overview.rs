@@ -1,0 +1,167 @@
+//! How everything stands, put together from what the other loops have observed.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
+use cutover_cluster::{News, Observer};
+use cutover_core::api;
+use cutover_core::report::{
+    self, HeldObject, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview, WaitOverview, Web,
+};
+use cutover_karmada::name::ObjectKey;
+
+/// One sync's reports, under its name.
+#[derive(Clone, Debug)]
+pub struct Reports {
+    pub name: String,
+    pub latest: watch::Receiver<Option<Arc<SyncReport>>>,
+}
+
+/// What an overview is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    observer: Observer,
+    reports: Vec<Reports>,
+    left_behind: watch::Receiver<Vec<LeftBehind>>,
+    web: Option<Web>,
+}
+
+impl Seen {
+    pub(super) fn new(observer: Observer, reports: Vec<Reports>) -> Self {
+        let (_nobody, left_behind) = watch::channel(Vec::new());
+        Self {
+            observer,
+            reports,
+            left_behind,
+            web: None,
+        }
+    }
+
+    /// Links commits to their pages.
+    pub(super) fn at(self, web: Option<Web>) -> Self {
+        Self { web, ..self }
+    }
+
+    /// Tells what is left behind, too.
+    pub(super) fn with(self, left_behind: watch::Receiver<Vec<LeftBehind>>) -> Self {
+        Self { left_behind, ..self }
+    }
+
+    /// Returns what tells of changes of intents.
+    pub(super) fn news(&self) -> News {
+        self.observer.news()
+    }
+
+    /// Returns when a sync has reported since the last overview, or something was left behind.
+    pub(super) async fn reported(&self) {
+        let latest = self.reports.iter().map(|reports| changed(reports.latest.clone()));
+        let left = std::iter::once(changed(self.left_behind.clone()));
+        let _ = futures::future::select_all(left.chain(latest)).await;
+    }
+
+    pub(super) fn overview(&mut self) -> Overview {
+        let syncs: Vec<SyncOverview> = self
+            .reports
+            .iter_mut()
+            .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
+            .collect();
+        let (migrations, rollouts) = (self.intents(), self.intents());
+        let (suspensions, shifts) = (self.intents(), self.intents());
+        let many = report::MANY
+            .into_iter()
+            .flat_map(|kind| self.observer.list(api::GROUP, kind));
+        let many = many.filter_map(|object| Many::read(&object)).collect();
+        let revision = syncs.iter().find_map(|sync| sync.revision.clone());
+        let left_behind = self.left_behind.borrow_and_update().clone();
+        Overview {
+            revision,
+            syncs,
+            migrations,
+            rollouts,
+            rollout_policies: self.intents(),
+            suspensions,
+            shifts,
+            many,
+            failover_plans: self.intents(),
+            left_behind: left_behind.into_iter().map(left_overview).collect(),
+            web: self.web.clone(),
+        }
+    }
+
+    /// Returns every intent of a kind; one that this release can't read is left out.
+    fn intents<I: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned>(&self) -> Vec<I> {
+        let objects = self.observer.list(api::GROUP, &I::kind(&()));
+        let read = objects
+            .iter()
+            .map(|object| serde_json::from_value(Value::clone(object)));
+        read.filter_map(Result::ok).collect()
+    }
+}
+
+/// Returns when there is something new. One that never says anything again is waited for.
+fn changed<T: Send + Sync + 'static>(mut news: watch::Receiver<T>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        if news.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+fn sync_overview(name: &str, report: Option<&SyncReport>) -> SyncOverview {
+    let Some(report) = report else {
+        return SyncOverview {
+            name: name.to_owned(),
+            ..SyncOverview::default()
+        };
+    };
+    let problems = report.all_problems().into_iter().map(|problem| Problem {
+        message: problem.message,
+        location: problem.at,
+        hint: problem.hint,
+    });
+    let waiting = report.waits().into_iter().map(|waiting| WaitOverview {
+        what: waiting.wait.what.clone(),
+        since: waiting.wait.since,
+        until: waiting.wait.until,
+        overdue: waiting.wait.overdue,
+        objects: waiting.objects,
+    });
+    let is_done = |object: &&ObjectReport| matches!(&object.result, ObjectResult::Applied(outcome) if outcome.is_in_sync());
+    let undone = report.objects.values().filter(|object| !is_done(object)).count();
+    let staying = report.pruned.iter().flat_map(PruneReport::staying);
+    let no_prune = |key| (key, "this sync does not prune".to_owned());
+    let orphaned = report.orphaned.iter().map(no_prune);
+    let note = |(object, note): (&ObjectKey, String)| ObjectNote {
+        object: object.clone(),
+        note,
+    };
+    let held_back = report
+        .held_back()
+        .map(|(object, by)| HeldObject {
+            object: object.clone(),
+            by: by.to_owned(),
+        })
+        .collect();
+    SyncOverview {
+        name: name.to_owned(),
+        revision: Some(report.revision.clone()),
+        in_sync: report.desired.saturating_sub(undone),
+        held_back,
+        waiting: waiting.collect(),
+        drifted: report.drifted().map(note).collect(),
+        kept: staying.chain(orphaned).map(note).collect(),
+        problems: problems.collect(),
+    }
+}
+
+fn left_overview(left: LeftBehind) -> LeftOverview {
+    LeftOverview {
+        why: left.why,
+        hint: left.hint,
+        objects: left.objects,
+    }
+}

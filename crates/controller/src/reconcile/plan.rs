@@ -1,0 +1,172 @@
+//! What a whole branch, or a commit, would change: the plans of all its syncs as one, and the hash by which it is known.
+
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::settings;
+use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
+use super::templates::AllTemplates;
+use cutover_cluster::{Answer, Cluster, Lookup, Observer};
+use cutover_core::api::{self, SuspensionSpec};
+use cutover_core::config::{self, Config};
+use cutover_core::error::Error;
+use cutover_core::intent::suspension;
+use cutover_core::plan::{Change, ChangeSet, Hash};
+use cutover_git::{self as repo, Repo};
+use cutover_karmada::name::{Gvk, ObjectKey, Revision};
+
+/// What is planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The newest revision of the branch, as the remote has it.
+    Newest,
+    /// This one.
+    Range(Range),
+}
+
+/// What would be changed, and the hash by which it is recognised.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub revision: Revision,
+    pub changes: ChangeSet,
+    pub hash: Hash,
+    /// Where `cutover.yaml` has status committed to.
+    pub status: config::Status,
+    /// What Git wants of templates at that revision.
+    pub(super) templates: AllTemplates,
+}
+
+/// Compares a revision with the API server. Writes nothing there.
+pub async fn plan(
+    options: &repo::Options,
+    cluster: &Cluster,
+    target: Target,
+    cancel: &CancellationToken,
+) -> Result<Plan, Error> {
+    let repo = Repo::open(options.clone(), cancel.clone()).await?;
+    let range = match target {
+        Target::Newest => Range {
+            revision: repo.fetch().await?.revision,
+            base: None,
+        },
+        Target::Range(range) => {
+            let both = std::iter::once(&range.revision).chain(&range.base);
+            repo.obtain(both.cloned().collect()).await.map_err(unknown)?;
+            range
+        }
+    };
+    of_range(&repo, cluster, range).await
+}
+
+pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Result<Plan, Error> {
+    let config = settings::of(repo, range.revision.clone()).await?;
+    let mut all = ChangeSet::default();
+    let (mut feeds, mut removed) = (Vec::new(), Vec::new());
+    let common = Selection::common(&config);
+    for sync in &config.syncs {
+        let part = plan_part(repo, cluster, &range, common.beside(sync)).await?;
+        all.changes.extend(part.changes.changes);
+        all.problems.extend(part.changes.problems);
+        all.elsewhere += part.changes.elsewhere;
+        feeds.push(part.desired);
+        removed.extend(part.removed.into_iter().map(|live| (live, sync.name.clone())));
+    }
+    note_suspended(&mut all.changes, &feeds);
+    let status = config.status.clone();
+    let left = match &range.base {
+        None => {
+            let observer = Observer::new(cluster.clone());
+            let mut abandoned = Abandoned::new(cluster.clone(), observer, config, feeds.clone());
+            abandoned.planned(&repo.source()).await
+        }
+        Some(base) => {
+            removed.extend(of_removed_syncs(repo, cluster, base, &config).await?);
+            let wanted: Vec<_> = feeds.iter().filter_map(DesiredFeed::latest).collect();
+            let is_wanted = |key: &ObjectKey| wanted.iter().any(|desired| desired.may_want(key));
+            let left = removed.into_iter().filter(|(live, _)| !is_wanted(&live.key));
+            left.map(|(live, sync)| stays(live.key, live.gvk, &why(&config, &sync)))
+                .collect()
+        }
+    };
+    all.changes.extend(left);
+    let changes = ChangeSet {
+        base: range.base,
+        problems: all.problems,
+        elsewhere: all.elsewhere,
+        ..ChangeSet::new(Some(range.revision.clone()), all.changes)
+    };
+    Ok(Plan {
+        hash: changes.hash(&identity(cluster).await?)?,
+        revision: range.revision,
+        changes,
+        status,
+        templates: AllTemplates(feeds),
+    })
+}
+
+/// Says of every suspension that comes or changes which objects it is about, those of other syncs included.
+fn note_suspended(changes: &mut [Change], feeds: &[DesiredFeed]) {
+    let is_one = |change: &&mut Change| change.key.group == api::GROUP && change.key.kind == "Suspension";
+    let mut objects: Option<Vec<Value>> = None;
+    for change in changes.iter_mut().filter(is_one) {
+        let spec = change.after.as_ref().and_then(|after| after.get("spec")).cloned();
+        let Some(Ok(spec)) = spec.map(serde_json::from_value::<SuspensionSpec>) else {
+            continue;
+        };
+        let objects = objects.get_or_insert_with(|| {
+            let wanted: Vec<_> = feeds.iter().filter_map(DesiredFeed::latest).collect();
+            let entries = wanted.iter().flat_map(|desired| desired.objects.values());
+            entries.map(|entry| entry.value()).collect()
+        });
+        let namespace = change.key.namespace.as_deref().unwrap_or_default();
+        change.suspends = suspension::about(&spec, namespace, objects);
+    }
+}
+
+/// Returns the live objects of the syncs that a range takes out of `cutover.yaml`, and whose they were.
+async fn of_removed_syncs(
+    repo: &Repo,
+    cluster: &Cluster,
+    base: &Revision,
+    now: &Config,
+) -> Result<Vec<(Live, String)>, Error> {
+    // What could not be used then was never carried out.
+    let Ok(then) = settings::of(repo, base.clone()).await else {
+        return Ok(Vec::new());
+    };
+    let mut all = Vec::new();
+    let common = Selection::common(&then);
+    for sync in &then.syncs {
+        if !now.syncs.iter().any(|own| own.name == sync.name) {
+            let live = of_removed_sync(repo, cluster, base, common.beside(sync)).await?;
+            all.extend(live.into_iter().map(|live| (live, sync.name.clone())));
+        }
+    }
+    Ok(all)
+}
+
+/// Returns what tells this control plane from all others, and isn't public: the uid of a namespace that every API
+/// server has. Empty, where it may not be read.
+async fn identity(cluster: &Cluster) -> Result<String, Error> {
+    let Lookup::Served(namespaces) = cluster.lookup(&Gvk::new("v1", "Namespace")).await? else {
+        return Ok(String::new());
+    };
+    let read = cluster.reader().get(&namespaces, None, "kube-system").await;
+    Ok(match read.answer {
+        Answer::Found(namespace) => namespace["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        Answer::NotFound | Answer::Unknown { .. } => String::new(),
+    })
+}
+
+pub(super) fn unknown(error: repo::Error) -> Error {
+    match error {
+        repo::Error::UnknownRevision(revision) => Error::user(format!(
+            "there is no commit {revision} in the history of the branch"
+        ))
+        .hint("fetch it first (in GitHub's checkout action: `fetch-depth: 0`), or name the branch that it is on"),
+        error => error.into(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Records of intents in Git: read at the remote, pushed before the phase that needs them goes on.
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::intents::Records;
+use cutover_core::api::{FailoverPlanStatus, Migration};
+use cutover_core::error::{Error, Kind};
+use cutover_core::intent::record::{self, Kept, Record};
+use cutover_git::{Branch, Draft, Files, Message, Repo, Trailer};
+use cutover_karmada::name::ObjectKey;
+
+/// How many commits are looked at to find who changed a file.
+const HISTORY: usize = 1000;
+
+/// Records on the status branch of a repository.
+#[derive(Clone, Debug)]
+pub struct GitRecords {
+    source: Repo,
+    status: Repo,
+}
+
+impl GitRecords {
+    /// Keeps records on the status branch of the repository that has the desired state.
+    pub fn new(repo: Repo) -> Self {
+        Self::of(repo.clone(), repo)
+    }
+
+    /// Keeps records in a repository that may be another one.
+    pub const fn of(source: Repo, status: Repo) -> Self {
+        Self { source, status }
+    }
+}
+
+impl Records for GitRecords {
+    fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
+        Box::pin(async move {
+            let path = path(intent);
+            let Some(bytes) = self.status.read_fresh(Branch::Status, path.clone()).await? else {
+                return Ok(None);
+            };
+            let document = parse(&path, &bytes)?;
+            let record = serde_json::from_value(document).map_err(|error| unreadable(&path, &error))?;
+            Ok(Some(record))
+        })
+    }
+
+    fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
+        Box::pin(async move {
+            let path = path(intent);
+            let bytes = self.status.read_fresh(Branch::Status, path.clone()).await?;
+            bytes.map(|bytes| parse(&path, &bytes)).transpose()
+        })
+    }
+
+    fn author<'a>(&'a self, file: &'a str, revision: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let revision = revision.to_owned().try_into().ok()?;
+            let commits = self.source.touching(file, None, revision, HISTORY).await;
+            commits.ok()?.into_iter().next().map(|commit| commit.author)
+        })
+    }
+
+    fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let document = document(intent, record);
+            let namespace = intent.metadata.namespace.clone().unwrap_or_default();
+            let name = intent.metadata.name.clone().unwrap_or_default();
+            let path = record::path("Migration", &namespace, &name);
+            let bytes = to_yaml(&document)?;
+            let (status, uid) = (
+                record.status.clone(),
+                intent.metadata.uid.clone().unwrap_or_default(),
+            );
+            let phase = record.status.phase;
+            let mut message = Message::new(format!("{namespace}/{name}: {phase}"));
+            if let Some(revision) = &record.status.revision {
+                message = message.trailer(Trailer::Revision, revision);
+            }
+            let message = message
+                .trailer(Trailer::Intent, format!("{namespace}/{name}"))
+                .trailer(Trailer::Phase, phase.to_string());
+            self.status
+                .publish(Branch::Status, move |tip| {
+                    // A replica that stood still meanwhile brings what is old by now.
+                    let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
+                    if recorded.is_some_and(|recorded| record::is_newer(&recorded, &uid, &status)) {
+                        let why = format!("{path} on the status branch is newer than what is to be recorded");
+                        return Err(Error::new(Kind::Conflict, why));
+                    }
+                    let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
+                    Ok(Draft {
+                        message: message.clone(),
+                        files,
+                    })
+                })
+                .await?;
+            Ok(())
+        })
+    }
+
+    fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
+        Box::pin(async move {
+            let path = path(intent);
+            let Some(bytes) = self.status.read_fresh(Branch::Status, path.clone()).await? else {
+                return Ok(None);
+            };
+            let document = parse(&path, &bytes)?;
+            let status = document.get("status").cloned().unwrap_or_default();
+            serde_json::from_value(status).map_err(|error| unreadable(&path, &error))
+        })
+    }
+
+    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let path = path(&kept.intent);
+            let name = kept.intent.place();
+            let bytes = to_yaml(&kept.document)?;
+            let (status, uid) = (kept.status.clone(), kept.uid.clone());
+            let mut message = Message::new(format!("{name}: {}", kept.news));
+            if let Some(revision) = &kept.status.common.revision {
+                message = message.trailer(Trailer::Revision, revision);
+            }
+            let message = message
+                .trailer(Trailer::Intent, name)
+                .trailer(Trailer::Phase, kept.status.phase.to_string());
+            self.status
+                .publish(Branch::Status, move |tip| {
+                    let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
+                    if recorded.is_some_and(|recorded| record::is_newer_plan(&recorded, &uid, &status)) {
+                        let why = format!("{path} on the status branch is newer than what is to be recorded");
+                        return Err(Error::new(Kind::Conflict, why));
+                    }
+                    let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
+                    Ok(Draft {
+                        message: message.clone(),
+                        files,
+                    })
+                })
+                .await?;
+            Ok(())
+        })
+    }
+}
+
+/// What stands in for records where nothing is carried out: none is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unread;
+
+impl Unread {
+    fn refused<'a>() -> BoxFuture<'a, Result<(), Error>> {
+        let error = Error::internal("a plan records nothing");
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl Records for Unread {
+    fn read<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn push<'a>(&'a self, _: &'a Migration, _: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+        Self::refused()
+    }
+
+    fn kept<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn keep<'a>(&'a self, _: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
+        Self::refused()
+    }
+}
+
+/// The document of an intent with the status that is to be recorded.
+fn document(intent: &Migration, record: &Record) -> Value {
+    let mut intent = intent.clone();
+    intent.spec = record.spec.clone();
+    intent.status = Some(record.status.clone());
+    record::document(&intent)
+}
+
+fn path(intent: &ObjectKey) -> String {
+    match intent.namespace.as_deref() {
+        Some(namespace) => record::path(&intent.kind, namespace, &intent.name),
+        None => record::path_of_cluster_scope(&intent.kind, &intent.name),
+    }
+}
+
+pub(super) fn to_yaml(document: &Value) -> Result<Vec<u8>, Error> {
+    serde_yaml::to_string(document)
+        .map(String::into_bytes)
+        .map_err(|error| Error::internal(format!("a record cannot be written as YAML: {error}")))
+}
+
+pub(super) fn parse(path: &str, bytes: &[u8]) -> Result<Value, Error> {
+    serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::new(
+        Kind::User,
+        format!("{path} on the status branch cannot be read: {error}"),
+    )
+    .hint("somebody edited it: restore it from the branch's history")
+}

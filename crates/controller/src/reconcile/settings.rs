@@ -1,0 +1,216 @@
+//! `cutover.yaml` of the branch: read before anything else, and looked at again with every revision.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinError;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use cutover_core::config::{self, Config};
+use cutover_core::error::{Error, Kind};
+use cutover_git::{self as repo, Author, Branch, Repo};
+use cutover_karmada::name::Revision;
+use cutover_tenure::Tenure;
+
+use super::run::Options;
+use super::sync::Desired;
+
+/// How long a conversation that was broken off may still have the mirror.
+const LEFT_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two tries to reach Git at the start.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// The file and what it says.
+#[derive(Debug)]
+pub(super) struct Settings {
+    bytes: Option<Vec<u8>>,
+    pub(super) config: Config,
+}
+
+/// Reads the file; waits while Git can't be reached, and fails when what it says can't be used.
+pub(super) async fn first(options: &repo::Options, cancel: &CancellationToken) -> Result<Settings, Error> {
+    let repo = open(options.clone(), cancel).await?;
+    loop {
+        match read(&repo).await {
+            Err(error) if error.kind() == Kind::Unreachable => {
+                tracing::warn!(%error, "Git cannot be reached");
+                tokio::select! {
+                    () = cancel.cancelled() => return Err(error),
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Reads the file; fails when Git can't be reached.
+pub(super) async fn newest(options: &repo::Options, cancel: &CancellationToken) -> Result<Settings, Error> {
+    read(&open(options.clone(), cancel).await?).await
+}
+
+/// Reads the file of a revision.
+pub(super) async fn at_revision(
+    options: &repo::Options,
+    revision: &Revision,
+    cancel: &CancellationToken,
+) -> Result<Settings, Error> {
+    let repo = Repo::open(options.clone(), cancel.clone()).await?;
+    repo.obtain(vec![revision.clone()]).await?;
+    let bytes = at(&repo, revision.clone()).await?;
+    settings(&repo, bytes).await
+}
+
+/// Where the desired state is, and where status is committed to: one repository, or two.
+#[derive(Clone, Debug)]
+pub(super) struct Repos {
+    pub(super) source: Repo,
+    pub(super) status: Repo,
+}
+
+impl Repos {
+    /// Pushes only during a tenure from now on.
+    pub(super) fn within(self, tenure: &Tenure) -> Self {
+        Self {
+            source: self.source.within(tenure.clone()),
+            status: self.status.within(tenure.clone()),
+        }
+    }
+}
+
+impl Settings {
+    /// Opens the repositories with the status branch and the author that the file names. Which repository status goes to is
+    /// not the file's to say: whoever may push could have credentials sent anywhere.
+    pub(super) async fn open(&self, run: &Options, cancel: &CancellationToken) -> Result<Repos, Error> {
+        check(&self.config, run)?;
+        let (options, elsewhere) = (&run.repo, run.status_repo.as_ref());
+        let status = &self.config.status;
+        let source = repo::Options {
+            status_branch: status.branch_beside(&options.branch).to_owned(),
+            status_directory: status.directory.clone(),
+            author: Author {
+                name: self.config.author.name.clone(),
+                email: self.config.author.email.clone(),
+            },
+            ..options.clone()
+        };
+        let Some(elsewhere) = elsewhere else {
+            let repo = open(source, cancel).await?;
+            return Ok(Repos {
+                source: repo.clone(),
+                status: repo,
+            });
+        };
+        let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+        let there = repo::Options {
+            url: elsewhere.url.clone(),
+            credentials: elsewhere.credentials.clone(),
+            branch: branch.to_owned(),
+            status_branch: branch.to_owned(),
+            status_only: true,
+            state_dir: options.state_dir.join("status-repository"),
+            ..source.clone()
+        };
+        // Of the source, nothing but the branch itself is followed.
+        let source = repo::Options {
+            status_branch: source.branch.clone(),
+            status_directory: None,
+            ..source
+        };
+        Ok(Repos {
+            source: open(source, cancel).await?,
+            status: open(there, cancel).await?,
+        })
+    }
+
+    /// Returns the new settings when a revision changes the file to something usable; until then the old ones stay.
+    pub(super) async fn changed(&self, repo: &Repo, mut desired: Desiring, run: &Options) -> Self {
+        loop {
+            if desired.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            let Some(revision) = desired
+                .borrow_and_update()
+                .as_ref()
+                .map(|desired| desired.revision.clone())
+            else {
+                continue;
+            };
+            let bytes = match at(repo, revision).await {
+                Ok(bytes) if bytes != self.bytes => bytes,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::warn!(%error, "cutover.yaml cannot be read; what it said before stays in force");
+                    continue;
+                }
+            };
+            let usable = settings(repo, bytes).await;
+            let usable = usable.and_then(|changed| check(&changed.config, run).map(|()| changed));
+            match usable {
+                Ok(changed) => return changed,
+                Err(error) => {
+                    tracing::warn!(%error, at = ?error.location(), "what cutover.yaml said before stays in force");
+                }
+            }
+        }
+    }
+}
+
+/// Checks that status may go where the file says.
+fn check(config: &Config, run: &Options) -> Result<(), Error> {
+    let (status, synced) = (&config.status, &run.repo.branch);
+    match &run.status_repo {
+        None => status.check(Some(synced), &run.status_branches),
+        Some(elsewhere) => {
+            let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+            let is_same = elsewhere.url.place() == run.repo.url.place();
+            let synced = is_same.then_some(synced.as_str());
+            status.check_branch(branch, synced, &run.status_branches)
+        }
+    }
+}
+
+/// Opens the mirror; waits for a conversation with Git that was broken off and still has it.
+async fn open(options: repo::Options, cancel: &CancellationToken) -> Result<Repo, Error> {
+    let latest = Instant::now() + LEFT_WITHIN;
+    loop {
+        match Repo::open(options.clone(), cancel.clone()).await {
+            Err(repo::Error::InUse(_)) if Instant::now() < latest => tokio::time::sleep(LOOK_AGAIN).await,
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+type Desiring = watch::Receiver<Option<Arc<Desired>>>;
+
+/// Returns what the file says at a revision.
+pub(super) async fn of(repo: &Repo, revision: Revision) -> Result<Config, Error> {
+    let bytes = at(repo, revision).await?;
+    Ok(settings(repo, bytes).await?.config)
+}
+
+async fn at(repo: &Repo, revision: Revision) -> Result<Option<Vec<u8>>, Error> {
+    Ok(repo.read_at(revision, config::PATH).await?)
+}
+
+async fn read(repo: &Repo) -> Result<Settings, Error> {
+    let bytes = repo.read_fresh(Branch::Source, config::PATH).await?;
+    settings(repo, bytes).await
+}
+
+/// Reads the file where that may take its time: the lease has to be renewed meanwhile.
+async fn settings(repo: &Repo, bytes: Option<Vec<u8>>) -> Result<Settings, Error> {
+    let budget = *repo.budget();
+    let parsing = tokio::task::spawn_blocking(move || {
+        let config = match &bytes {
+            Some(bytes) => Config::parse_within(bytes, &budget)?,
+            None => Config::default(),
+        };
+        Ok(Settings { bytes, config })
+    });
+    let ended = |error: JoinError| Error::internal(format!("cutover.yaml was not read to its end: {error}"));
+    parsing.await.map_err(ended)?
+}

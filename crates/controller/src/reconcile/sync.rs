@@ -1,0 +1,564 @@
+//! Sync: from a revision in Git to objects in the API server.
+//!
+//! A new revision costs the blobs that it changes; a pass costs the objects that something happened to, in Git or in the
+//! API server; and nothing happened costs nothing. Objects that an intent holds are left to it (`intent::hold_back`).
+
+mod decide;
+mod depend;
+mod desired;
+mod dirty;
+mod doubt;
+mod fights;
+mod followed;
+mod gate;
+mod left_behind;
+mod members;
+mod namespaces;
+mod occupied;
+mod pass;
+mod placed;
+mod preview;
+mod prune;
+mod pruner;
+mod report;
+mod source;
+mod standing;
+mod waves;
+mod whole;
+
+pub(super) use left_behind::{Abandoned, stays, why};
+pub(super) use preview::{Live, of_removed_sync, plan_part};
+
+pub use desired::{Desired, DesiredFeed, Selection};
+pub use left_behind::LeftBehind;
+pub use preview::{Range, plan_revision};
+pub use prune::PruneReport;
+pub use report::{ObjectReport, ObjectResult, Problem, SyncReport, Wait, Waiting};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use cutover_cluster::{self as cluster, Cluster, Form, Keep, KeepManagedFields, Observer, Watched};
+use cutover_core::api;
+use cutover_core::config::{self, Interval, UnknownKinds};
+use cutover_core::error::Error;
+use cutover_core::plan::Manner;
+use cutover_git::{self as repo, Fetched, Polling, Repo, Tick};
+use cutover_karmada::name::{Gvk, ObjectKey, Revision};
+use decide::{HOLDING, Held, Settled};
+use depend::Dependency;
+use dirty::Dirty;
+use fights::Fights;
+use placed::{Kinds, Moved, Placed};
+use pruner::Pruner;
+use source::Source;
+use standing::Standing;
+use waves::Waves;
+
+/// How long a pass waits for the first list of a kind.
+const LISTED_WITHIN: Duration = Duration::from_secs(20);
+/// How long changes are gathered before they are looked at together.
+const GATHER: Duration = Duration::from_millis(20);
+/// After a pass that left something undone: the first delay, and the longest.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_mins(5));
+
+/// The kind that says which other kinds are served.
+const DEFINITION: &str = "CustomResourceDefinition";
+/// How many objects of a new revision are placed at a time.
+const TOGETHER: usize = 1024;
+
+/// Keeps the API server as one branch of one repository wants it.
+#[derive(Debug)]
+pub struct Sync {
+    cluster: Cluster,
+    observer: Observer,
+    source: Source,
+    kinds: Kinds,
+    placed: Placed,
+    held: Held,
+    settled: Settled,
+    changes: broadcast::Receiver<cluster::Change>,
+    /// Objects that something happened to since they were looked at.
+    dirty: Dirty,
+    /// Something happened that what intents hold back may depend on.
+    intents_moved: bool,
+    /// Objects that Git doesn't mention any more.
+    dropped: BTreeSet<ObjectKey>,
+    /// Objects that are not in sync.
+    standing: Standing,
+    fights: Fights,
+    waves: Waves,
+    /// The syncs that have to be in sync first.
+    dependencies: Vec<Dependency>,
+    /// What is waited for of them.
+    others: Option<Arc<Wait>>,
+    /// How objects are applied that don't say so themselves.
+    manner: Manner,
+    creates_namespaces: bool,
+    /// What the gate makes of kinds without a profile.
+    unknown_kinds: UnknownKinds,
+    /// The content for which an object was deleted, to be created anew.
+    recreated: BTreeMap<ObjectKey, String>,
+    desired: watch::Sender<Option<Arc<Desired>>>,
+    reports: watch::Sender<Option<Arc<SyncReport>>>,
+    failures: u32,
+    /// What is known of this sync's set, when it prunes.
+    pruner: Option<Pruner>,
+}
+
+impl Sync {
+    pub fn new(repo: Repo, cluster: Cluster, observer: Observer, selection: Selection) -> Self {
+        let own = selection.own();
+        let pruner = own.and_then(|own| Pruner::of(own, repo.source()));
+        Self {
+            changes: observer.changes(),
+            waves: Waves::new(own.and_then(|own| own.wait.as_ref()).map(Interval::duration)),
+            dependencies: Vec::new(),
+            others: None,
+            manner: own.map(manner).unwrap_or_default(),
+            creates_namespaces: own.is_some_and(|own| own.create_namespaces),
+            unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
+            recreated: BTreeMap::new(),
+            standing: Standing::new(cluster.limits().seed),
+            fights: Fights::default(),
+            cluster,
+            observer,
+            source: Source::new(repo, selection),
+            kinds: Kinds::default(),
+            placed: Placed::default(),
+            held: Held::default(),
+            settled: Settled::default(),
+            dirty: Dirty::default(),
+            intents_moved: true,
+            dropped: BTreeSet::new(),
+            desired: watch::Sender::new(None),
+            reports: watch::Sender::new(None),
+            failures: 0,
+            pruner,
+        }
+    }
+
+    /// Returns what Git wants, as it changes. It is there before anything of a revision is applied.
+    pub fn desired(&self) -> DesiredFeed {
+        DesiredFeed(self.desired.subscribe())
+    }
+
+    /// Returns the report of the latest pass.
+    pub fn reports(&self) -> watch::Receiver<Option<Arc<SyncReport>>> {
+        self.reports.subscribe()
+    }
+
+    /// Lets this one wait for another one, whenever there is a new revision.
+    pub fn depend_on(&mut self, name: &str, reports: watch::Receiver<Option<Arc<SyncReport>>>) {
+        self.dependencies.push(Dependency {
+            name: name.to_owned(),
+            reports,
+        });
+    }
+
+    /// Fetches, and brings the API server to the newest revision. When nothing happened there and in Git, it sends nothing.
+    pub async fn once(&mut self) -> Result<Arc<SyncReport>, Error> {
+        let fetched = self.source.repo.fetch().await;
+        self.note_fetch(&fetched);
+        self.reach(fetched?.revision).await
+    }
+
+    /// Brings the API server to a revision and goes on until nothing is left that comes by itself within its time.
+    pub async fn finish(
+        &mut self,
+        revision: Revision,
+        cancel: &CancellationToken,
+    ) -> Result<Arc<SyncReport>, Error> {
+        self.source.stop = cancel.clone();
+        let mut report = self.reach(revision).await?;
+        while let Some(deadline) = self.waves.next_deadline().filter(|_| self.standing.has_waiting()) {
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                change = self.changes.recv() => {
+                    self.take_change(change)?;
+                    tokio::time::sleep(GATHER).await;
+                }
+                () = tokio::time::sleep_until(deadline) => {}
+            }
+            report = self.look_again().await?;
+        }
+        Ok(report)
+    }
+
+    fn note_fetch(&mut self, fetched: &Result<Fetched, repo::Error>) {
+        if let Some(pruner) = &mut self.pruner {
+            pruner.unreachable = fetched.as_ref().err().map(ToString::to_string);
+        }
+    }
+
+    async fn reach(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        if self.source.revision.as_ref() == Some(&revision) {
+            if self.source.is_back() {
+                return self.pass(revision).await;
+            }
+        } else {
+            let advanced = self.advance(&revision).await;
+            if let (Err(_), Some(before)) = (&advanced, self.source.in_force(&revision)) {
+                return self.stay_at(before).await;
+            }
+            advanced?;
+        }
+        self.look(revision).await
+    }
+
+    /// Goes on with a revision because a newer one is over the budget, and reports that.
+    async fn stay_at(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        let problem = self.source.problems().next();
+        let is_reported = self
+            .reports
+            .borrow()
+            .as_ref()
+            .is_some_and(|report| report.problems.first() == problem.as_ref());
+        if is_reported {
+            self.look(revision).await
+        } else {
+            self.pass(revision).await
+        }
+    }
+
+    /// Runs until it is cancelled: at every new revision, and whenever an object isn't as Git wants it any more.
+    pub async fn run(mut self, polling: Polling, cancel: CancellationToken) {
+        self.source.stop = cancel.clone();
+        let mut git = self.source.repo.watch(polling);
+        let mut again: Option<Instant> = None;
+        let mut told = BTreeSet::new();
+        loop {
+            let next = [again, self.standing.next_try(), self.waves.next_deadline()];
+            let next = next.into_iter().flatten().min();
+            let due = async {
+                match next {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let outcome = tokio::select! {
+                () = cancel.cancelled() => return,
+                tick = git.next() => {
+                    let fetched = tokio::select! {
+                        () = cancel.cancelled() => return,
+                        fetched = self.source.repo.fetch() => fetched,
+                    };
+                    self.note_fetch(&fetched);
+                    let outcome = match fetched {
+                        Ok(fetched) => self.reach(fetched.revision).await,
+                        Err(error) => Err(error.into()),
+                    };
+                    git.outcome(outcome.is_ok());
+                    if cancel.is_cancelled() {
+                        return;
+                    }
+                    log(tick, &outcome);
+                    outcome
+                }
+                change = self.changes.recv() => {
+                    if self.take_change(change).is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(GATHER).await;
+                    self.look_again().await
+                }
+                () = depend::reported(&mut self.dependencies) => self.look_again().await,
+                () = due => {
+                    if let Some(pruner) = &mut self.pruner
+                        && again.is_some_and(|at| at <= Instant::now())
+                    {
+                        pruner.try_again();
+                    }
+                    self.look_again().await
+                }
+            };
+            if let Ok(report) = &outcome {
+                told = tell(report, &told);
+            }
+            again = self.next_try(outcome.is_ok(), again);
+        }
+    }
+
+    /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.
+    fn next_try(&mut self, ok: bool, planned: Option<Instant>) -> Option<Instant> {
+        if ok && self.held.is_known() && !self.prune_wants_again() {
+            self.failures = 0;
+            return None;
+        }
+        if planned.is_some_and(|at| at > Instant::now()) {
+            return planned;
+        }
+        let delay = AGAIN.0.saturating_mul(1 << self.failures.min(16)).min(AGAIN.1);
+        self.failures += 1;
+        Some(Instant::now() + delay)
+    }
+
+    fn take_change(&mut self, change: Result<cluster::Change, RecvError>) -> Result<(), Error> {
+        match change {
+            Ok(change) => self.hear(change.key),
+            Err(RecvError::Lagged(_)) => self.hear_all(),
+            Err(RecvError::Closed) => return Err(Error::internal("the watches have ended")),
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, key: ObjectKey) {
+        match (key.group.as_str(), key.kind.as_str()) {
+            (api::GROUP, kind) if HOLDING.contains(&kind) => {
+                self.intents_moved = true;
+                return self.dirty.insert(key);
+            }
+            ("apiextensions.k8s.io", DEFINITION) => {
+                let group = key.name.split_once('.').map(|(_, group)| group);
+                self.standing.may_be_served(group, Instant::now());
+                self.observer.look_again();
+            }
+            ("work.karmada.io", "ResourceBinding") if self.waves.care() => {
+                let template = self.observer.get(&key).and_then(|binding| template_of(&binding));
+                let objects = &self.placed.objects;
+                self.dirty
+                    .extend(template.filter(|key| objects.contains_key(key)));
+            }
+            _ => {}
+        }
+        if self.placed.objects.contains_key(&key) {
+            self.dirty.insert(key);
+        } else if let Some(pruner) = &mut self.pruner {
+            pruner.hear(&key, &self.observer);
+        }
+    }
+
+    fn hear_all(&mut self) {
+        self.intents_moved = true;
+        self.standing.may_be_served(None, Instant::now());
+        if let Some(pruner) = &mut self.pruner {
+            pruner.hear_all();
+        }
+        self.dirty.insert_all();
+    }
+
+    async fn look_again(&mut self) -> Result<Arc<SyncReport>, Error> {
+        match self.source.revision.clone() {
+            Some(revision) => self.look(revision).await,
+            None => self.once().await,
+        }
+    }
+
+    /// Takes in what was told of changes so far.
+    fn listen(&mut self) {
+        loop {
+            match self.changes.try_recv() {
+                Ok(change) => self.hear(change.key),
+                Err(TryRecvError::Lagged(_)) => self.hear_all(),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+            }
+        }
+    }
+
+    /// Looks at what something happened to, if anything did.
+    async fn look(&mut self, revision: Revision) -> Result<Arc<SyncReport>, Error> {
+        self.listen();
+        self.dirty.extend(self.standing.due(Instant::now()));
+        let last = self.reports.borrow().clone();
+        let prunes = self.pruner.as_ref().is_some_and(Pruner::is_due);
+        let is_idle =
+            self.dirty.is_empty() && self.held.is_known() && !self.standing.has_waiting() && !prunes;
+        match last.filter(|last| is_idle && last.revision == revision) {
+            Some(last) => Ok(last),
+            None => self.pass(revision).await,
+        }
+    }
+
+    async fn advance(&mut self, revision: &Revision) -> Result<(), Error> {
+        let is_first = self.source.revision.is_none();
+        self.watch_intents();
+        // The first lists come while the rest is read.
+        let (observer, care) = (&self.observer, self.waves.care());
+        let touched = self
+            .source
+            .advance(revision, |gvk| watch_kind(observer, gvk, care))
+            .await?;
+        if let Some(pruner) = &mut self.pruner {
+            pruner.advance();
+        }
+        self.watch();
+        self.find_out_kinds().await;
+        if is_first {
+            self.dirty.insert_all();
+        }
+        self.waves.begin();
+        // It may be this very revision that what failed was in need of.
+        self.dirty.extend(self.standing.try_all());
+        for some in touched.chunks(TOGETHER) {
+            let keys = some.iter().map(|entry| &entry.key);
+            let moved = self.placed.update(self.source.written(), &self.kinds, keys);
+            self.take_in(moved);
+            // What is left of the thread's turn belongs to others.
+            tokio::task::yield_now().await;
+        }
+        self.share(revision);
+        Ok(())
+    }
+
+    /// Finds out how the kinds in Git are served, and moves the objects of those about which that is news.
+    async fn find_out_kinds(&mut self) {
+        let kinds = Kinds::find_out(&self.cluster, self.source.kinds()).await;
+        let before = std::mem::replace(&mut self.kinds, kinds);
+        let news = self.kinds.differences(&before);
+        if !self.placed.objects.is_empty() && !news.is_empty() {
+            let moved = self.placed.rescope(self.source.written(), &self.kinds, &news);
+            self.take_in(moved);
+        }
+        // While Git has kinds that nobody serves, a word on every CRD that comes.
+        if !self.kinds.are_all_known(&self.source.kinds()) {
+            self.watch_beside(Gvk::new("apiextensions.k8s.io/v1", DEFINITION), Form::Version);
+        }
+    }
+
+    fn take_in(&mut self, moved: Moved) {
+        if self.waves.care() || !self.dependencies.is_empty() {
+            self.waves.pending.extend(moved.changed.iter().cloned());
+        }
+        moved.changed.iter().for_each(|key| self.fights.forget(key));
+        self.dirty.extend(moved.changed);
+        if let Some(pruner) = &mut self.pruner {
+            pruner.drop(moved.gone.iter().cloned());
+        }
+        let (placed, source) = (&self.placed, &self.source);
+        let gone = moved.gone.into_iter();
+        for key in gone.filter(|key| !placed.may_want(key) && !source.mentions(key)) {
+            self.standing.remove(&key);
+            self.waves.forget(&key);
+            self.recreated.remove(&key);
+            self.fights.forget(&key);
+            self.dropped.insert(key);
+        }
+    }
+
+    /// Watches what says what is held back, before a kind of those in Git is watched for less.
+    fn watch_intents(&self) {
+        for kind in HOLDING {
+            self.observer.watch(Watched {
+                form: Form::Tree,
+                ..Watched::all(Gvk::new(api::API_VERSION, kind))
+            });
+        }
+    }
+
+    fn watch(&self) {
+        for gvk in self.source.set.kinds() {
+            watch_kind(&self.observer, gvk, self.waves.care());
+        }
+        if self.waves.care() {
+            self.watch_beside(
+                Gvk::new("work.karmada.io/v1alpha2", "ResourceBinding"),
+                Form::Packed,
+            );
+        }
+        if self.creates_namespaces {
+            self.watch_beside(Gvk::new("v1", namespaces::KIND), Form::Version);
+        }
+    }
+
+    /// Watches what isn't compared with Git.
+    fn watch_beside(&self, gvk: Gvk, form: Form) {
+        self.observer.watch(Watched {
+            keep: Keep {
+                managed_fields: KeepManagedFields::None,
+                status: form != Form::Version,
+            },
+            form,
+            ..Watched::all(gvk)
+        });
+    }
+
+    /// Tells what Git wants now. Objects that stand somewhere else in it than was reported are looked at again.
+    fn share(&mut self, revision: &Revision) {
+        self.intents_moved = true;
+        let namespace = self.source.written().namespace;
+        let news = self.placed.freeze(namespace, &self.kinds, self.source.frozen());
+        self.dirty.extend(news);
+        let (placed, dirty) = (&self.placed, &mut self.dirty);
+        self.standing.retain(|key| placed.may_want(key));
+        self.dropped.retain(|key| !placed.may_want(key));
+        for (key, report) in self.standing.reports() {
+            if placed.objects.get(key).map(|entry| entry.source()) != report.source {
+                dirty.insert(key.clone());
+            }
+        }
+        self.desired.send_replace(Some(Arc::new(Desired {
+            revision: revision.clone(),
+            objects: self.placed.objects.clone(),
+            frozen: Arc::clone(&self.placed.frozen),
+            doubt: self.git_doubt(),
+            dress: Arc::clone(&self.source.selection.dress),
+            observer: self.observer.clone(),
+        })));
+    }
+}
+
+/// Watches a kind that is in Git. What is decided doesn't depend on a status; whether something is healthy, or a kind
+/// served, does.
+fn watch_kind(observer: &Observer, gvk: &Gvk, care: bool) {
+    let keep = Keep {
+        status: care || gvk.kind == DEFINITION,
+        ..Keep::ALL
+    };
+    observer.watch(Watched {
+        keep,
+        ..Watched::all(gvk.clone())
+    });
+}
+
+/// Logs what is wrong and what waits, each thing once. Returns what is so now.
+fn tell(report: &SyncReport, told: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut now = BTreeSet::new();
+    for problem in report.all_problems() {
+        let text = problem.to_string();
+        if !told.contains(&text) {
+            tracing::warn!(hint = problem.hint.as_deref(), "{text}");
+        }
+        now.insert(text);
+    }
+    for waiting in report.waits() {
+        let text = waiting.to_string();
+        if !told.contains(&text) {
+            tracing::info!("{text}");
+        }
+        now.insert(text);
+    }
+    now
+}
+
+fn log(tick: Tick, outcome: &Result<Arc<SyncReport>, Error>) {
+    match outcome {
+        Ok(report) => tracing::debug!(?tick, revision = report.revision.short(), "in sync with Git"),
+        Err(error) => tracing::warn!(?tick, %error, hint = error.hint_text(), "cannot sync"),
+    }
+}
+
+const fn manner(own: &config::Sync) -> Manner {
+    Manner {
+        force: own.force,
+        recreate: own.recreate,
+    }
+}
+
+/// Returns the key of the object that a binding is for.
+fn template_of(binding: &Value) -> Option<ObjectKey> {
+    let resource = &binding["spec"]["resource"];
+    let gvk = Gvk::new(resource["apiVersion"].as_str()?, resource["kind"].as_str()?);
+    Some(ObjectKey {
+        group: gvk.group,
+        kind: gvk.kind,
+        namespace: resource["namespace"].as_str().map(str::to_owned),
+        name: resource["name"].as_str()?.to_owned(),
+    })
+}

@@ -1,0 +1,505 @@
+//! The gate in a pass: reads what [`Ground`] needs, afresh, and asks it about each write before it is sent.
+//!
+//! Costs nothing while no policy changes and nothing that may hold a workload goes; and one list where nothing live has state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join_all, try_join_all};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::Sync;
+use crate::reconcile::intents::policies;
+use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
+use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
+use cutover_core::config::UnknownKinds;
+use cutover_core::intent::gate::{self, ACCEPT_ANNOTATION, Ground, Refusal, Tenant};
+use cutover_core::plan::{Action, Change, Doomed};
+use cutover_core::profile;
+use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
+use cutover_karmada::{
+    self as karmada, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
+};
+
+const POLICY_GROUP: &str = "policy.karmada.io";
+const POLICIES: &str = "policy.karmada.io/v1alpha1";
+const BINDINGS: &str = "work.karmada.io/v1alpha2";
+const CLUSTER_GROUP: &str = "cluster.karmada.io";
+const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
+/// From so many namespaces on, all are listed at once.
+const FEW: usize = 3;
+
+/// In which namespaces a write can reach a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Reach {
+    namespaces: BTreeSet<String>,
+    everywhere: bool,
+}
+
+impl Reach {
+    fn add(&mut self, namespace: Option<&str>) {
+        match namespace {
+            Some(namespace) => drop(self.namespaces.insert(namespace.to_owned())),
+            None => self.everywhere = true,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.namespaces.is_empty() && !self.everywhere
+    }
+}
+
+impl Sync {
+    /// Splits off the writes that would take a live stateful workload out of its clusters, or of which that isn't known.
+    pub(super) async fn gated(&self, writes: Vec<Write>) -> (Vec<Write>, BTreeMap<ObjectKey, Outcome>) {
+        let mut reach = Reach::default();
+        for write in writes.iter().filter(|write| self.may_place(write)) {
+            reach.add(write.entry.key.namespace.as_deref());
+        }
+        if reach.is_empty() {
+            return (writes, BTreeMap::new());
+        }
+        let mut refused = BTreeMap::new();
+        let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
+            Ok(ground) if ground.tenants.is_empty() => return (writes, refused),
+            ground => ground,
+        };
+        let mut passed = Vec::with_capacity(writes.len());
+        for write in writes {
+            let judged = if self.may_place(&write) {
+                match &mut ground {
+                    Ok(ground) => self.judge(ground, &write).await,
+                    Err(why) => Err(Outcome::Failed(unknown(&write, why))),
+                }
+            } else {
+                Ok(())
+            };
+            match judged {
+                Ok(()) => passed.push(write),
+                Err(outcome) => drop(refused.insert(write.entry.key.clone(), outcome)),
+            }
+        }
+        (passed, refused)
+    }
+
+    /// Returns whether a write may change where a workload goes: a policy, a member cluster with its labels and taints, or a
+    /// template that gets other labels.
+    fn may_place(&self, write: &Write) -> bool {
+        let key = &write.entry.key;
+        policy_name(key).is_some() || cluster_name(key).is_some() || self.relabels(write).is_some()
+    }
+
+    /// Returns the labels that a live template will have, if Git wants others than there are.
+    fn relabels(&self, write: &Write) -> Option<BTreeMap<String, String>> {
+        let key = &write.entry.key;
+        // Of these, none is a template with state, and there may be many.
+        if matches!(key.group.as_str(), "" | POLICY_GROUP | api::GROUP) {
+            return None;
+        }
+        let live = self.observer.get(key)?;
+        let mut labels = labels(&live);
+        let before = labels.clone();
+        labels.extend(self::labels(&write.entry.value()));
+        (labels != before).then_some(labels)
+    }
+
+    async fn judge(&self, ground: &mut Ground, write: &Write) -> Result<(), Outcome> {
+        let manifest = self.decider().dressed(&write.entry.manifest()).into_owned();
+        let key = &write.entry.key;
+        let applied = async || {
+            let manner = self.manner.of(&manifest.value);
+            cluster::rehearse(&self.cluster, &manifest, manner).await
+        };
+        let unread = |why: String| Outcome::Failed(unknown(write, &why));
+        let asked = if let Some(name) = policy_name(key) {
+            let spec = typed(&name, applied().await?).map_err(unread)?;
+            gate::Write::Policy(name, Some(spec))
+        } else if let Some(name) = cluster_name(key) {
+            gate::Write::Cluster(name, Some(joined(applied().await?).map_err(unread)?))
+        } else if let Some(labels) = self.relabels(write) {
+            gate::Write::Labels(key.clone(), labels)
+        } else {
+            return Ok(());
+        };
+        ground.pass(&asked, accepted(&manifest.value)).map_err(|refusal| {
+            Outcome::Failed(Failure {
+                message: format!("it is held back: {refusal}"),
+                hint: Some(refusal.hint()),
+                at: write.entry.source(),
+                field: Some(field_of(&asked).to_owned()),
+                // Where it runs may change without anybody telling.
+                passing: true,
+                fixed: Vec::new(),
+            })
+        })
+    }
+
+    /// Returns which of some deletions would end a live stateful workload, or give it to another policy, and why.
+    pub(super) async fn gated_deletions(&self, doomed: &[Doomed]) -> BTreeMap<ObjectKey, String> {
+        let deletions = doomed.iter().filter_map(|doomed| {
+            let live = self.observer.get(&doomed.key)?;
+            Some((deletion(&doomed.key, Some(&live))?, doomed.key.clone(), live))
+        });
+        let deletions: Vec<_> = deletions.collect();
+        let mut reach = Reach::default();
+        for (write, key, _) in &deletions {
+            reach.add(match write {
+                gate::Write::Namespace(name) => Some(name),
+                _ => key.namespace.as_deref(),
+            });
+        }
+        let mut refused = BTreeMap::new();
+        if reach.is_empty() {
+            return refused;
+        }
+        let mut ground = ground(&self.cluster, &reach, self.unknown_kinds).await;
+        for (write, key, live) in deletions {
+            let judged = match &mut ground {
+                Ok(ground) => ground
+                    .pass(&write, accepted(&live))
+                    .map_err(|refusal| described(&refusal)),
+                Err(why) => Err(cannot_tell(why)),
+            };
+            if let Err(why) = judged {
+                refused.insert(key, why);
+            }
+        }
+        refused
+    }
+
+    /// Marks those of a plan's changes that the gate would hold back.
+    pub(super) async fn gate_plan(&self, changes: Vec<Change>) -> Vec<Change> {
+        let mut reach = Reach::default();
+        for change in &changes {
+            if let Some(write) = planned(change) {
+                reach.add(match &write {
+                    gate::Write::Namespace(name) => Some(name),
+                    _ => change.key.namespace.as_deref(),
+                });
+            }
+        }
+        if reach.is_empty() {
+            return changes;
+        }
+        let mut ground = match ground(&self.cluster, &reach, self.unknown_kinds).await {
+            Ok(ground) if ground.tenants.is_empty() => return changes,
+            ground => ground,
+        };
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        // What is deleted goes last.
+        order.sort_by_key(|place| {
+            changes
+                .get(*place)
+                .map(|change| (change.action == Action::Delete, change.place()))
+        });
+        let mut judged: Vec<Option<Result<(), String>>> = vec![None; changes.len()];
+        for place in order {
+            let Some(change) = changes.get(place) else {
+                continue;
+            };
+            let Some(write) = planned(change) else { continue };
+            let object = if write.is_deletion() {
+                change.before.as_ref()
+            } else {
+                change.after.as_ref()
+            };
+            let accepts = object.and_then(|object| accepted(object));
+            judged[place] = Some(match &mut ground {
+                Ok(ground) => ground
+                    .pass(&write, accepts)
+                    .map_err(|refusal| described(&refusal)),
+                Err(why) => Err(cannot_tell(why)),
+            });
+        }
+        let marked = changes.into_iter().zip(judged);
+        marked
+            .map(|(change, judged)| match judged {
+                Some(Err(why)) => change.blocked(why),
+                _ => change,
+            })
+            .collect()
+    }
+}
+
+/// Returns the write that a planned change asks for, if it may change where a workload goes.
+fn planned(change: &Change) -> Option<gate::Write> {
+    match change.action {
+        Action::Delete => deletion(&change.key, change.before.as_ref()),
+        Action::Create | Action::Configure | Action::Recreate { .. } => {
+            let (before, after) = (change.before.as_ref(), change.after.as_ref()?);
+            if let Some(name) = policy_name(&change.key) {
+                return Some(gate::Write::Policy(
+                    name.clone(),
+                    Some(typed(&name, after.clone()).ok()?),
+                ));
+            }
+            if let Some(name) = cluster_name(&change.key) {
+                return Some(gate::Write::Cluster(name, Some(joined(after.clone()).ok()?)));
+            }
+            let labels = labels(after);
+            let relabelled = before.is_some_and(|before| self::labels(before) != labels);
+            let is_template = !matches!(change.key.group.as_str(), "" | POLICY_GROUP | api::GROUP);
+            (relabelled && is_template).then(|| gate::Write::Labels(change.key.clone(), labels))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the deletion of an object, if a workload may go with it or may be given to another policy.
+fn deletion(key: &ObjectKey, live: Option<&Value>) -> Option<gate::Write> {
+    if let Some(name) = policy_name(key) {
+        return Some(gate::Write::Policy(name, None));
+    }
+    if let Some(name) = cluster_name(key) {
+        return Some(gate::Write::Cluster(name, None));
+    }
+    let text = |pointer| {
+        live.and_then(|live| live.pointer(pointer))
+            .and_then(Value::as_str)
+    };
+    match (key.group.as_str(), key.kind.as_str()) {
+        ("", "Namespace") => Some(gate::Write::Namespace(key.name.clone())),
+        ("apiextensions.k8s.io", super::DEFINITION) => Some(gate::Write::Definition(GroupKind::new(
+            text("/spec/group")?,
+            text("/spec/names/kind")?,
+        ))),
+        ("" | POLICY_GROUP | api::GROUP, _) => None,
+        _ => Some(gate::Write::Template(key.clone())),
+    }
+}
+
+fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
+    let is_policy = matches!(
+        key.kind.as_str(),
+        "PropagationPolicy" | "ClusterPropagationPolicy"
+    );
+    (key.group == POLICY_GROUP && is_policy).then(|| PolicyName {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    })
+}
+
+fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
+    let is_cluster = key.group == CLUSTER_GROUP && key.kind == "Cluster";
+    is_cluster.then(|| ClusterName::new(&key.name))
+}
+
+fn joined(cluster: Value) -> Result<Box<karmada::Cluster>, String> {
+    serde_json::from_value(cluster)
+        .map(Box::new)
+        .map_err(|error| format!("the cluster cannot be read: {error}"))
+}
+
+/// Returns where a write says what it is refused for.
+const fn field_of(write: &gate::Write) -> &'static str {
+    match write {
+        gate::Write::Policy(..) => "/spec/placement",
+        gate::Write::Cluster(..) => "/metadata/name",
+        _ => "/metadata/labels",
+    }
+}
+
+fn described(refusal: &Refusal) -> String {
+    format!("{refusal}; {}", refusal.hint())
+}
+
+fn cannot_tell(why: &str) -> String {
+    format!("it cannot be told whether a workload would lose its state: {why}")
+}
+
+fn unknown(write: &Write, why: &str) -> Failure {
+    Failure {
+        message: format!("it waits: {}", cannot_tell(why)),
+        hint: None,
+        at: write.entry.source(),
+        field: None,
+        passing: true,
+        fixed: Vec::new(),
+    }
+}
+
+fn accepted(object: &Value) -> Option<&str> {
+    object
+        .get("metadata")?
+        .get("annotations")?
+        .get(ACCEPT_ANNOTATION)?
+        .as_str()
+}
+
+fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+fn typed(name: &PolicyName, policy: Value) -> Result<Box<karmada::PropagationSpec>, String> {
+    let policy = policies::typed(name, policy)?;
+    Ok(Box::new(policy.spec))
+}
+
+/// Reads the live stateful workloads in reach, and what places them. One that can't be read makes all unknown.
+async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Result<Ground, String> {
+    let bindings = bindings(cluster, reach).await?;
+    if bindings.is_empty() {
+        return Ok(Ground::default());
+    }
+    let given: Vec<WorkloadProfile> = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
+    let mut stateful: BTreeMap<Gvk, bool> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for binding in bindings {
+        let gvk = Gvk::new(&binding.spec.resource.api_version, &binding.spec.resource.kind);
+        let has_state = match stateful.get(&gvk) {
+            Some(known) => *known,
+            None => {
+                let found = profile::find(&given, None, &gvk).map_err(|error| error.to_string())?;
+                let has_state = match found {
+                    Some(profile) => profile.spec.stateful,
+                    None => unknown == UnknownKinds::Block && is_custom(&gvk),
+                };
+                stateful.insert(gvk, has_state);
+                has_state
+            }
+        };
+        if has_state {
+            kept.push(binding);
+        }
+    }
+    if kept.is_empty() {
+        return Ok(Ground::default());
+    }
+    let tenants = join_all(kept.into_iter().map(|binding| tenant(cluster, binding))).await;
+    let tenants = tenants.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let clusters: Vec<karmada::Cluster> = list(cluster, CLUSTERS, "Cluster", None).await?;
+    let named = clusters.into_iter().filter_map(|cluster| {
+        let name = cluster.metadata.name.clone()?;
+        Some((ClusterName::new(&name), cluster))
+    });
+    Ok(Ground {
+        tenants: tenants.into_iter().flatten().collect(),
+        clusters: named.collect(),
+        policies: policies_in(cluster, reach).await?,
+    })
+}
+
+/// Returns whether somebody has defined a kind: what Kubernetes has by itself, and is in no profile, keeps no state.
+fn is_custom(gvk: &Gvk) -> bool {
+    gvk.group.contains('.') && !gvk.group.ends_with(".k8s.io")
+}
+
+/// Returns the bindings in reach that have clusters.
+async fn bindings(cluster: &Cluster, reach: &Reach) -> Result<Vec<ResourceBinding>, String> {
+    let mut all: Vec<ResourceBinding> = listed_in(cluster, BINDINGS, "ResourceBinding", reach).await?;
+    if reach.everywhere {
+        let more: Vec<ClusterResourceBinding> =
+            list(cluster, BINDINGS, "ClusterResourceBinding", None).await?;
+        all.extend(more.into_iter().map(ResourceBinding::from));
+    }
+    all.retain(|binding| !binding.spec.clusters.is_empty());
+    Ok(all)
+}
+
+async fn policies_in(
+    cluster: &Cluster,
+    reach: &Reach,
+) -> Result<BTreeMap<PolicyName, karmada::PropagationSpec>, String> {
+    let namespaced: Vec<PropagationPolicy> = listed_in(cluster, POLICIES, "PropagationPolicy", reach).await?;
+    let wide: Vec<ClusterPropagationPolicy> =
+        list(cluster, POLICIES, "ClusterPropagationPolicy", None).await?;
+    let all = namespaced
+        .into_iter()
+        .chain(wide.into_iter().map(PropagationPolicy::from));
+    Ok(all
+        .filter_map(|policy| {
+            let name = PolicyName {
+                namespace: policy.metadata.namespace,
+                name: policy.metadata.name?,
+            };
+            Some((name, policy.spec))
+        })
+        .collect())
+}
+
+/// Returns a workload as it is now; `None`: its template has gone.
+async fn tenant(cluster: &Cluster, binding: ResourceBinding) -> Result<Option<Tenant>, String> {
+    let resource = &binding.spec.resource;
+    let gvk = Gvk::new(&resource.api_version, &resource.kind);
+    let namespace = binding.metadata.namespace.as_deref();
+    let Some(template) = get::<Value>(cluster, &gvk, namespace, &resource.name).await? else {
+        return Ok(None);
+    };
+    let workload = ObjectKey {
+        group: gvk.group.clone(),
+        kind: gvk.kind.clone(),
+        namespace: namespace.map(str::to_owned),
+        name: resource.name.clone(),
+    };
+    let in_hand = binding.spec.scheduling_suspended() && {
+        let claim: Option<Claim> = get(
+            cluster,
+            &Gvk::new(api::API_VERSION, "Claim"),
+            None,
+            &api::claim_name(&workload),
+        )
+        .await?;
+        claim.is_some_and(|claim| !claim.spec.guards && !claim.spec.standing)
+    };
+    Ok(Some(Tenant {
+        owner: policies::claimed_by(&template),
+        workload,
+        template,
+        binding,
+        in_hand,
+    }))
+}
+
+async fn listed_in<T: DeserializeOwned>(
+    cluster: &Cluster,
+    api_version: &str,
+    kind: &str,
+    reach: &Reach,
+) -> Result<Vec<T>, String> {
+    if reach.everywhere || reach.namespaces.len() > FEW {
+        return list(cluster, api_version, kind, None).await;
+    }
+    let lists = reach.namespaces.iter();
+    let lists = lists.map(|namespace| list(cluster, api_version, kind, Some(namespace)));
+    Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+}
+
+/// Reads all objects of a kind; a kind that isn't served has none.
+async fn list<T: DeserializeOwned>(
+    cluster: &Cluster,
+    api_version: &str,
+    kind: &str,
+    namespace: Option<&str>,
+) -> Result<Vec<T>, String> {
+    match cluster.lookup(&Gvk::new(api_version, kind)).await {
+        Ok(Lookup::NotServed) => Ok(Vec::new()),
+        Ok(Lookup::Served(served)) => match cluster.reader().list_as(&served, namespace, None).await.answer {
+            Answer::Found(all) => Ok(all),
+            Answer::NotFound => Err(format!("the list of {kind} was answered with 404")),
+            Answer::Unknown { why } => Err(why),
+        },
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn get<T: DeserializeOwned>(
+    cluster: &Cluster,
+    gvk: &Gvk,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Option<T>, String> {
+    match cluster.lookup(gvk).await {
+        Ok(Lookup::NotServed) => Ok(None),
+        Ok(Lookup::Served(served)) => match cluster.reader().get_as(&served, namespace, name).await.answer {
+            Answer::Found(object) => Ok(Some(object)),
+            Answer::NotFound => Ok(None),
+            Answer::Unknown { why } => Err(why),
+        },
+        Err(error) => Err(error.to_string()),
+    }
+}

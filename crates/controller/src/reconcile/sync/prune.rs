@@ -1,0 +1,287 @@
+//! Prune: deletes the members of this sync's set that Git doesn't want any more, last things first.
+//!
+//! Which those are says `members`, what would go along with them `occupied`; whatever is in doubt (`doubt`) keeps
+//! everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::decide::held_strays;
+use super::{DEFINITION, LISTED_WITHIN, Problem, Sync};
+use cutover_cluster::{self as cluster, Deleted, Observer};
+use cutover_core::plan::applyset::{Record, part_of};
+use cutover_core::plan::{self, Change, Doomed, Pruning, Stop, Stray};
+use cutover_karmada::name::{ObjectKey, Revision};
+
+/// How long deleted objects may take to be seen to be gone, before the next ones are left to the next pass.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+/// How many ranks and waves one pass goes through at most.
+const WAVES: usize = 32;
+
+/// What pruning came to in a pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PruneReport {
+    /// Since this revision came.
+    pub deleted: BTreeSet<ObjectKey>,
+    /// What is being deleted, and what it waits for.
+    pub leaving: BTreeMap<ObjectKey, String>,
+    /// What Git no longer has and stays, and why.
+    pub kept: BTreeMap<ObjectKey, String>,
+    /// What an intent holds, and which.
+    pub held_back: BTreeMap<ObjectKey, String>,
+    /// What can't be deleted, and why.
+    pub blocked: BTreeMap<ObjectKey, String>,
+    /// What is still to be deleted.
+    pub waiting: BTreeSet<ObjectKey>,
+    /// Why nothing is deleted.
+    pub stop: Option<Stop>,
+    /// Why only intents are deleted for now.
+    pub pause: Option<String>,
+}
+
+impl PruneReport {
+    /// Returns whether nothing is left that ought to go, but for what intents hold and what is protected.
+    pub fn is_clean(&self) -> bool {
+        self.blocked.is_empty() && self.waiting.is_empty() && self.stop.is_none()
+    }
+
+    /// Returns what stands in the way of deletions.
+    pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
+        let blocked = self.blocked.iter().map(|(key, why)| Problem {
+            message: format!("{key} is not in Git any more and stays: {why}"),
+            hint: None,
+            at: None,
+        });
+        let stop = self.stop.iter().map(|stop| Problem {
+            message: match self.waiting.first() {
+                Some(only) if self.waiting.len() == 1 => format!("{only} is not in Git any more; {stop}"),
+                Some(first) => format!(
+                    "{} objects are not in Git any more, {first} among them; {stop}",
+                    self.waiting.len()
+                ),
+                None => stop.to_string(),
+            },
+            hint: stop.hint(),
+            at: None,
+        });
+        stop.chain(blocked)
+    }
+
+    /// Returns what is not in Git any more and stays for now, and why.
+    pub fn staying(&self) -> impl Iterator<Item = (&ObjectKey, String)> {
+        let kept = self.kept.iter().map(|(key, why)| (key, why.clone()));
+        let leaving = self.leaving.iter();
+        let leaving = leaving.map(|(key, why)| (key, format!("it is being deleted and {why}")));
+        let paused = self
+            .pause
+            .iter()
+            .flat_map(|why| self.waiting.iter().map(move |key| (key, why.clone())));
+        kept.chain(leaving).chain(paused)
+    }
+
+    fn update(&mut self, pruning: &Pruning) {
+        self.leaving.clone_from(&pruning.leaving);
+        self.kept.clone_from(&pruning.kept);
+        self.held_back.clone_from(&pruning.held_back);
+        self.blocked.clone_from(&pruning.blocked);
+        self.waiting = pruning.doomed.iter().map(|doomed| doomed.key.clone()).collect();
+        self.stop = pruning.stop.clone().filter(|_| !pruning.doomed.is_empty());
+        self.pause = pruning.pause.clone().filter(|_| self.stop.is_none());
+    }
+}
+
+impl Sync {
+    /// Deletes what is to go, rank after rank, as far as that goes now.
+    pub(super) async fn prune(&mut self, revision: &Revision) -> Option<PruneReport> {
+        let mut report = PruneReport::default();
+        self.pruner.as_mut()?.due = false;
+        self.scan();
+        self.look_into_definitions(revision).await;
+        for _ in 0..WAVES {
+            self.check_settings(revision).await;
+            let pruning = self.pruning(revision)?;
+            report.update(&pruning);
+            let next: Vec<Doomed> = pruning.next().cloned().collect();
+            if next.is_empty() {
+                break;
+            }
+            if let Err(why) = self.remember_approval(&pruning).await {
+                report.stop = Some(Stop::Doubt(why));
+                break;
+            }
+            if !self.delete(next).await {
+                break;
+            }
+        }
+        if let Some(pruning) = self.pruning(revision).filter(|_| report.stop.is_none()) {
+            report.update(&pruning);
+        }
+        if report.waiting.is_empty() && report.leaving.is_empty() {
+            self.tidy_parent().await;
+        }
+        let pruner = self.pruner.as_mut()?;
+        // What isn't known now may be known when somebody looks again.
+        pruner.due |= matches!(report.stop, Some(Stop::Doubt(_)));
+        report.deleted.clone_from(&pruner.deleted);
+        Some(report)
+    }
+
+    /// Decides about what isn't wanted any more. Sends nothing.
+    pub(super) fn pruning(&self, revision: &Revision) -> Option<Pruning> {
+        let pruner = self.pruner.as_ref()?;
+        let strays = self.strays(pruner);
+        let keys: BTreeSet<&ObjectKey> = strays.keys().collect();
+        let held = held_strays(&self.observer, &self.placed, &strays);
+        let found: Vec<Stray<'_>> = strays
+            .iter()
+            .map(|(key, live)| Stray {
+                key: key.clone(),
+                live,
+                held_by: held.get(key).map(ToString::to_string),
+                occupied: pruner
+                    .failed
+                    .get(key)
+                    .cloned()
+                    .or_else(|| self.occupied(key, live, &keys)),
+            })
+            .collect();
+        let desired = self.placed.objects.len();
+        let approved = pruner.record().map(|record| record.approved.clone());
+        let mut pruning = plan::prune(
+            &found,
+            desired,
+            &pruner.limit,
+            &approved.unwrap_or_default(),
+            self.doubt(pruner, revision),
+        );
+        // What takes its place may be among what waits.
+        let waits = self.standing.has_waiting();
+        pruning.pause = waits.then(|| "it goes when nothing of this sync waits any more".to_owned());
+        Some(pruning)
+    }
+
+    /// Returns what a plan shows of it. Reads, and writes nothing.
+    pub(super) async fn deletions(&mut self, revision: &Revision) -> Vec<Change> {
+        self.look_for_members().await;
+        self.observer.heard(LISTED_WITHIN).await;
+        self.scan();
+        self.look_beside(revision).await;
+        self.look_into_definitions(revision).await;
+        self.pruning(revision)
+            .map(|pruning| pruning.changes().to_vec())
+            .unwrap_or_default()
+    }
+
+    /// Lists the objects of definitions that are to go.
+    async fn look_into_definitions(&mut self, revision: &Revision) {
+        let mut strays = self.pruner.iter().flat_map(|pruner| &pruner.strays);
+        if strays.any(|key| key.kind == DEFINITION) {
+            // They are watched by being asked about.
+            let _ = self.pruning(revision);
+            self.observer.heard(LISTED_WITHIN).await;
+            self.scan();
+        }
+    }
+
+    /// Returns whether something about pruning may go better by itself.
+    pub(super) fn prune_wants_again(&self) -> bool {
+        let last = self.reports.borrow();
+        let report = last.as_ref().and_then(|last| last.pruned.as_ref());
+        self.pruner
+            .as_ref()
+            .is_some_and(|pruner| pruner.trouble.is_some())
+            || report.is_some_and(|report| {
+                !report.blocked.is_empty()
+                    || match &report.stop {
+                        Some(Stop::Doubt(_)) => !report.waiting.is_empty(),
+                        _ => false,
+                    }
+            })
+    }
+
+    /// What somebody approved is written down before the first object goes: a crash must not ask again for the rest.
+    async fn remember_approval(&mut self, pruning: &Pruning) -> Result<(), String> {
+        let Some(pruner) = &mut self.pruner else {
+            return Ok(());
+        };
+        let approval = pruning.approval();
+        let Some(record) = pruner.record().filter(|record| {
+            pruner.limit.approve.as_ref() == Some(&approval.hash) && record.approved != approval
+        }) else {
+            return Ok(());
+        };
+        let record = Record {
+            approved: approval,
+            ..record.clone()
+        };
+        let written = pruner.write(&self.cluster, &record).await;
+        if written.is_err() {
+            pruner.stale = true;
+        }
+        written.map_err(|error| error.to_string())
+    }
+
+    /// Returns whether all of them are gone.
+    async fn delete(&mut self, mut next: Vec<Doomed>) -> bool {
+        let gated = self.gated_deletions(&next).await;
+        let Some(pruner) = &mut self.pruner else {
+            return false;
+        };
+        next.retain(|doomed| !gated.contains_key(&doomed.key));
+        let mut all = gated.is_empty();
+        pruner.failed.extend(gated);
+        let uids: BTreeMap<ObjectKey, String> = next
+            .iter()
+            .map(|doomed| (doomed.key.clone(), doomed.uid.clone()))
+            .collect();
+        let id = pruner.id.clone();
+        let still = |live: &Value| part_of(live) == Some(&id) && plan::protection(live).is_none();
+        let outcomes = cluster::delete(&self.cluster, &self.observer, next, still).await;
+        let mut gone = BTreeSet::new();
+        for (key, outcome) in outcomes {
+            match outcome {
+                Deleted::Gone => {
+                    tracing::info!(object = %key, sync = pruner.sync, "pruned");
+                    gone.insert(key);
+                }
+                Deleted::Leaving => {
+                    tracing::info!(object = %key, sync = pruner.sync, "is being pruned");
+                    pruner.deleted.insert(key);
+                    all = false;
+                }
+                Deleted::Spared => all = false,
+                Deleted::Failed { message, hint, .. } => {
+                    let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                    pruner
+                        .failed
+                        .insert(key, format!("cannot be deleted: {message}{hint}"));
+                    all = false;
+                }
+            }
+        }
+        for key in &gone {
+            if let Some(uid) = uids.get(key) {
+                pruner.gone.insert(key.clone(), uid.clone());
+            }
+            pruner.deleted.insert(key.clone());
+        }
+        pruner.untidy = true;
+        let is_there = |observer: &Observer, key: &ObjectKey| {
+            observer
+                .get(key)
+                .is_some_and(|live| live["metadata"]["uid"].as_str() == uids.get(key).map(String::as_str))
+        };
+        let seen = self
+            .observer
+            .until(GONE_WITHIN, |observer| {
+                !gone.iter().any(|key| is_there(observer, key))
+            })
+            .await;
+        let failed = !pruner.failed.is_empty();
+        // What failed is told, and what was spared is looked at anew.
+        pruner.due |= !all;
+        (all || failed) && seen
+    }
+}

@@ -1,0 +1,249 @@
+//! What a sync that prunes knows of its set: its parent, its strays, and who else may want them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::DesiredFeed;
+use super::followed::Followed;
+use cutover_cluster::{self as cluster, Cluster, Observer, Parent, Unusable};
+use cutover_core::api::OWN_NAMESPACE;
+use cutover_core::config::{self, PruneLimit};
+use cutover_core::plan::applyset::{Record, parent_name, part_of, set_id};
+use cutover_karmada::name::{GroupKind, ObjectKey, Revision};
+
+/// What a sync that prunes knows of its set.
+#[derive(Debug)]
+pub(super) struct Pruner {
+    pub(super) sync: String,
+    pub(super) id: String,
+    pub(super) limit: PruneLimit,
+    /// The repository and the branch, as the parent names them.
+    pub(super) source: String,
+    /// The other syncs of the run: what moves to one of them is not deleted.
+    pub(super) siblings: Arc<[(String, DesiredFeed)]>,
+    pub(super) parent: Known,
+    /// Why the parent can't be used.
+    pub(super) trouble: Option<Trouble>,
+    /// It may not say yet where there are members.
+    pub(super) stale: bool,
+    /// Objects that may be members and that Git doesn't want.
+    pub(super) strays: BTreeSet<ObjectKey>,
+    /// Kinds whose objects have all been looked at.
+    pub(super) scanned: BTreeSet<GroupKind>,
+    /// The kinds of the parent.
+    pub(super) followed: Followed,
+    /// The uids of objects that are deleted and may still be in the cache.
+    pub(super) gone: BTreeMap<ObjectKey, String>,
+    /// Deletions that failed, until they are tried again.
+    pub(super) failed: BTreeMap<ObjectKey, String>,
+    /// Why Git could not be asked for its newest revision.
+    pub(super) unreachable: Option<String>,
+    /// Whether `cutover.yaml` of a revision says what this sync was made from; why not.
+    pub(super) settings: Option<(Revision, Option<String>)>,
+    /// What was deleted since this revision came.
+    pub(super) deleted: BTreeSet<ObjectKey>,
+    /// The parent may say more than there is.
+    pub(super) untidy: bool,
+    /// Something happened that pruning may depend on.
+    pub(super) due: bool,
+}
+
+/// What is known of a parent.
+#[derive(Debug)]
+pub(super) enum Known {
+    /// It has to be read.
+    Unread,
+    Absent,
+    Read(Box<Parent>),
+}
+
+impl From<Option<Parent>> for Known {
+    fn from(read: Option<Parent>) -> Self {
+        read.map_or(Self::Absent, |parent| Self::Read(Box::new(parent)))
+    }
+}
+
+impl Pruner {
+    /// Returns what a sync begins with, if it prunes.
+    pub(super) fn of(own: &config::Sync, source: String) -> Option<Self> {
+        own.prune.then(|| Self {
+            sync: own.name.clone(),
+            id: set_id(&own.name),
+            limit: own.prune_limit.clone(),
+            source,
+            siblings: Arc::default(),
+            parent: Known::Unread,
+            trouble: None,
+            stale: true,
+            strays: BTreeSet::new(),
+            scanned: BTreeSet::new(),
+            followed: Followed::default(),
+            gone: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            unreachable: None,
+            settings: None,
+            deleted: BTreeSet::new(),
+            untidy: true,
+            due: true,
+        })
+    }
+
+    pub(super) const fn is_due(&self) -> bool {
+        self.due || self.stale
+    }
+
+    /// Git has another revision.
+    pub(super) fn advance(&mut self) {
+        self.deleted.clear();
+        self.untidy = true;
+        self.failed.clear();
+        self.stale = true;
+        self.due = true;
+    }
+
+    /// These objects are not in Git any more.
+    pub(super) fn drop(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        self.strays.extend(keys);
+        self.due = true;
+    }
+
+    /// Something happened to an object that Git doesn't want.
+    pub(super) fn hear(&mut self, key: &ObjectKey, observer: &Observer) {
+        let is_member = || {
+            observer
+                .get(key)
+                .is_some_and(|live| part_of(&live) == Some(&self.id))
+        };
+        if self.strays.contains(key) {
+            self.due = true;
+        } else if is_member() {
+            self.strays.insert(key.clone());
+            self.due = true;
+        }
+    }
+
+    /// Changes may have been missed.
+    pub(super) fn hear_all(&mut self) {
+        self.scanned.clear();
+        self.due = true;
+    }
+
+    /// What failed may be tried again.
+    pub(super) fn try_again(&mut self) {
+        self.failed.clear();
+        self.due = true;
+    }
+
+    pub(super) fn parent(&self) -> Option<&Parent> {
+        match &self.parent {
+            Known::Read(parent) => Some(parent),
+            Known::Unread | Known::Absent => None,
+        }
+    }
+
+    pub(super) fn record(&self) -> Option<&Record> {
+        Some(&self.parent()?.record)
+    }
+
+    /// Says why objects of a kind must not be applied: nothing would find them again.
+    pub(super) fn unrecorded(&self, kind: &GroupKind) -> Option<String> {
+        let is_recorded = self.record().is_some_and(|record| record.kinds.contains(kind));
+        match &self.trouble {
+            // A plan records nothing, and neither does it apply.
+            None => None,
+            Some(Trouble::Unusable(_)) if is_recorded => None,
+            Some(why) => Some(format!("what this sync applies cannot be recorded: {why}")),
+        }
+    }
+
+    /// Makes the parent say at least this, before anything of it is applied.
+    pub(super) async fn cover(
+        &mut self,
+        cluster: &Cluster,
+        kinds: &BTreeSet<GroupKind>,
+        namespaces: &BTreeSet<String>,
+    ) -> Result<(), Trouble> {
+        const TRIES: usize = 3;
+        for _ in 0..TRIES {
+            if matches!(self.parent, Known::Unread) {
+                self.parent = cluster::read_parent(cluster, &self.sync).await?.into();
+            }
+            let before = self.parent();
+            let mut record = before.map(|parent| parent.record.clone()).unwrap_or_default();
+            if !record.source.is_empty() && record.source != self.source {
+                self.parent = Known::Unread;
+                return Err(Trouble::Taken {
+                    by: record.source,
+                    parent: parent_name(&self.sync),
+                });
+            }
+            let said = record.clone();
+            record.sync.clone_from(&self.sync);
+            record.source.clone_from(&self.source);
+            record.kinds.extend(kinds.iter().cloned());
+            record.namespaces.extend(namespaces.iter().cloned());
+            if before.is_some() && record == said {
+                return Ok(());
+            }
+            match self.write(cluster, &record).await {
+                Err(Unusable::Changed(_)) => {}
+                other => return Ok(other?),
+            }
+        }
+        Err(Unusable::Changed(parent_name(&self.sync)).into())
+    }
+
+    pub(super) async fn write(&mut self, cluster: &Cluster, record: &Record) -> Result<(), Unusable> {
+        match cluster::write_parent(cluster, self.parent(), record).await {
+            Ok(parent) => {
+                self.parent = Some(parent).into();
+                Ok(())
+            }
+            Err(error) => {
+                // Whatever it says now, it isn't what was read.
+                self.parent = Known::Unread;
+                Err(error)
+            }
+        }
+    }
+
+    /// Watches the kinds of which there may be members though Git has none of them any more.
+    pub(super) async fn watch(&mut self, cluster: &Cluster, observer: &Observer) {
+        let kinds = self.record().map(|record| record.kinds.clone());
+        self.followed = Followed::watch(cluster, observer, kinds.unwrap_or_default()).await;
+    }
+
+    /// Says why another sync may want what this one doesn't.
+    pub(super) fn undecided_sibling(&self, revision: &Revision) -> Option<String> {
+        self.others().find_map(|(name, feed)| {
+            let Some(desired) = feed.latest().filter(|desired| desired.revision == *revision) else {
+                return Some(format!("sync {name} has not read this commit yet"));
+            };
+            let doubt = desired.doubt.as_ref()?;
+            Some(format!("sync {name} may want it: {doubt}"))
+        })
+    }
+
+    pub(super) fn is_wanted_elsewhere(&self, key: &ObjectKey) -> bool {
+        let wants = |feed: &DesiredFeed| {
+            feed.latest()
+                .is_some_and(|desired| desired.objects.contains_key(key))
+        };
+        self.others().any(|(_, feed)| wants(feed))
+    }
+
+    fn others(&self) -> impl Iterator<Item = &(String, DesiredFeed)> {
+        self.siblings.iter().filter(|(name, _)| *name != self.sync)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+    #[error(
+        "the set of this name belongs to {by}: give this sync another name or, if that repository has moved here, \
+         change annotation cutover.dev/source of ConfigMap {OWN_NAMESPACE}/{parent}"
+    )]
+    Taken { by: String, parent: String },
+}

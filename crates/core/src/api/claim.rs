@@ -1,0 +1,127 @@
+//! `Claim`: an intent's exclusive hold on a workload; the truth that a pin projects.
+
+use std::fmt;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use cutover_karmada::name::{ClusterName, ObjectKey};
+
+/// Who may write. Changed by compare-and-swap, always before what it allows is written.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "Claim",
+    plural = "claims",
+    doc = "An intent's exclusive hold on a workload, and which cluster may run it",
+    printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload"}"#,
+    printcolumn = r#"{"name":"Owner","type":"string","jsonPath":".spec.owner.name"}"#,
+    printcolumn = r#"{"name":"Writer","type":"string","jsonPath":".spec.writer"}"#,
+    printcolumn = r#"{"name":"Seq","type":"integer","jsonPath":".spec.seq"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimSpec {
+    /// `<kind>.<group> <namespace>/<name>`, without the namespace where the kind has none; for people.
+    pub workload: String,
+    /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
+    pub binding_id: String,
+    pub owner: ClaimOwner,
+    pub attempt: u32,
+    /// The sequence of the pin that projects this claim.
+    pub seq: u64,
+    /// The marker that every Work of the workload must carry: `<owner uid>.<attempt>.<seq>`. Empty: none any more, for the
+    /// pin is being taken off.
+    pub marker: String,
+    /// The one cluster that may run the workload; absent: nobody may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<ClusterName>,
+    /// The workload has no state: every cluster may run it, and `writer` says nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+    /// It keeps nothing from the workload but a second writer: sync applies what Git says of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub guards: bool,
+    /// The standing intent that gets it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lender: Option<ClaimOwner>,
+    /// The clusters that the binding may list; none: whichever Karmada chooses.
+    pub clusters: Vec<ClusterName>,
+    /// The intent rests, and waits for what Git changes of the workload: nothing is held back for its sake.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub standing: bool,
+}
+
+/// The intent that holds a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClaimOwner {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+impl fmt::Display for ClaimOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => write!(f, "{} {}", self.kind, self.name),
+            namespace => write!(f, "{} {namespace}/{}", self.kind, self.name),
+        }
+    }
+}
+
+/// Returns the one name under which a workload can be claimed: creating it twice is refused by the API server.
+pub fn claim_name(workload: &ObjectKey) -> String {
+    let readable = format!(
+        "{}-{}-{}-{}",
+        workload.kind.to_lowercase(),
+        workload.group,
+        workload.namespace.as_deref().unwrap_or("-"),
+        workload.name
+    );
+    // The parts may contain `-` themselves, so only the digest tells two workloads apart.
+    let digest = Sha256::digest(format!(
+        "{}/{}/{}/{}",
+        workload.group,
+        workload.kind,
+        workload.namespace.as_deref().unwrap_or_default(),
+        workload.name
+    ));
+    let readable: String = readable.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "-");
+    let readable = readable.trim_matches('-').to_lowercase();
+    let short: String = readable.chars().take(200).collect();
+    format!("{}-{}", short.trim_end_matches('-'), hex(&digest[..5]))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey {
+            group: "flink.apache.org".into(),
+            kind: "FlinkDeployment".into(),
+            namespace: Some(namespace.into()),
+            name: name.into(),
+        }
+    }
+
+    #[test]
+    fn a_claim_name_is_readable_and_tells_workloads_apart() {
+        assert!(
+            claim_name(&key("shop", "orders")).starts_with("flinkdeployment-flink-apache-org-shop-orders-")
+        );
+        assert_ne!(claim_name(&key("a-b", "c")), claim_name(&key("a", "b-c")));
+    }
+}

@@ -1,0 +1,314 @@
+//! What the specs and statuses of all intents share.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
+
+/// Names a workload template in the namespace of the intent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadRef {
+    /// For instance `flink.apache.org/v1beta1`.
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+}
+
+impl WorkloadRef {
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(&self.api_version, &self.kind)
+    }
+
+    /// `namespace`: that of the intent, or none for a kind of cluster scope.
+    pub fn key(&self, namespace: Option<&str>) -> ObjectKey {
+        ObjectKey {
+            group: self.gvk().group,
+            kind: self.kind.clone(),
+            namespace: namespace.map(str::to_owned),
+            name: self.name.clone(),
+        }
+    }
+}
+
+/// One operation of a JSON patch, as Karmada's plaintext overrider takes it (`add`, `replace`, `remove`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PatchOp {
+    pub op: String,
+    /// A JSON pointer.
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "anything")]
+    pub value: Option<serde_json::Value>,
+}
+
+impl PatchOp {
+    pub fn add(path: impl Into<String>, value: impl Into<serde_json::Value>) -> Self {
+        Self {
+            op: "add".to_owned(),
+            path: path.into(),
+            value: Some(value.into()),
+        }
+    }
+}
+
+/// A person's leave to pass a gate; valid for one attempt and used once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Approval {
+    /// The phase that may begin.
+    pub phase: super::Phase,
+    pub attempt: u32,
+    /// Who approved; free text, usually from the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The phases that wait for an [`Approval`] before they begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ApprovalGate {
+    pub before: Vec<super::Phase>,
+}
+
+/// A fact that a person vouches for because the tool cannot see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Fact {
+    /// No copy of the workload can write in that cluster any more.
+    Stopped,
+    /// The workload may start in that cluster from nothing: its state is lost, or somewhere else.
+    NoState,
+    /// Of copies that have both written, the one in that cluster has the state to go on from.
+    Newest,
+}
+
+/// A person's word for a [`Fact`]; bound to cluster, attempt and phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Assumption {
+    pub fact: Fact,
+    pub cluster: ClusterName,
+    pub attempt: u32,
+    pub phase: super::Phase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ConditionStatus {
+    True,
+    False,
+    Unknown,
+}
+
+/// A condition as `kubectl wait --for=condition=…` reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub status: ConditionStatus,
+    /// One CamelCase word.
+    pub reason: String,
+    pub message: String,
+    pub last_transition_time: Timestamp,
+}
+
+/// Who or what has to do something before an intent goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WaitCode {
+    /// What the next step needs has not been observed yet.
+    #[default]
+    Evidence,
+    /// What was sent failed, and is sent again.
+    Retry,
+    /// A person has to approve.
+    Approval,
+    /// A person has to resume it.
+    Pause,
+    /// Others go first, and make room when they have come to rest.
+    Turn,
+    /// Another intent has the workload, or goes first with it.
+    Claim,
+}
+
+impl WaitCode {
+    /// Returns whether only a person ends the wait.
+    pub const fn is_for_a_person(self) -> bool {
+        matches!(self, Self::Approval | Self::Pause)
+    }
+}
+
+impl fmt::Display for WaitCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Why an intent does not go on at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingFor {
+    #[serde(default)]
+    pub code: WaitCode,
+    /// What is waited for, as a sentence.
+    pub reason: String,
+    /// The phase that begins when it is approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<super::Phase>,
+    pub since: Timestamp,
+    /// When the wait ends by itself; what happens then stands in `then`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<String>,
+}
+
+/// What the statuses of all kinds of intents say: the loop, and whoever tells of intents, read no more of them.
+pub trait Progress:
+    Clone + Default + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync
+{
+    /// Returns the phase, as it is written in YAML.
+    fn phase_name(&self) -> &'static str;
+
+    /// Returns whether nothing more will be done in this attempt.
+    fn has_ended(&self) -> bool;
+
+    fn waiting_for(&self) -> Option<&WaitingFor>;
+}
+
+/// The part of a status that is the same for every kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Common {
+    pub observed_generation: i64,
+    /// Counts from 1; 0 before the first pass.
+    pub attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// The Git revision that last applied the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl Common {
+    /// Closes the step that is open with what let it end, and begins another one.
+    pub fn enter(&mut self, step: &str, evidence: Vec<String>, now: Timestamp) {
+        self.close(evidence, now);
+        self.waiting_for = None;
+        self.steps.push(StepRecord {
+            name: step.to_owned(),
+            started_at: now,
+            finished_at: None,
+            evidence: Vec::new(),
+        });
+    }
+
+    /// Closes the step that is open, and with it the attempt.
+    pub fn end(&mut self, evidence: Vec<String>, now: Timestamp) {
+        self.close(evidence, now);
+        self.waiting_for = None;
+        self.finished_at = Some(now);
+    }
+
+    fn close(&mut self, evidence: Vec<String>, now: Timestamp) {
+        if let Some(step) = self.steps.last_mut().filter(|step| step.finished_at.is_none()) {
+            step.finished_at = Some(now);
+            step.evidence = evidence;
+        }
+    }
+
+    /// Waits for something; the same wait goes on since it began.
+    pub fn wait(&mut self, code: WaitCode, reason: String, now: Timestamp) {
+        let since = match &self.waiting_for {
+            Some(wait) if wait.reason == reason => wait.since,
+            _ => now,
+        };
+        self.waiting_for = Some(WaitingFor {
+            code,
+            reason,
+            approval: None,
+            since,
+            until: None,
+            then: None,
+        });
+    }
+
+    /// Says whether a condition holds, since when, and why.
+    pub fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str, now: Timestamp) {
+        let status = if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let known = self.conditions.iter_mut().find(|known| known.type_ == type_);
+        let since = match &known {
+            Some(known) if known.status == status => known.last_transition_time,
+            _ => now,
+        };
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: since,
+        };
+        match known {
+            Some(known) => *known = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+}
+
+/// One phase as it went: the story of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepRecord {
+    pub name: String,
+    pub started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    /// What was observed that allowed the step to end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+}
+
+/// Something about an intent that a person should know or mend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// For instance `TargetNotReady`.
+    pub code: String,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    pub fn new(code: &str, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            hint: Some(hint.into()),
+        }
+    }
+}
+
+/// A schema that takes any JSON value and keeps it.
+pub(super) fn anything(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// A schema that takes any JSON object and keeps it.
+pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "object", "nullable": true, "x-kubernetes-preserve-unknown-fields": true })
+}

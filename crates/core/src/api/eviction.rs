@@ -1,0 +1,66 @@
+//! How far it is that a workload without state leaves one of its clusters, as the status of what takes it away says.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::MoveState;
+use cutover_karmada::name::ClusterName;
+
+/// What a later pass needs of an eviction, and can't observe.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Eviction {
+    pub stage: EvictionStage,
+    /// Which binding it is about: another one of its name is not meant.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub binding_uid: String,
+    /// What the binding and its Works are labelled with.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub binding_id: String,
+    /// Where it ran, with how many replicas, before it was taken out of a cluster: what it is put back to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Share>,
+    /// Which pods are the workload's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<String>,
+    /// When the cluster was seen to be out of the binding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evicted_at: Option<Timestamp>,
+    /// Since when all of it has been seen ready in the other clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_since: Option<Timestamp>,
+    /// What it comes to, once that is certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_as: Option<MoveState>,
+    /// Why it is put back, or what it came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+}
+
+/// The replicas of a workload in one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Share {
+    pub cluster: ClusterName,
+    #[serde(default)]
+    pub replicas: i32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EvictionStage {
+    /// The workload is claimed, and its copies in the other clusters are looked at. Where it runs is as it was.
+    #[default]
+    Claiming,
+    /// The cluster is being taken out of the binding; its copy stays.
+    Evicting,
+    /// The others are to be ready, and to stay so.
+    Verifying,
+    /// The copy may go: what is sent now can't be taken back.
+    Confirming,
+    /// The copy goes.
+    Leaving,
+    /// The cluster is being put into the binding again.
+    PuttingBack,
+    /// What it comes to is certain; the claim is given up.
+    Releasing,
+}

@@ -1,0 +1,603 @@
+//! `FailoverPlan`: what is done when a cluster, or a workload in it, fails and nobody planned it. Its status is the
+//! write-ahead journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::anything;
+use super::{
+    BindingId, ClaimOwner, Common, Fence, Progress, WaitingFor, Watched, WorkloadProfileSpec, WorkloadRef,
+};
+use cutover_karmada::PurgeMode;
+use cutover_karmada::name::ClusterName;
+
+/// Keeps one workload to one writer when Karmada, or a person, moves it in an emergency.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "FailoverPlan",
+    plural = "failoverplans",
+    shortname = "fop",
+    category = "cutover",
+    namespaced,
+    status = "FailoverPlanStatus",
+    doc = "What is done when a cluster, or a workload in it, fails and nobody planned it",
+    printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload.name"}"#,
+    printcolumn = r#"{"name":"Writer","type":"string","jsonPath":".status.writer"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Failovers","type":"integer","jsonPath":".status.attempt"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct FailoverPlanSpec {
+    pub workload: WorkloadRef,
+    /// A `WorkloadProfile`; found by kind if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// A standing pin: a copy that Karmada's failover creates elsewhere is born held, and is let go with its state.
+    #[serde(default = "yes")]
+    pub guard: bool,
+    #[serde(default)]
+    pub capture: ContinuousCapture,
+    #[serde(default)]
+    pub inject: Inject,
+    /// How the labels that Karmada preserves become handles of the profile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preserved: Vec<PreservedHandle>,
+    #[serde(default)]
+    pub source_unreachable: SourceUnreachable,
+    /// How long a copy that can be reached, and is well, may take to stop with its state; then it goes without.
+    #[serde(default = "default_stop_within")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub stop_within: String,
+    #[serde(default)]
+    pub purge: Purge,
+    #[serde(default)]
+    pub history: HistoryLimit,
+    /// A person's decision to move it now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<FailoverRequest>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<FailoverApproval>,
+    /// Nothing new is begun; what is under way stays as it is, held where it is held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Ends the plan: the guard comes off once nothing is under way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+fn default_stop_within() -> String {
+    "60s".to_owned()
+}
+
+/// Whether the newest handle that a running copy shows is noted all the time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContinuousCapture {
+    #[serde(default = "yes")]
+    pub continuous: bool,
+}
+
+impl Default for ContinuousCapture {
+    fn default() -> Self {
+        Self { continuous: true }
+    }
+}
+
+/// How the state gets into the new copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Inject {
+    /// By the pin, as the profile's `start` says.
+    #[default]
+    Profile,
+}
+
+/// A handle that is made of a label's value: Karmada keeps state in labels, and few handles are valid labels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PreservedHandle {
+    /// The `aliasLabelName` of a rule of the policy's `statePreservation`.
+    pub label: String,
+    /// The name of one of the profile's `capture` rules.
+    pub handle: String,
+    /// What it comes to; `${value}` is the label's value.
+    #[serde(default = "value_itself")]
+    pub value: String,
+}
+
+fn value_itself() -> String {
+    "${value}".to_owned()
+}
+
+/// What is done as long as nobody can see whether the old copy still writes: `action: Hold`, or `proceedAfter` with
+/// `fencedBy`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceUnreachable {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<UnreachableAction>,
+    /// How long it must have been unreachable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub proceed_after: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fenced_by: Option<FencedBy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UnreachableAction {
+    /// The new copy stays held until the old one is seen stopped or gone.
+    Hold,
+}
+
+/// Who sees to it that the old copy doesn't write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum FencedBy {
+    /// A person, each time.
+    Approval,
+    /// The infrastructure: it has cut off or powered off the nodes by then, and they don't come back with what they ran.
+    NodeFencing,
+}
+
+impl SourceUnreachable {
+    /// Returns what of it contradicts itself.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        match (self.action, &self.proceed_after, self.fenced_by) {
+            (_, None, None) | (None, Some(_), Some(_)) => None,
+            (Some(_), _, _) => {
+                Some("action: Hold waits for proof: it goes with neither proceedAfter nor fencedBy")
+            }
+            (None, Some(_), None) => Some("proceedAfter needs fencedBy: time alone stops no writer"),
+            (None, None, Some(_)) => Some("fencedBy needs proceedAfter"),
+        }
+    }
+}
+
+/// What becomes of an old copy that the policy's purge mode `Never` leaves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Purge {
+    /// It is removed when a person approves it (`cutover approve`).
+    #[serde(default)]
+    pub confirm: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryLimit {
+    /// How many are kept in the status; Git keeps all.
+    #[serde(default = "default_keep")]
+    #[schemars(range(min = 1, max = 500))]
+    pub keep: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+const fn default_keep() -> u32 {
+    50
+}
+
+impl Default for HistoryLimit {
+    fn default() -> Self {
+        Self { keep: default_keep() }
+    }
+}
+
+/// A person's decision that the workload fails over now; bound to one attempt, and so used once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailoverRequest {
+    /// The attempt that it is: one more than `status.attempt`.
+    pub attempt: u32,
+    pub to: ClusterName,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// What a person can vouch for, or let happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum FailoverGate {
+    /// The copy in that cluster doesn't write and won't again, though nobody can see it.
+    Fenced,
+    /// The new copy may start in that cluster without its state.
+    FromNothing,
+    /// The old copy in that cluster may be deleted.
+    Purge,
+}
+
+impl FailoverGate {
+    pub const ALL: [Self; 3] = [Self::Fenced, Self::FromNothing, Self::Purge];
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fenced => "Fenced",
+            Self::FromNothing => "FromNothing",
+            Self::Purge => "Purge",
+        }
+    }
+}
+
+impl fmt::Display for FailoverGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A person's word; bound to cluster, attempt and gate, and used once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailoverApproval {
+    pub gate: FailoverGate,
+    pub cluster: ClusterName,
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Something that waits for a person's word, as an approval would answer it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenQuestion {
+    pub gate: FailoverGate,
+    pub cluster: ClusterName,
+    pub attempt: u32,
+}
+
+/// Where a plan stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum FailoverPhase {
+    #[default]
+    Pending,
+    /// The claim and the pin are put up.
+    Arming,
+    /// One cluster may run it; whatever else gets a copy holds it.
+    Guarding,
+    /// A Migration has the claim for now.
+    Lent,
+    /// It was evicted, or a person asked for it: the new cluster is awaited.
+    Evicted,
+    /// Nobody may run it, until the old copy is proved harmless and its state is known.
+    Fencing,
+    /// The new copy starts from the state.
+    Releasing,
+    /// What was kept off Karmada is given back.
+    Settling,
+    /// The guard is taken off.
+    Disarming,
+    Completed,
+    Failed,
+    Aborted,
+}
+
+impl FailoverPhase {
+    /// Returns whether nothing more will be done.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Aborted)
+    }
+
+    /// Returns whether a failover is under way.
+    pub const fn in_flight(self) -> bool {
+        matches!(
+            self,
+            Self::Evicted | Self::Fencing | Self::Releasing | Self::Settling
+        )
+    }
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Arming => "Arming",
+            Self::Guarding => "Guarding",
+            Self::Lent => "Lent",
+            Self::Evicted => "Evicted",
+            Self::Fencing => "Fencing",
+            Self::Releasing => "Releasing",
+            Self::Settling => "Settling",
+            Self::Disarming => "Disarming",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::Aborted => "Aborted",
+        }
+    }
+}
+
+impl fmt::Display for FailoverPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What was observed and decided; written before every effect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FailoverPlanStatus {
+    pub phase: FailoverPhase,
+    /// `attempt` counts the failovers: 0 before the first.
+    #[serde(flatten)]
+    pub common: Common,
+    /// The cluster that may run the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub writer: Option<ClusterName>,
+    /// The newest state handle that was seen of the running copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_known: Option<LastKnown>,
+    /// Old copies that are still to go, or that nobody sees.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub old_copies: BTreeMap<ClusterName, OldCopy>,
+    /// What a person is asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<OpenQuestion>,
+    /// How often the guard was put up.
+    pub rounds: u32,
+    /// The last failovers and migrations, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Relocation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<FailoverJournal>,
+}
+
+/// A state handle of a copy that runs, and where it was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastKnown {
+    pub cluster: ClusterName,
+    /// The copy that it is of.
+    pub uid: String,
+    pub values: BTreeMap<String, String>,
+    pub at: Timestamp,
+    /// The status branch has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
+}
+
+/// A copy in a cluster that the workload has left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OldCopy {
+    /// The failover that left it.
+    pub attempt: u32,
+    pub since: Timestamp,
+    /// The purge mode `Never` keeps it until somebody confirms.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+    /// Who vouches for what can't be seen of it; until something is seen that speaks against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fenced: Option<String>,
+    /// The cluster that it was in: another one may have joined under its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The marker under which it was told to hold, where Karmada doesn't write to it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<String>,
+    /// How many words for it were refuted by what was seen of it since: only one more than that counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refuted: u32,
+    /// A person let it be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purged_by: Option<String>,
+    /// Since when it is listed again, held, because Karmada had forgotten it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetching_since: Option<Timestamp>,
+}
+
+/// Where a state handle came from; what comes first is newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StateSource {
+    /// The old copy was stopped with its state.
+    Captured,
+    /// Karmada preserved it in its eviction task.
+    Preserved,
+    /// It was the last that was seen of the running copy.
+    LastKnown,
+    /// The workload keeps no state of its own, or a person let it start from nothing.
+    Nothing,
+}
+
+impl fmt::Display for StateSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Captured => "captured",
+            Self::Preserved => "preserved by Karmada",
+            Self::LastKnown => "last known",
+            Self::Nothing => "from nothing",
+        })
+    }
+}
+
+/// The state that a new copy starts from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovedState {
+    pub source: StateSource,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, String>,
+    pub evidence: String,
+    pub at: Timestamp,
+}
+
+/// One failover or migration of the workload: when, from where to where, why, with which state, on what evidence, by whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Relocation {
+    /// `Failover`, or `Migration <name>`.
+    pub what: String,
+    /// That of the plan; a migration has none here.
+    #[serde(default)]
+    pub attempt: u32,
+    pub at: Timestamp,
+    pub finished_at: Timestamp,
+    pub from: ClusterName,
+    pub to: ClusterName,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purge_mode: Option<PurgeMode>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<MovedState>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    /// From the eviction to the new copy's being well, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downtime_ms: Option<u64>,
+}
+
+/// The memory of the machine: all that a later pass needs and cannot observe.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailoverJournal {
+    /// The spec when it began: its workload and profile don't change.
+    pub spec: Box<FailoverPlanSpec>,
+    pub profile: Box<WorkloadProfileSpec>,
+    pub binding: BindingId,
+    pub template_uid: String,
+    /// Counts the times that the guard was put up; with the sequence it makes the marker.
+    pub round: u32,
+    /// The sequence of the pin that is or will be written.
+    pub seq: u64,
+    /// The pin has been written, so that one that is missing was removed by somebody else.
+    #[serde(default)]
+    pub pinned: bool,
+    /// The pin was lost or edited, and the current sequence is its repair.
+    #[serde(default)]
+    pub repairing: bool,
+    /// Who may write according to that pin; absent: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<ClusterName>,
+    /// What the claim lets the binding list; empty: whatever Karmada chooses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterName>,
+    /// Clusters that carry the suspend patches besides the hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspended: Vec<ClusterName>,
+    /// What the writer carries beyond the template: the state that it was started from. Dropped when it makes no difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    pub fence: Fence,
+    /// Which clusters are meant by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<ClusterName, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<String>,
+    /// Where pods of the workload have been seen, of the run that is going on, and not seen to end.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
+    /// The run that was last seen well in a cluster.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub runs: BTreeMap<ClusterName, String>,
+    /// Who has the claim for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lent: Option<ClaimOwner>,
+    /// The failover that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flight: Option<Flight>,
+    /// Why the guard comes off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<String>,
+    /// Taking the pin off has begun.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unpinning: bool,
+    /// The effects of the current pass, before they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+}
+
+/// One failover while it is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Flight {
+    pub from: ClusterName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<ClusterName>,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    pub since: Timestamp,
+    /// A person asked for it: Karmada evicted nobody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requested: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purge_mode: Option<PurgeMode>,
+    /// The eviction tasks as they were first seen, by cluster: what is preserved in them stands nowhere else.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "anything")]
+    pub tasks: BTreeMap<ClusterName, serde_json::Value>,
+    /// The labels that Karmada preserved of the old copy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub preserved: BTreeMap<String, String>,
+    /// The old copy is listed beside the new one, under the pin: to be stopped with its state, or kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_source: Option<bool>,
+    /// The handles that the old copy had before it was told to stop: none of them is a new one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handle_before: BTreeMap<String, String>,
+    /// How long the old copy, which can be reached, was seen not to have stopped yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Watched>,
+    /// How long it was looked for and nobody could tell whether it writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unproved: Option<Watched>,
+    /// The part of that in which fenced nodes would be an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<Watched>,
+    /// On whose word the old copy counts as harmless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fenced: Option<String>,
+    /// How many words for it were refuted by what was seen of it since: only one more than that counts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub refuted: u32,
+    /// How long the new copy was seen not to be well since it has the token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unwell: Option<Watched>,
+    /// The new copy has had the token: whatever becomes of it, it may have run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<MovedState>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evidence: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<Timestamp>,
+}
+
+impl Progress for FailoverPlanStatus {
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.is_terminal()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.common.waiting_for.as_ref()
+    }
+}
+
+impl FailoverPlan {
+    /// Returns the spec of what runs, else the one that is asked for: its workload is the one that is guarded.
+    pub fn spec_in_force(&self) -> &FailoverPlanSpec {
+        let journal = self.status.as_ref().and_then(|status| status.journal.as_ref());
+        journal.map_or(&self.spec, |journal| &journal.spec)
+    }
+}
+
+impl FailoverPlanSpec {
+    /// Returns whether two specs guard the same workload in the same way; everything else may change at any time.
+    pub fn guards_the_same(&self, other: &Self) -> bool {
+        self.workload == other.workload && self.profile == other.profile
+    }
+}

@@ -1,0 +1,783 @@
+//! `Migration`: move one workload, with its state, to another cluster. Its status is the write-ahead journal.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::{any_object, anything};
+use super::profile::WorkloadProfileSpec;
+use super::{
+    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, PolicyName, Progress,
+    StepRecord, WaitingFor, Window, WorkloadRef,
+};
+use cutover_karmada::name::ClusterName;
+
+/// Asks for a workload to run in another cluster.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "Migration",
+    plural = "migrations",
+    shortname = "mig",
+    category = "cutover",
+    namespaced,
+    status = "MigrationStatus",
+    doc = "Moves one workload, with its state, to another cluster",
+    printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload.name"}"#,
+    printcolumn = r#"{"name":"From","type":"string","jsonPath":".status.source"}"#,
+    printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.code"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Attempt","type":"integer","jsonPath":".status.attempt","priority":1}"#,
+    printcolumn = r#"{"name":"Downtime ms","type":"integer","jsonPath":".status.downtimeMs","priority":1}"#,
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationSpec {
+    pub workload: WorkloadRef,
+    /// The cluster that the workload leaves. Optional; when given it must be where the workload runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ClusterName>,
+    /// The cluster that the workload goes to.
+    pub to: ClusterName,
+    #[serde(default)]
+    pub strategy: Strategy,
+    /// The name of a WorkloadProfile; found by kind when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default)]
+    pub changes: Changes,
+    #[serde(default)]
+    pub verify: Verify,
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// Phases that wait for an approval before they begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalGate>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approval>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assume: Vec<Assumption>,
+    /// Stops before the next step, and goes on when taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Rolls back; ignored after the commit point.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
+    /// After this time a migration that is not committed rolls back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// When the migration may begin; one that has begun goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Strategy {
+    /// Stops the source with its state before the target may run. For stateful workloads.
+    #[default]
+    StopFirst,
+    /// Starts the target beside the source, and removes the source when the target is good. For stateless workloads.
+    StartFirst,
+}
+
+/// What changes together with the move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changes {
+    /// Whether a template change in Git is taken along: the target runs the new template, the source the old one.
+    #[serde(default = "yes")]
+    pub template: bool,
+    /// JSON patches of the template that go along; for a template that is not in Git. Only `add`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub patches: Vec<PatchOp>,
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self {
+            template: true,
+            patches: Vec::new(),
+        }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_no_time(millis: &u64) -> bool {
+    *millis == 0
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// When the target counts as good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verify {
+    /// How long the target must be healthy without a break, for instance `60s`.
+    #[serde(default = "default_healthy_for")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub healthy_for: String,
+    /// How long the target may take to become healthy, for instance `10m`.
+    #[serde(default = "default_timeout")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub timeout: String,
+    /// What else must hold without a break, beside the profile's health.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+/// Something that must be true while the target soaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// CEL over `object`, the copy in the target as its API server has it, or what `of` names; with `prometheus`, over the number
+    /// `value`.
+    pub cel: String,
+    /// An instant query of the Prometheus server that the reconciler is started with. `cel` must be true of every sample of
+    /// the answer, and there must be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<String>,
+    /// Another object that `cel` is about, in the workload's namespace of the same cluster: a canary, for instance. It must be
+    /// there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<WorkloadRef>,
+}
+
+impl Default for Verify {
+    fn default() -> Self {
+        Self {
+            healthy_for: default_healthy_for(),
+            timeout: default_timeout(),
+            checks: Vec::new(),
+        }
+    }
+}
+
+fn default_healthy_for() -> String {
+    "60s".to_owned()
+}
+
+fn default_timeout() -> String {
+    "10m".to_owned()
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnFailure {
+    /// The source runs again, from the newest state.
+    #[default]
+    RollBack,
+    /// Everything stays as it is, held, until a person says `abort`.
+    Hold,
+}
+
+/// Where a migration stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Preflight,
+    Hold,
+    Expand,
+    Capture,
+    Handoff,
+    Verify,
+    Cleanup,
+    RollingBack,
+    Completed,
+    RolledBack,
+    Failed,
+    Aborted,
+    /// Git has an end of it on record that isn't to be seen any more: nothing was moved this time.
+    EndedBefore,
+}
+
+impl Phase {
+    /// Returns whether nothing more will be done in this attempt.
+    pub const fn is_terminal(self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted | Self::EndedBefore
+        )
+    }
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Hold => "Hold",
+            Self::Expand => "Expand",
+            Self::Capture => "Capture",
+            Self::Handoff => "Handoff",
+            Self::Verify => "Verify",
+            Self::Cleanup => "Cleanup",
+            Self::RollingBack => "RollingBack",
+            Self::Completed => "Completed",
+            Self::RolledBack => "RolledBack",
+            Self::Failed => "Failed",
+            Self::Aborted => "Aborted",
+            Self::EndedBefore => "EndedBefore",
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What was observed and decided; written before every effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MigrationStatus {
+    pub phase: Phase,
+    pub observed_generation: i64,
+    /// Counts from 1; 0 before the first pass.
+    pub attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<ClusterName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingFor>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_back: Option<HeldBack>,
+    /// What Git changes of the policies that place the workload: it waits until the move is committed, and stays unapplied
+    /// when that never comes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_policies: Vec<HeldPolicy>,
+    /// The Git revision that last applied the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// How long no copy was seen running, in milliseconds, at the most: from the order to stop until the first look that saw
+    /// a healthy copy, added up where that came about more than once. Set when the migration ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downtime_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<Journal>,
+}
+
+/// A template change in Git, by the digest of its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldBack {
+    pub hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// A policy in Git that is not applied as it stands there, by the digest of its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldPolicy {
+    pub policy: PolicyName,
+    pub hash: String,
+}
+
+/// The memory of the machine: all that a later pass needs and cannot observe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Journal {
+    /// The spec of this attempt; later changes are not obeyed.
+    pub spec: Box<MigrationSpec>,
+    pub profile: Box<WorkloadProfileSpec>,
+    pub source: ClusterName,
+    pub target: ClusterName,
+    pub template_uid: String,
+    /// The digest of the template's spec, as it was seen last: nobody else is to change it in mid-flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_spec: Option<String>,
+    pub binding: BindingId,
+    /// The standing intent that lent the claim, and gets it back with the pin on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lender: Option<ClaimOwner>,
+    /// The sequence of the pin that is or will be written.
+    pub seq: u64,
+    /// The pin has been written, so that one that is missing was removed by somebody else.
+    pub pinned: bool,
+    /// The pin was lost or edited, and the current sequence is its repair.
+    #[serde(default)]
+    pub repairing: bool,
+    /// Who may write according to that pin; absent: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<ClusterName>,
+    /// What the claim allows the binding to list.
+    pub clusters: Vec<ClusterName>,
+    /// Since when a copy that Karmada has forgotten is listed again, to be removed once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetching_since: Option<Timestamp>,
+    /// How often that was tried.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub fetched: u32,
+    /// Clusters that carry the suspend patches (with state) and not only the hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspended: Vec<ClusterName>,
+    pub fence: Fence,
+    /// The handle that the source had before it was suspended: never taken for a new one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handle_before: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captured: Option<Capture>,
+    /// What the source left when it was suspended, whatever has been captured since: another handle there means that it ran
+    /// again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub source_handle: BTreeMap<String, String>,
+    /// Which clusters source and target were: another one may have joined under the same name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub identities: BTreeMap<ClusterName, String>,
+    /// The uid of the source's copy: one with another uid was made anew, and has no state of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_uid: Option<String>,
+    /// The label selector of the workload's pods, where its profile asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<String>,
+    /// Where pods of the workload have been seen: a node that isn't Ready may still run one that is gone from the API.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_change: Option<TemplateChange>,
+    /// The target has been seen deployed: it may have newer state than the captured handle.
+    #[serde(default)]
+    pub target_ran: bool,
+    /// The uid of the copy that was seen deployed: one with another uid was made anew, and lacks what that one wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_uid: Option<String>,
+    /// What was given the token: its operator may have begun to run it, whatever shows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub offered: BTreeMap<ClusterName, Offered>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_since: Option<Timestamp>,
+    /// Since when it is paused: that time doesn't count for the phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_since: Option<Timestamp>,
+    /// Since when the target is healthy, as far as the soak goes: who watches keeps the time, and this is for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_since: Option<Timestamp>,
+    /// When the copy that ran was told to stop, and when one was seen running again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_since: Option<Timestamp>,
+    /// The time between them, of earlier stops, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_no_time")]
+    pub down_before_ms: u64,
+    /// Past the commit point nothing is rolled back.
+    #[serde(default)]
+    pub committed: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roll_back: Option<RollBack>,
+    /// Taking the pin off has begun; what follows needs no fence and no marker.
+    #[serde(default)]
+    pub unpinning: bool,
+    /// What must not change when the pin is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The effects of the current pass, before they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+}
+
+impl MigrationStatus {
+    /// Returns the journal of an attempt of which something may have been written; the claim is the first.
+    ///
+    /// One that Preflight left when it had to wait is none: everything is looked at anew before the attempt begins.
+    pub fn journal_in_force(&self) -> Option<&Journal> {
+        let begun = !matches!(self.phase, Phase::Pending | Phase::Preflight);
+        self.journal.as_ref().filter(|_| begun)
+    }
+
+    /// Returns the spec of the attempt that runs, else the one that is asked for: a spec that is edited in mid-flight must
+    /// not make one workload pass for another.
+    pub fn spec_in_force<'s>(&'s self, asked: &'s MigrationSpec) -> &'s MigrationSpec {
+        self.journal_in_force().map_or(asked, |journal| &journal.spec)
+    }
+}
+
+impl Progress for MigrationStatus {
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.is_terminal()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.waiting_for.as_ref()
+    }
+}
+
+impl MigrationSpec {
+    /// Returns what asks for a move and nothing more.
+    pub fn of(workload: WorkloadRef, profile: Option<String>, to: ClusterName) -> Self {
+        Self {
+            workload,
+            from: None,
+            to,
+            strategy: Strategy::default(),
+            profile,
+            changes: Changes::default(),
+            verify: Verify::default(),
+            on_failure: OnFailure::default(),
+            approval: None,
+            approvals: Vec::new(),
+            assume: Vec::new(),
+            paused: false,
+            abort: false,
+            deadline: None,
+            window: None,
+        }
+    }
+}
+
+impl Migration {
+    /// Returns the spec of the attempt that runs, else the one that is asked for.
+    pub fn spec_in_force(&self) -> &MigrationSpec {
+        self.status
+            .as_ref()
+            .map_or(&self.spec, |status| status.spec_in_force(&self.spec))
+    }
+}
+
+impl Journal {
+    /// Returns the journal of an attempt of which nothing is known yet but what it is about.
+    pub fn begin(
+        spec: &MigrationSpec,
+        profile: WorkloadProfileSpec,
+        source: ClusterName,
+        binding: BindingId,
+    ) -> Self {
+        Self {
+            spec: Box::new(spec.clone()),
+            profile: Box::new(profile),
+            target: spec.to.clone(),
+            template_uid: String::new(),
+            template_spec: None,
+            binding,
+            lender: None,
+            seq: 1,
+            pinned: false,
+            repairing: false,
+            writer: (spec.strategy == Strategy::StopFirst).then(|| source.clone()),
+            clusters: vec![source.clone()],
+            fetching_since: None,
+            fetched: 0,
+            suspended: Vec::new(),
+            fence: Fence::default(),
+            handle_before: BTreeMap::new(),
+            captured: None,
+            source_handle: BTreeMap::new(),
+            identities: BTreeMap::new(),
+            source_uid: None,
+            pods: None,
+            nodes: BTreeMap::new(),
+            template_change: None,
+            target_ran: false,
+            target_uid: None,
+            offered: BTreeMap::new(),
+            phase_since: None,
+            paused_since: None,
+            healthy_since: None,
+            down_since: None,
+            up_since: None,
+            down_before_ms: 0,
+            committed: false,
+            roll_back: None,
+            unpinning: false,
+            run_id: None,
+            planned: Vec::new(),
+            source,
+        }
+    }
+
+    /// The copy that has the token is told to stop. If one was seen running since the last stop, that stop is over.
+    pub fn goes_down(&mut self, now: Timestamp) {
+        match self.down_since.zip(self.up_since.take()) {
+            Some((down, up)) => {
+                let millis = u64::try_from(up.duration_since(down).as_millis());
+                self.down_before_ms += millis.unwrap_or_default();
+                self.down_since = Some(now);
+            }
+            None => _ = self.down_since.get_or_insert(now),
+        }
+    }
+
+    /// A copy is seen running.
+    pub fn is_up(&mut self, now: Timestamp) {
+        if self.down_since.is_some() {
+            self.up_since.get_or_insert(now);
+        }
+    }
+
+    /// Returns how long no copy was seen running, at the most; nothing where none was told to stop, or none was seen since.
+    pub fn downtime_ms(&self) -> Option<u64> {
+        let (down, up) = self.down_since.zip(self.up_since)?;
+        let last = u64::try_from(up.duration_since(down).as_millis()).ok()?;
+        Some(self.down_before_ms + last)
+    }
+}
+
+/// A copy as it was when its cluster was given the token.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Offered {
+    /// Absent: there was none yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    #[serde(default)]
+    pub generation: i64,
+}
+
+/// Which binding, and what it was before the first effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BindingId {
+    pub name: String,
+    pub uid: String,
+    /// Label `resourcebinding.karmada.io/permanent-id`, or `clusterresourcebinding.karmada.io/permanent-id`.
+    pub id: String,
+    /// It is a `ClusterResourceBinding`: the workload has no namespace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cluster_scoped: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
+    /// The group of the policy's `clusterAffinities` that keeps the target, where it has groups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_affinity: Option<String>,
+}
+
+/// What was taken off a binding to keep others from moving it, to be put back exactly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Fence {
+    /// The state before the fence has been recorded below.
+    pub recorded: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "any_object")]
+    pub failover: Option<serde_json::Value>,
+    /// The annotation `policy.karmada.io/applied-placement`, verbatim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub applied_placement: Option<String>,
+    /// Names the canary of the barrier; a new one for every barrier.
+    pub canary: u32,
+    /// The generation of the binding at which the suspension was, or is to be, added that the canary proves something about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspending: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barrier: Option<Barrier>,
+    /// Whether the API server itself refuses what would move the workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionTest>,
+    /// Taking the fence down has begun: failover is restored.
+    pub lowered: bool,
+    /// Scheduling has been resumed with the pin still on.
+    pub resumed: bool,
+    /// What keeps a copy that leaves the binding from being deleted; only where that would lose state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub belt: Option<Belt>,
+}
+
+/// `preserveResourcesOnDeletion` on the binding: whoever takes a cluster out of it doesn't delete the copy there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Belt {
+    /// What the binding said before, to be put back exactly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preserve: Option<bool>,
+    /// It was seen on the source's Work: from then on the copy there is safe.
+    pub shown: bool,
+    /// It is being taken off: the copy that leaves the binding next is to be deleted.
+    pub off: bool,
+    /// What `conflictResolution` was before it became Overwrite, for a dropped copy to be taken up again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overwrites: Option<String>,
+}
+
+/// What dry-runs have shown of the admission fence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionTest {
+    /// Since when it is so.
+    pub since: Timestamp,
+    /// What the API server refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Guard>,
+    /// What it lets pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<Guard>,
+    /// What could not be tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<UnknownGuard>,
+}
+
+/// One policy of the admission fence, by what it guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Guard {
+    /// The clusters of a claimed binding.
+    Bindings,
+    /// Works of a claimed workload, without its marker.
+    Works,
+    /// Override policies that would be applied after a pin.
+    Overrides,
+    /// Claims and pins themselves.
+    Claims,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnknownGuard {
+    pub guard: Guard,
+    pub why: String,
+}
+
+impl Guard {
+    pub const ALL: [Self; 4] = [Self::Bindings, Self::Works, Self::Overrides, Self::Claims];
+
+    /// Returns the name of the policy, and of its binding.
+    pub const fn policy(self) -> &'static str {
+        match self {
+            Self::Bindings => "cutover-bindings",
+            Self::Works => "cutover-works",
+            Self::Overrides => "cutover-overrides",
+            Self::Claims => "cutover-claims",
+        }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bindings => "bindings",
+            Self::Works => "works",
+            Self::Overrides => "overrides",
+            Self::Claims => "claims and pins",
+        })
+    }
+}
+
+impl AdmissionTest {
+    /// Returns whether a guard was seen to refuse what it should.
+    pub fn refuses(&self, guard: Guard) -> bool {
+        self.refused.contains(&guard)
+    }
+
+    /// Returns whether all of it stands.
+    pub fn stands(&self) -> bool {
+        Guard::ALL.iter().all(|guard| self.refuses(*guard))
+    }
+
+    /// Returns whether two tests have shown the same, whenever that was.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let other = Self {
+            since: self.since,
+            ..other.clone()
+        };
+        *self == other
+    }
+}
+
+/// The scheduler has observed a binding that was created after the suspension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Barrier {
+    /// Empty: none may be created, and the admission fence stands in for it.
+    pub canary: String,
+    pub passed_at: Timestamp,
+    /// A barrier is good for one process of each controller.
+    pub leases: BTreeMap<String, LeaseSeen>,
+}
+
+/// Who held a controller's lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSeen {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
+    pub transitions: i64,
+}
+
+/// A state handle, with how it is known to be one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Capture {
+    pub from: ClusterName,
+    pub values: BTreeMap<String, String>,
+    pub evidence: String,
+    pub at: Timestamp,
+}
+
+/// A template change that was held back and goes to the target with the hand-over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateChange {
+    pub hash: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// What Git wants, as it will be applied in Cleanup; absent: the intent itself says what changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "anything")]
+    pub manifest: Option<serde_json::Value>,
+    /// What makes the old template's spec the new one's; only `add`, so that it holds on either.
+    pub overlay: Vec<PatchOp>,
+}
+
+/// Why and how far an attempt is rolled back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RollBack {
+    pub reason: String,
+    pub from_phase: Phase,
+    pub since: Timestamp,
+    /// `RolledBack`, or `Aborted` when a person asked for it.
+    pub ends_as: Phase,
+    /// The source was suspended and must be restarted.
+    pub restart: bool,
+    /// The target had the token, and with it the state: what it has written since is the newest. One that ran without it,
+    /// by somebody's doing, began from nothing.
+    #[serde(default = "yes")]
+    pub handed_over: bool,
+    /// The source restarts from the captured handle, which isn't the one that its copy has.
+    #[serde(default)]
+    pub from_handle: bool,
+    /// The captured handle is what the target's last stop left.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub target_captured: bool,
+    /// The target's last stop left no handle: what it wrote is in its cluster alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_state: bool,
+    pub stage: RollBackStage,
+}
+
+/// What of a roll back has been decided; each stage is written before its first effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum RollBackStage {
+    /// Nothing yet: whether the source can run again is being looked at.
+    Begun,
+    /// The token is nobody's, with a new sequence.
+    Taken,
+    /// The target could not be proved stopped and is taken out of the binding instead.
+    Evicting,
+    /// The token is the source's again.
+    Returned,
+    /// The token is, or becomes again, the target's: the source can't have it, and somebody has to run.
+    Kept,
+}

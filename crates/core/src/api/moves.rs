@@ -1,0 +1,451 @@
+//! What intents that move many workloads share ([`super::Evacuation`], [`super::Rebalance`]): which ones, where to, how many
+//! at once, and how far they are.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Common, Eviction, Finding, Progress, Verify, WaitingFor, Window};
+use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
+
+/// The part of a spec that is about moves, whatever they are for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MovesSpec {
+    #[serde(default, skip_serializing_if = "Targets::is_default")]
+    pub to: Targets,
+    #[serde(default, skip_serializing_if = "Selection::is_everything")]
+    pub select: Selection,
+    /// Who goes first; then the rest, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<Rank>,
+    /// How many workloads move at the same time.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub max_parallel: u32,
+    /// How many moves may fail before nothing more is begun.
+    #[serde(default)]
+    pub max_failures: u32,
+    #[serde(default)]
+    pub unmovable: Unmovable,
+    /// When a workload counts as good where it was moved to.
+    #[serde(default)]
+    pub verify: Verify,
+    /// Whether a person has to approve what was planned before the first workload moves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<MovesGate>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<MovesApproval>,
+    /// Begins no more moves until that is taken away; those that have begun come to their end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Begins no more moves, and rolls back those that are not past their commit point.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
+    /// After this time no move begins, and those that are not past their commit point are rolled back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// When moves may begin; one that has begun goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+impl Default for MovesSpec {
+    fn default() -> Self {
+        Self {
+            to: Targets::default(),
+            select: Selection::default(),
+            order: Vec::new(),
+            max_parallel: one(),
+            max_failures: 0,
+            unmovable: Unmovable::default(),
+            verify: Verify::default(),
+            approval: None,
+            approvals: Vec::new(),
+            paused: false,
+            abort: false,
+            deadline: None,
+            window: None,
+        }
+    }
+}
+
+impl MovesSpec {
+    /// Returns the spec without its control fields, which never make a new attempt.
+    #[must_use]
+    pub fn bare(&self) -> Self {
+        Self {
+            approvals: Vec::new(),
+            paused: false,
+            abort: false,
+            deadline: None,
+            window: None,
+            ..self.clone()
+        }
+    }
+}
+
+/// Where workloads go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Targets {
+    /// Only to these; none: to any that the workload's policy allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterName>,
+    #[serde(default)]
+    pub choose: Choose,
+}
+
+impl Targets {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Which one of several clusters that would do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Choose {
+    /// The one of which the smallest share is asked for, with the workload.
+    #[default]
+    LeastLoaded,
+    /// The one that Karmada's scheduler puts first: the first group of affinities that fits, then where most replicas fit.
+    Scheduler,
+}
+
+/// Which workloads are meant. Everything that is given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Selection {
+    /// `FlinkDeployment`, or `FlinkDeployment.flink.apache.org`; none: every kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// On the templates, as `kubectl -l` takes it: `tier=critical,team in (a, b)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_selector: Option<String>,
+    /// None: every namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+}
+
+impl Selection {
+    fn is_everything(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One rank of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rank {
+    /// As `kubectl -l` takes it.
+    #[schemars(length(min = 1))]
+    pub label_selector: String,
+}
+
+/// What is done as long as there are workloads that can't be moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Unmovable {
+    /// Nothing begins, until they can or are not selected any more.
+    #[default]
+    Wait,
+    /// They stay, and the others move.
+    Leave,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovesGate {
+    /// `Moving` is the one phase that can wait.
+    pub before: Vec<MovesPhase>,
+}
+
+/// A person's leave for one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MovesApproval {
+    pub phase: MovesPhase,
+    pub attempt: u32,
+    /// Who approved; free text, usually from the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks for it")]
+const fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// Where an intent that moves many workloads stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum MovesPhase {
+    #[default]
+    Pending,
+    /// What would move where, and what can't, is looked at. Nothing is written.
+    Preflight,
+    Moving,
+    /// It stands, and there is nothing to do at present.
+    Watching,
+    /// No move begins any more; those that have begun come to their end, and what was put up is taken down.
+    Ending,
+    Completed,
+    Failed,
+    Aborted,
+}
+
+impl MovesPhase {
+    /// Returns whether nothing more will be done in this attempt.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Aborted)
+    }
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Moving => "Moving",
+            Self::Watching => "Watching",
+            Self::Ending => "Ending",
+            Self::Completed => "Completed",
+            Self::Failed => "Failed",
+            Self::Aborted => "Aborted",
+        }
+    }
+}
+
+impl fmt::Display for MovesPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What was observed and decided; written before every effect. `S` is the spec of the kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    rename_all = "camelCase",
+    default,
+    bound(serialize = "S: Serialize", deserialize = "S: serde::de::DeserializeOwned")
+)]
+pub struct MovesStatus<S> {
+    pub phase: MovesPhase,
+    #[serde(flatten)]
+    pub common: Common,
+    /// The clusters that it is about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Tally>,
+    /// What moves, in the order in which it does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<Move>,
+    /// How many more are to be moved: they are listed when those of the list have been.
+    #[serde(skip_serializing_if = "is_none")]
+    pub later: u32,
+    /// What can't be moved, or isn't.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stays: Vec<Stay>,
+    /// How many more stay than are listed.
+    #[serde(skip_serializing_if = "is_none")]
+    pub more_stays: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<MovesJournal<S>>,
+}
+
+// Derived, it would ask for a default of the spec.
+impl<S> Default for MovesStatus<S> {
+    fn default() -> Self {
+        Self {
+            phase: MovesPhase::default(),
+            common: Common::default(),
+            clusters: Vec::new(),
+            progress: None,
+            moves: Vec::new(),
+            later: 0,
+            stays: Vec::new(),
+            more_stays: 0,
+            journal: None,
+        }
+    }
+}
+
+/// How far it is: `done` of `of`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tally {
+    pub done: u32,
+    pub of: u32,
+    pub moving: u32,
+    pub failed: u32,
+}
+
+/// Names a workload from anywhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadName {
+    pub api_version: String,
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl WorkloadName {
+    pub fn gvk(&self) -> Gvk {
+        Gvk::new(&self.api_version, &self.kind)
+    }
+
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
+            group: self.gvk().group,
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for WorkloadName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.key().place())
+    }
+}
+
+/// One workload on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Move {
+    pub workload: WorkloadName,
+    pub from: ClusterName,
+    /// Absent: Karmada's scheduler says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<ClusterName>,
+    pub means: Means,
+    pub state: MoveState,
+    /// What Preflight of its Migration would come to has been looked at.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checked: bool,
+    /// What stands in its way, as far as that can be seen before it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<Finding>,
+    /// The name of the object that carries it out: a Migration in the workload's namespace, or a `WorkloadRebalancer`. Of an
+    /// eviction: what the binding is marked with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// What it waits for, or what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    /// How far it is, where this intent takes the workload away itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eviction: Option<Box<Eviction>>,
+}
+
+/// How a workload is moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Means {
+    /// By a Migration that stops it with its state first.
+    StopFirst,
+    /// By a Migration that starts it there before it is taken away here.
+    StartFirst,
+    /// By a `WorkloadRebalancer`: Karmada's scheduler divides its replicas anew.
+    Reschedule,
+    /// By an eviction task in its binding: it runs in other clusters as well, and is taken away here when those are ready.
+    Evict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum MoveState {
+    Waiting,
+    /// What carries it out is being created, and does nothing yet.
+    Starting,
+    Moving,
+    Moved,
+    Failed,
+}
+
+impl MoveState {
+    pub const fn is_under_way(self) -> bool {
+        matches!(self, Self::Starting | Self::Moving)
+    }
+
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Moved | Self::Failed)
+    }
+}
+
+/// A workload that stays where it is, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Stay {
+    pub workload: WorkloadName,
+    pub cluster: ClusterName,
+    pub why: Finding,
+    /// It runs there, or may: the cluster isn't empty with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runs: bool,
+}
+
+/// The memory of the machine: all that a later pass needs and cannot observe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    rename_all = "camelCase",
+    bound(serialize = "S: Serialize", deserialize = "S: serde::de::DeserializeOwned")
+)]
+pub struct MovesJournal<S> {
+    /// The spec of this attempt; later changes are not obeyed, but for control fields.
+    pub spec: Box<S>,
+    /// The clusters that carry, or are about to carry, the taint of this intent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cordoned: Vec<ClusterName>,
+    /// Counts the rounds of one that stands: names of children never come back.
+    #[serde(default)]
+    pub round: u32,
+    /// How many moves of this round are over and not listed any more.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub forgotten: u32,
+    /// What brought the present round about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// The clusters that were there when it last had nothing to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<ClusterName>,
+    /// What ends it, once it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<MovesEnding>,
+    /// The effects of the current pass, before they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+}
+
+/// Why it ends, and as what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MovesEnding {
+    pub reason: String,
+    pub ends_as: MovesPhase,
+    /// Moves that have begun are rolled back.
+    pub turns_back: bool,
+}
+
+impl<S> Progress for MovesStatus<S>
+where
+    S: Clone + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync,
+{
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.is_terminal()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.common.waiting_for.as_ref()
+    }
+}

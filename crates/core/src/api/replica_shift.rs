@@ -1,0 +1,373 @@
+//! `ReplicaShift`: replicas go from one cluster to another in steps, and enough of them are ready at every moment. Its status
+//! is the write-ahead journal.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    AdmissionTest, Barrier, BindingId, Common, OnFailure, Progress, WaitingFor, Window, WorkloadRef,
+};
+use cutover_karmada::name::ClusterName;
+
+/// Asks for the replicas of a workload without state to go from one cluster to another, step by step.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "ReplicaShift",
+    plural = "replicashifts",
+    shortname = "rshift",
+    category = "cutover",
+    namespaced,
+    status = "ReplicaShiftStatus",
+    doc = "Moves replicas from one cluster to another in steps; the ready ones never become fewer than the floor",
+    printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload.name"}"#,
+    printcolumn = r#"{"name":"From","type":"string","jsonPath":".spec.from.cluster"}"#,
+    printcolumn = r#"{"name":"To","type":"string","jsonPath":".spec.to"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Moved","type":"string","jsonPath":".status.moved"}"#,
+    printcolumn = r#"{"name":"Ready","type":"integer","jsonPath":".status.ready"}"#,
+    printcolumn = r#"{"name":"Floor","type":"integer","jsonPath":".status.floor"}"#,
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplicaShiftSpec {
+    pub workload: WorkloadRef,
+    pub from: ShiftSource,
+    /// The cluster that the replicas go to.
+    pub to: ClusterName,
+    /// How many go at once; 1 when neither this nor `percentages` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub step: Option<u32>,
+    /// Instead of `step`: how much of it has gone after each step, ascending. What is left when the last one is less than 100
+    /// stays where it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100), inner(range(min = 1, max = 100)))]
+    pub percentages: Vec<u32>,
+    /// How many ready replicas there must be at least, in all clusters together: a share of those at the start, such as
+    /// `100%`, or a number.
+    #[serde(default = "whole")]
+    #[schemars(regex(pattern = r"^([0-9]{1,2}%|100%|[0-9]{1,6})$"))]
+    pub floor: String,
+    #[serde(default, skip_serializing_if = "Pause::is_none")]
+    pub pause: Pause,
+    /// How long the replicas of one step may take to be ready.
+    #[serde(default = "ten_minutes")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub timeout: String,
+    /// What happens when they don't become ready in that time.
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    #[serde(default, skip_serializing_if = "Then::is_none")]
+    pub then: Then,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<ShiftApproval>,
+    /// Begins no further step until that is taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Brings the replicas back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
+    /// What hasn't gone by then is brought back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// When it may begin; one that has begun goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// Where the replicas are: one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+pub struct ShiftSource {
+    /// A member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterName>,
+    /// The cluster that Karmada itself is installed on, where the template runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control_plane: bool,
+}
+
+impl fmt::Display for ShiftSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cluster {
+            Some(cluster) => write!(f, "{cluster}"),
+            None => f.write_str("the control plane"),
+        }
+    }
+}
+
+/// What it stops for between steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Pause {
+    /// How long after every step, for instance `30s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub each: Option<String>,
+    /// Percentages: a step that has brought at least so many is the last one until a person approves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(range(min = 1, max = 100)))]
+    pub approval: Vec<u32>,
+}
+
+impl Pause {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is done when the replicas have gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Then {
+    /// Clusters that changes are kept from, by a Suspension that stays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspend: Vec<ClusterName>,
+}
+
+impl Then {
+    fn is_none(&self) -> bool {
+        self.suspend.is_empty()
+    }
+}
+
+/// A person's leave to go on past a percentage; valid for one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShiftApproval {
+    #[schemars(range(min = 1, max = 100))]
+    pub percent: u32,
+    pub attempt: u32,
+    /// Who approved; free text, usually from the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+fn whole() -> String {
+    "100%".to_owned()
+}
+
+fn ten_minutes() -> String {
+    "10m".to_owned()
+}
+
+/// Where a shift stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum ShiftPhase {
+    #[default]
+    Pending,
+    /// Nothing is written: what could stand in the way is looked for.
+    Preflight,
+    /// The scheduler is kept off, and a pin says how many replicas each cluster has.
+    Hold,
+    /// Step by step: more there, then fewer here.
+    Shifting,
+    /// What was asked for afterwards is done.
+    Suspending,
+    /// The replicas have gone; the pin stays until the policies say the same without it.
+    Shifted,
+    RollingBack,
+    Completed,
+    RolledBack,
+    Failed,
+    Aborted,
+}
+
+impl ShiftPhase {
+    /// Returns whether nothing more will be done in this attempt.
+    pub const fn is_terminal(self) -> bool {
+        matches!(
+            self,
+            Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted
+        )
+    }
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Preflight => "Preflight",
+            Self::Hold => "Hold",
+            Self::Shifting => "Shifting",
+            Self::Suspending => "Suspending",
+            Self::Shifted => "Shifted",
+            Self::RollingBack => "RollingBack",
+            Self::Completed => "Completed",
+            Self::RolledBack => "RolledBack",
+            Self::Failed => "Failed",
+            Self::Aborted => "Aborted",
+        }
+    }
+}
+
+impl fmt::Display for ShiftPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What was observed and decided; written before every effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicaShiftStatus {
+    pub phase: ShiftPhase,
+    #[serde(flatten)]
+    pub common: Common,
+    /// How many have gone, of how many: `3/8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<String>,
+    /// How many must be ready at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<u32>,
+    /// How many were seen ready in the last look that saw them all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<u32>,
+    /// The fewest that were seen ready since it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lowest: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<ShiftJournal>,
+}
+
+/// The memory of the machine: all that a later pass needs and cannot observe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShiftJournal {
+    /// The spec of this attempt; later changes are not obeyed, but for control fields.
+    pub spec: Box<ReplicaShiftSpec>,
+    pub binding: BindingId,
+    pub template_uid: String,
+    /// What says which pods are the workload's on the control plane; absent: nothing runs there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<String>,
+    /// The sequence of the pin that is or will be written.
+    pub seq: u64,
+    /// The pin was seen in force, so that one that is missing was removed by somebody else.
+    #[serde(default)]
+    pub pinned: bool,
+    /// The pin was lost or edited, and the current sequence is its repair.
+    #[serde(default)]
+    pub repairing: bool,
+    /// The pin is being taken off: the claim says that no marker is to be expected.
+    #[serde(default)]
+    pub unpinning: bool,
+    /// The clusters that the binding listed, and lists at the end of a way back.
+    pub listed: Vec<ClusterName>,
+    /// The target is not one of them, and is added.
+    #[serde(default)]
+    pub expands: bool,
+    /// Digest of the placement at the start: what the scheduler has decided by it, it doesn't decide anew.
+    pub placement: String,
+    /// The replicas that the template has; on the control plane, those that it had.
+    pub template_replicas: u32,
+    /// How many replicas each member had at the start.
+    pub start: BTreeMap<ClusterName, u32>,
+    /// How many replicas each member is to have now.
+    pub wanted: BTreeMap<ClusterName, u32>,
+    /// How many the template is to have, where it runs itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_wanted: Option<u32>,
+    /// How many go.
+    pub amount: u32,
+    /// How many have gone when the present step is over.
+    pub goal: u32,
+    /// How many must be ready at least.
+    pub floor: u32,
+    /// Since when the present step runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_since: Option<Timestamp>,
+    /// Since when the last step is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rests_since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_since: Option<Timestamp>,
+    pub fence: ShiftFence,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back: Option<ShiftBack>,
+    /// The effects of the current pass, before they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+}
+
+/// How the scheduler is kept off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ShiftFence {
+    /// The generation of the binding that is about to be suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspending: Option<i64>,
+    /// The number of the canary that the barrier waits for.
+    pub canary: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub barrier: Option<Barrier>,
+    /// What the API server was seen to refuse; absent: it was not tried yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionTest>,
+    /// The scheduler may act again.
+    pub lowered: bool,
+}
+
+/// Why it goes back, and as what it ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShiftBack {
+    pub reason: String,
+    pub ends_as: ShiftPhase,
+}
+
+impl Progress for ReplicaShiftStatus {
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.is_terminal()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.common.waiting_for.as_ref()
+    }
+}
+
+impl ReplicaShift {
+    /// Returns the spec of the attempt that runs, else the one that is asked for.
+    pub fn spec_in_force(&self) -> &ReplicaShiftSpec {
+        let status = self.status.as_ref();
+        status.map_or(&self.spec, |status| status.spec_in_force(&self.spec))
+    }
+}
+
+impl ReplicaShiftStatus {
+    /// Returns the journal of an attempt that hasn't ended.
+    pub fn journal_in_force(&self) -> Option<&ShiftJournal> {
+        self.journal.as_ref().filter(|_| !self.phase.is_terminal())
+    }
+
+    /// Returns the spec of the attempt that runs, else the one that is asked for.
+    pub fn spec_in_force<'a>(&'a self, asked: &'a ReplicaShiftSpec) -> &'a ReplicaShiftSpec {
+        self.journal_in_force().map_or(asked, |journal| &journal.spec)
+    }
+}
+
+impl ReplicaShiftSpec {
+    /// Returns whether two specs ask for the same: control fields never make a new attempt.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        let bare = |spec: &Self| Self {
+            approvals: Vec::new(),
+            paused: false,
+            abort: false,
+            deadline: None,
+            window: None,
+            ..spec.clone()
+        };
+        bare(self) == bare(other)
+    }
+}

@@ -1,0 +1,458 @@
+//! `Rollout`: every change of one workload's template goes cluster by cluster. Its status is the write-ahead journal.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::common::any_object;
+use super::{
+    BindingId, Check, Common, HeldBack, PatchOp, Progress, WaitingFor, Window, WorkloadProfileSpec,
+    WorkloadRef,
+};
+use cutover_karmada::name::ClusterName;
+
+/// On a cluster: the wave it belongs to, a number. Clusters without it come after all that have one, by name.
+pub const ROLLOUT_WAVE_ANNOTATION: &str = "cutover.dev/rollout-wave";
+
+/// Asks for the changes of a template to go cluster by cluster, for as long as it is there.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "cutover.dev",
+    version = "v1alpha1",
+    kind = "Rollout",
+    plural = "rollouts",
+    shortname = "cro",
+    category = "cutover",
+    namespaced,
+    status = "RolloutStatus",
+    doc = "Lets the changes of one workload's template go cluster by cluster",
+    printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload.name"}"#,
+    printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Updated","type":"string","jsonPath":".status.updated"}"#,
+    printcolumn = r#"{"name":"Stable","type":"string","jsonPath":".status.stable"}"#,
+    printcolumn = r#"{"name":"Target","type":"string","jsonPath":".status.target"}"#,
+    printcolumn = r#"{"name":"Waiting","type":"string","jsonPath":".status.waitingFor.code"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"Waiting for","type":"string","jsonPath":".status.waitingFor.reason","priority":1}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSpec {
+    pub workload: WorkloadRef,
+    #[serde(flatten)]
+    pub strategy: RolloutStrategy,
+    #[serde(flatten)]
+    pub controls: RolloutControls,
+    /// A change doesn't begin until this is taken away; what has begun goes on. Policies say it to those whose turn it isn't.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
+}
+
+/// What a person says to a rollout while it stands. None of it changes how clusters are gone through.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutControls {
+    /// A revision of the history that is to run everywhere, whatever Git says, for as long as this stands: its name, or the
+    /// beginning of its Git revision. Clusters that have come since get it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 4))]
+    pub undo_to: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<WaveApproval>,
+    /// Raised, it lets a halted rollout try again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retry: u32,
+    /// Releases no more clusters, and goes on when taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Undoes what is being rolled out, and begins nothing until it is taken away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abort: bool,
+    /// After this time what is not complete counts as failed, and nothing begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+}
+
+/// How a change goes from cluster to cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStrategy {
+    /// One cluster after the other, in this order; those that aren't named come after.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<ClusterName>,
+    /// Several clusters at a time, instead of `order`. Without either: by the annotation `cutover.dev/rollout-wave` of the
+    /// clusters, those that have none one by one, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waves: Vec<Wave>,
+    /// The name of a WorkloadProfile; found by kind when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    #[serde(default)]
+    pub progress: RolloutProgress,
+    /// How many clusters may have got the change and not be seen good yet.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1))]
+    pub max_unavailable_clusters: u32,
+    #[serde(default)]
+    pub on_failure: OnRolloutFailure,
+    /// Waves that wait for an approval before they begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<WaveGate>,
+    /// How many revisions are kept to go back to.
+    #[serde(default = "ten", skip_serializing_if = "is_ten")]
+    #[schemars(range(min = 1, max = 50))]
+    pub history: u32,
+    /// When clusters may be released; one that has been is looked after all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// Clusters that are released together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Wave {
+    #[schemars(length(min = 1))]
+    pub clusters: Vec<ClusterName>,
+    /// How long they must be good before the next wave; in place of `progress.healthyFor`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub soak: Option<String>,
+}
+
+/// When a cluster counts as good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutProgress {
+    /// How long a released cluster may be other than healthy before that is a failure, for instance `10m`.
+    #[serde(default = "default_timeout")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub timeout: String,
+    /// How long it must be healthy without a break, for instance `30s`.
+    #[serde(default = "default_healthy_for")]
+    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
+    pub healthy_for: String,
+    /// What else must hold without a break, beside the profile's health.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+impl Default for RolloutProgress {
+    fn default() -> Self {
+        Self {
+            timeout: default_timeout(),
+            healthy_for: default_healthy_for(),
+            checks: Vec::new(),
+        }
+    }
+}
+
+fn default_timeout() -> String {
+    "10m".to_owned()
+}
+
+fn default_healthy_for() -> String {
+    "30s".to_owned()
+}
+
+const fn one() -> u32 {
+    1
+}
+
+const fn ten() -> u32 {
+    10
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_ten(number: &u32) -> bool {
+    *number == 10
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnRolloutFailure {
+    /// No further cluster gets the change; those that have it keep it, until a person decides.
+    #[default]
+    Halt,
+    /// All clusters go back to what they had.
+    Undo,
+}
+
+/// The waves that wait for a [`WaveApproval`] before they begin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaveGate {
+    /// Counted from 1.
+    #[schemars(inner(range(min = 1)))]
+    pub before_waves: Vec<u32>,
+}
+
+/// A person's leave to begin a wave; valid for one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaveApproval {
+    #[schemars(range(min = 1))]
+    pub wave: u32,
+    pub attempt: u32,
+    /// Who approved; free text, usually from the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// Where a rollout stands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+pub enum RolloutPhase {
+    /// Nothing is rolled out; what Git asks for, if anything, can't begin yet.
+    #[default]
+    Pending,
+    /// The pin that keeps every cluster at what it has is put up.
+    Holding,
+    /// The template changes behind the pin.
+    Applying,
+    /// Clusters are released.
+    Rolling,
+    /// A released cluster isn't good: nothing more goes out until a person decides.
+    Halted,
+    /// All clusters go back to what they had.
+    Undoing,
+    /// The pin comes down.
+    Finishing,
+    /// Every cluster has what Git, or `undoTo`, asks for.
+    Completed,
+    /// Every cluster has what it had before; the change in Git stays unapplied until a commit changes it.
+    Undone,
+}
+
+impl RolloutPhase {
+    /// Returns whether nothing is under way: nothing of it stands around the workload.
+    pub const fn is_at_rest(self) -> bool {
+        matches!(self, Self::Pending | Self::Completed | Self::Undone)
+    }
+
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Holding => "Holding",
+            Self::Applying => "Applying",
+            Self::Rolling => "Rolling",
+            Self::Halted => "Halted",
+            Self::Undoing => "Undoing",
+            Self::Finishing => "Finishing",
+            Self::Completed => "Completed",
+            Self::Undone => "Undone",
+        }
+    }
+}
+
+impl fmt::Display for RolloutPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What was observed and decided; written before every effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutStatus {
+    pub phase: RolloutPhase,
+    #[serde(flatten)]
+    pub common: Common,
+    /// The revision that every cluster had when something was last complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stable: Option<String>,
+    /// The revision that is being rolled out, or was last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// How many clusters have the target and are good, of how many: `2/5`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updated: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<RolloutCluster>,
+    /// What can be gone back to, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<RolloutRevision>,
+    /// The change in Git that was undone and stays unapplied until a commit changes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_back: Option<HeldBack>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<RolloutJournal>,
+}
+
+/// One cluster, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RolloutCluster {
+    pub name: ClusterName,
+    /// Counted from 1.
+    pub wave: u32,
+    /// The revision that it is let have.
+    pub revision: String,
+    pub state: RolloutClusterState,
+    /// Why it isn't good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RolloutClusterState {
+    /// It keeps what it had.
+    Held,
+    /// It got the change and isn't seen good yet.
+    Released,
+    /// It is healthy, and not for long enough yet.
+    Soaking,
+    Good,
+}
+
+/// What a template was, to go back to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutRevision {
+    /// Made from the content: the same content is the same revision.
+    pub name: String,
+    /// The Git revision that it was first seen in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<String>,
+    /// When every cluster had it, the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    /// Why it was undone, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<String>,
+    /// What the API server had of it, without metadata and status.
+    #[schemars(schema_with = "any_object")]
+    pub content: serde_json::Value,
+    /// As it is applied.
+    #[schemars(schema_with = "any_object")]
+    pub manifest: serde_json::Value,
+}
+
+/// The memory of the machine while something is rolled out: all that a later pass needs and cannot observe.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutJournal {
+    pub workload: WorkloadRef,
+    pub profile: Box<WorkloadProfileSpec>,
+    pub binding: BindingId,
+    pub template_uid: String,
+    /// The attempt that put the pin up: its markers are counted on from there.
+    pub pin_attempt: u32,
+    /// The sequence of the pin that is or will be written.
+    pub seq: u64,
+    /// The pin was seen in force, so that one that is missing was removed by somebody else.
+    #[serde(default)]
+    pub pinned: bool,
+    /// The pin was lost or edited, and the current sequence is its repair.
+    #[serde(default)]
+    pub repairing: bool,
+    /// What the pin says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<PinnedRule>,
+    /// What clusters have that aren't named below, those that join included.
+    pub stable: String,
+    pub target: String,
+    /// The digest of the manifest in Git that the target is, and its revision.
+    pub wanted: HeldBack,
+    /// Every revision that the template has had since the pin was put up, or is about to have.
+    #[serde(default)]
+    pub possible: Vec<String>,
+    /// What clusters have that were released for a target before this one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left: BTreeMap<ClusterName, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub released: BTreeMap<ClusterName, Released>,
+    /// Why it goes back, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoing: Option<String>,
+    /// Why it halted, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halted: Option<String>,
+    /// The number of `spec.retry` that has been obeyed.
+    #[serde(default)]
+    pub retried: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase_since: Option<Timestamp>,
+    /// Taking the pin off has begun.
+    #[serde(default)]
+    pub unpinning: bool,
+    /// The effects of the current pass, before they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planned: Vec<String>,
+}
+
+/// A cluster that was given the target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Released {
+    pub at: Timestamp,
+    /// Since when it is healthy without a break.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy_since: Option<Timestamp>,
+    /// Since when it isn't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ill_since: Option<Timestamp>,
+}
+
+/// What a pin says in some clusters: one of the two says in which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PinnedRule {
+    /// Everywhere but in these, also in clusters that join later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_but: Option<Vec<ClusterName>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<ClusterName>>,
+    pub patches: Vec<PatchOp>,
+}
+
+impl Progress for RolloutStatus {
+    fn phase_name(&self) -> &'static str {
+        self.phase.name()
+    }
+
+    /// It stands for as long as it is there; what is at rest claims nothing.
+    fn has_ended(&self) -> bool {
+        self.phase.is_at_rest()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.common.waiting_for.as_ref()
+    }
+}
+
+impl RolloutStatus {
+    /// Returns a revision by its name.
+    pub fn revision(&self, name: &str) -> Option<&RolloutRevision> {
+        self.revisions.iter().find(|revision| revision.name == name)
+    }
+
+    /// Returns the one revision that a person means by a name, or the beginning of it or of its Git revision.
+    pub fn meant(&self, text: &str) -> Option<&RolloutRevision> {
+        let is_meant = |revision: &&RolloutRevision| {
+            let git = revision.git.as_deref().unwrap_or_default();
+            revision.name.starts_with(text) || git.starts_with(text)
+        };
+        let mut meant = self.revisions.iter().filter(is_meant);
+        meant.next().filter(|_| meant.next().is_none())
+    }
+}
+
+impl Rollout {
+    /// Returns the workload of what is under way, else the one that is asked for.
+    pub fn workload_in_force(&self) -> &WorkloadRef {
+        let journal = self.status.as_ref().and_then(|status| status.journal.as_ref());
+        journal.map_or(&self.spec.workload, |journal| &journal.workload)
+    }
+}

@@ -1,0 +1,559 @@
+//! What a person asks of a migration that runs (approve, assume, pause, resume, abort): the change of its file that says so, or why
+//! it would be in vain.
+
+use std::fmt;
+
+use serde_json::json;
+
+use super::record;
+use crate::api::{Approval, Assumption, Fact, Migration, MigrationSpec, Phase};
+use crate::error;
+use crate::manifest::Change;
+use cutover_karmada::name::ClusterName;
+
+/// The phases that can wait for an approval before they begin.
+pub const GATES: [Phase; 6] = [
+    Phase::Hold,
+    Phase::Expand,
+    Phase::Capture,
+    Phase::Handoff,
+    Phase::Verify,
+    Phase::Cleanup,
+];
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Without a phase: the one that waits. Without an attempt: the present one.
+    Approve {
+        phase: Option<Phase>,
+        attempt: Option<u32>,
+        by: Option<String>,
+    },
+    /// A person's word for what can't be seen; good for the phase that it is in.
+    Assume {
+        fact: Fact,
+        cluster: ClusterName,
+        by: Option<String>,
+    },
+    Pause,
+    Resume,
+    Abort,
+}
+
+/// How the intent stands, as far as that could be learned.
+#[derive(Clone, Copy, Debug)]
+pub enum Standing<'a> {
+    Known(&'a Migration),
+    /// Nobody has looked at it yet: it was never pushed, or just now.
+    Fresh,
+    Unknown,
+}
+
+/// What comes of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// The file changes, and this says why.
+    Change {
+        change: Change,
+        subject: String,
+        body: String,
+    },
+    /// It is so already.
+    Nothing(String),
+}
+
+/// Why it would be in vain, or can't be decided.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("{name} has ended: {phase}")]
+    Ended { name: String, phase: Phase },
+    #[error("{name} is past its commit point: the target has taken over, and abort is not obeyed any more")]
+    Committed { name: String },
+    #[error("{name} is being rolled back, which is not paused: it is the way back to a workload that runs")]
+    RollingBack { name: String },
+    #[error("{name} waits for no approval: spec.approval names no phases")]
+    NoGates { name: String },
+    #[error("{name} does not wait for an approval of {phase}, but of {}", list(.gates))]
+    NotGated {
+        name: String,
+        phase: Phase,
+        gates: Vec<Phase>,
+    },
+    #[error("which phase of {name} is meant isn't clear: {} are not approved", list(.open))]
+    WhichPhase { name: String, open: Vec<Phase> },
+    #[error("which attempt of {name} is meant can't be told: nobody could be asked how it stands")]
+    WhichAttempt { name: String },
+    #[error("{name} waits for no more approvals in attempt {attempt}")]
+    NothingOpen { name: String, attempt: u32 },
+    #[error(
+        "which phase {name} is in can't be told, and a person's word is good for one phase of one attempt"
+    )]
+    PhaseUnknown { name: String },
+    #[error("attempt {asked} of {name} is over; the present one is {present}")]
+    PastAttempt { name: String, asked: u32, present: u32 },
+}
+
+impl Refusal {
+    fn hint(&self) -> String {
+        match self {
+            Self::Ended { .. } => "ask for a new one: cutover migrate".to_owned(),
+            Self::Committed { .. } => "let it end, and move the workload back: cutover migrate".to_owned(),
+            Self::RollingBack { .. } => "cutover status says how far it is".to_owned(),
+            Self::NoGates { .. } => {
+                "spec.approval.before names the phases that wait; or stop it before its next step: cutover pause"
+                    .to_owned()
+            }
+            Self::NotGated { .. } | Self::WhichPhase { .. } => "name one of them with --phase".to_owned(),
+            Self::WhichAttempt { .. } => {
+                "say it with --attempt (the first is 1), or let the control plane (--kubeconfig) or the remote be asked"
+                    .to_owned()
+            }
+            Self::PastAttempt { .. } => "leave --attempt out".to_owned(),
+            Self::NothingOpen { .. } => "cutover status says what it does".to_owned(),
+            Self::PhaseUnknown { .. } => {
+                "let the control plane (--kubeconfig) or the remote be asked: a migration that waits says what it can't see"
+                    .to_owned()
+            }
+        }
+    }
+}
+
+impl From<Refusal> for error::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::user(refusal.to_string()).hint(refusal.hint())
+    }
+}
+
+/// Decides what is to change in the file of an intent. `name` is its namespace and name, `spec` what the file says now.
+pub fn decide(
+    control: &Control,
+    name: &str,
+    spec: &MigrationSpec,
+    standing: Standing<'_>,
+) -> Result<Decision, Refusal> {
+    let asked = Asked {
+        name,
+        spec,
+        now: Now::of(spec, standing),
+    };
+    match control {
+        Control::Approve { phase, attempt, by } => asked.approve(*phase, *attempt, by.as_deref()),
+        Control::Assume { fact, cluster, by } => asked.assume(*fact, cluster, by.as_deref()),
+        Control::Pause => asked.pause(),
+        Control::Resume => Ok(asked.resume()),
+        Control::Abort => asked.abort(),
+    }
+}
+
+/// What matters of how an intent stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Now {
+    /// `None`: nobody knows.
+    attempt: Option<u32>,
+    phase: Option<Phase>,
+    /// The phase that waits for an approval at this moment.
+    gate: Option<Phase>,
+    begun: Vec<String>,
+    committed: bool,
+}
+
+impl Now {
+    fn of(spec: &MigrationSpec, standing: Standing<'_>) -> Self {
+        let fresh = |attempt| Self {
+            attempt,
+            ..Self::default()
+        };
+        let migration = match standing {
+            Standing::Unknown => return fresh(None),
+            Standing::Fresh => return fresh(Some(1)),
+            Standing::Known(migration) => migration,
+        };
+        let Some(status) = migration.status.as_ref().filter(|status| status.attempt > 0) else {
+            return fresh(Some(1));
+        };
+        let journal = status.journal.as_ref();
+        let obeyed = migration.spec_in_force();
+        // What ended was another operation than the one that the file asks for.
+        if status.phase.is_terminal() && !record::asks_the_same(obeyed, spec) {
+            return fresh(Some(status.attempt + 1));
+        }
+        Self {
+            attempt: Some(status.attempt),
+            phase: Some(status.phase),
+            gate: status.waiting_for.as_ref().and_then(|wait| wait.approval),
+            begun: status.steps.iter().map(|step| step.name.clone()).collect(),
+            committed: journal.is_some_and(|journal| journal.committed),
+        }
+    }
+}
+
+struct Asked<'a> {
+    name: &'a str,
+    spec: &'a MigrationSpec,
+    now: Now,
+}
+
+impl Asked<'_> {
+    fn approve(
+        &self,
+        phase: Option<Phase>,
+        attempt: Option<u32>,
+        by: Option<&str>,
+    ) -> Result<Decision, Refusal> {
+        let name = self.name.to_owned();
+        let gates = self.spec.approval.as_ref().map_or(&[][..], |gate| &gate.before);
+        if gates.is_empty() {
+            return Err(Refusal::NoGates { name });
+        }
+        self.still_runs()?;
+        let attempt = match (attempt, self.now.attempt) {
+            (Some(asked), Some(present)) if asked < present => {
+                return Err(Refusal::PastAttempt { name, asked, present });
+            }
+            (Some(asked), _) => asked,
+            (None, Some(present)) => present,
+            (None, None) => return Err(Refusal::WhichAttempt { name }),
+        };
+        let is_approved = |phase: Phase| {
+            let mut approvals = self.spec.approvals.iter();
+            approvals.any(|approval| approval.phase == phase && approval.attempt == attempt)
+        };
+        let present = self.now.attempt == Some(attempt);
+        let has_begun = |phase: Phase| present && self.now.begun.contains(&phase.to_string());
+        let mut open: Vec<Phase> = gates.to_vec();
+        open.sort_unstable();
+        open.dedup();
+        open.retain(|phase| !is_approved(*phase) && !has_begun(*phase));
+        let waiting = self.now.gate.filter(|gate| present && open.contains(gate));
+        let phase = match (phase.or(waiting), open.as_slice()) {
+            (Some(phase), _) if !gates.contains(&phase) => {
+                let gates = gates.to_vec();
+                return Err(Refusal::NotGated { name, phase, gates });
+            }
+            (Some(phase), _) if has_begun(phase) => {
+                return Ok(Decision::Nothing(format!("{phase} of {name} has begun already")));
+            }
+            (Some(phase), _) if is_approved(phase) => {
+                return Ok(Decision::Nothing(format!(
+                    "{phase} of {name} is approved already for attempt {attempt}"
+                )));
+            }
+            (Some(phase), _) => phase,
+            (None, []) => return Err(Refusal::NothingOpen { name, attempt }),
+            (None, [only]) => *only,
+            (None, _) => return Err(Refusal::WhichPhase { name, open }),
+        };
+        let approval = Approval {
+            phase,
+            attempt,
+            by: by.map(str::to_owned),
+        };
+        Ok(Decision::Change {
+            change: Change::Append("/spec/approvals", json!(approval)),
+            subject: format!("Approve {phase} of {name}"),
+            body: format!("Attempt {attempt} to {} may begin {phase}.", self.what()),
+        })
+    }
+
+    fn assume(&self, fact: Fact, cluster: &ClusterName, by: Option<&str>) -> Result<Decision, Refusal> {
+        let name = self.name.to_owned();
+        self.still_runs()?;
+        let (Some(attempt), Some(phase)) = (self.now.attempt, self.now.phase) else {
+            return Err(Refusal::PhaseUnknown { name });
+        };
+        let said = Assumption {
+            fact,
+            cluster: cluster.clone(),
+            attempt,
+            phase,
+            by: by.map(str::to_owned),
+        };
+        let is_same = |one: &Assumption| {
+            (one.fact, &one.cluster, one.attempt, one.phase) == (fact, cluster, attempt, phase)
+        };
+        if self.spec.assume.iter().any(is_same) {
+            return Ok(Decision::Nothing(format!(
+                "{fact:?} in {cluster} is vouched for already, for {phase} of {name} in attempt {attempt}"
+            )));
+        }
+        let what = match fact {
+            Fact::Stopped => format!("no copy in {cluster} can write any more"),
+            Fact::NoState => format!("it may start in {cluster} from nothing"),
+            Fact::Newest => {
+                format!("of copies that have both written, the state of the one in {cluster} is kept")
+            }
+        };
+        Ok(Decision::Change {
+            change: Change::Append("/spec/assume", json!(said)),
+            subject: format!("Vouch for {name}: {fact:?} in {cluster}"),
+            body: format!("For {phase} of attempt {attempt} to {}: {what}.", self.what()),
+        })
+    }
+
+    fn pause(&self) -> Result<Decision, Refusal> {
+        if self.spec.paused {
+            return Ok(Decision::Nothing(format!("{} is paused already", self.name)));
+        }
+        self.still_runs()?;
+        if self.now.phase == Some(Phase::RollingBack) {
+            let name = self.name.to_owned();
+            return Err(Refusal::RollingBack { name });
+        }
+        Ok(Decision::Change {
+            change: Change::Set("/spec/paused", true.into()),
+            subject: format!("Pause {}", self.name),
+            body: format!(
+                "The attempt to {} stops before its next step, and keeps what it has put up.",
+                self.what()
+            ),
+        })
+    }
+
+    fn resume(&self) -> Decision {
+        if !self.spec.paused {
+            return Decision::Nothing(format!("{} is not paused", self.name));
+        }
+        Decision::Change {
+            change: Change::Unset("/spec/paused", false.into()),
+            subject: format!("Resume {}", self.name),
+            body: format!("The attempt to {} goes on where it stopped.", self.what()),
+        }
+    }
+
+    fn abort(&self) -> Result<Decision, Refusal> {
+        if self.spec.abort {
+            return Ok(Decision::Nothing(format!(
+                "{} is asked to abort already",
+                self.name
+            )));
+        }
+        self.still_runs()?;
+        if self.now.phase == Some(Phase::RollingBack) {
+            return Ok(Decision::Nothing(format!(
+                "{} is being rolled back already",
+                self.name
+            )));
+        }
+        if self.now.committed {
+            let name = self.name.to_owned();
+            return Err(Refusal::Committed { name });
+        }
+        Ok(Decision::Change {
+            change: Change::Set("/spec/abort", true.into()),
+            subject: format!("Abort {}", self.name),
+            body: format!(
+                "The attempt to {} is rolled back: the workload runs where it ran before.",
+                self.what()
+            ),
+        })
+    }
+
+    fn still_runs(&self) -> Result<(), Refusal> {
+        match self.now.phase {
+            Some(phase) if phase.is_terminal() => Err(Refusal::Ended {
+                name: self.name.to_owned(),
+                phase,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn what(&self) -> String {
+        let workload = &self.spec.workload;
+        format!("move {} {} to {}", workload.kind, workload.name, self.spec.to)
+    }
+}
+
+fn list(phases: &[Phase]) -> String {
+    let names: Vec<String> = phases.iter().map(ToString::to_string).collect();
+    names.join(" and ")
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Approve { .. } => "approve",
+            Self::Assume { .. } => "assume",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Abort => "abort",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{ApprovalGate, MigrationStatus, StepRecord};
+
+    fn spec(fields: serde_json::Value) -> MigrationSpec {
+        let mut spec = json!({
+            "workload": {"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment", "name": "orders"},
+            "to": "west",
+            "approval": {"before": ["Handoff", "Cleanup"]},
+        });
+        for (name, value) in fields.as_object().unwrap() {
+            spec[name] = value.clone();
+        }
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn running(spec: &MigrationSpec, phases: &[Phase], gate: Option<Phase>) -> Migration {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let mut migration = Migration::new("a", spec.clone());
+        let waiting = gate.map(|gate| {
+            json!({"code": "Approval", "reason": "approval", "approval": gate, "since": now.to_string()})
+        });
+        migration.status = Some(MigrationStatus {
+            phase: *phases.last().unwrap(),
+            attempt: 2,
+            steps: phases
+                .iter()
+                .map(|phase| StepRecord {
+                    name: phase.to_string(),
+                    started_at: now,
+                    finished_at: None,
+                    evidence: Vec::new(),
+                })
+                .collect(),
+            waiting_for: waiting.map(|waiting| serde_json::from_value(waiting).unwrap()),
+            ..MigrationStatus::default()
+        });
+        migration
+    }
+
+    const ANY: Control = Control::Approve {
+        phase: None,
+        attempt: None,
+        by: None,
+    };
+
+    fn said(control: &Control, spec: &MigrationSpec, standing: Standing<'_>) -> String {
+        match decide(control, "shop/a", spec, standing) {
+            Ok(Decision::Change { change, subject, .. }) => format!("{subject}: {change:?}"),
+            Ok(Decision::Nothing(why)) => format!("nothing: {why}"),
+            Err(refusal) => format!("no: {refusal}"),
+        }
+    }
+
+    #[test]
+    fn what_waits_is_approved_for_the_present_attempt() {
+        let spec = spec(json!({}));
+        let waits = running(&spec, &[Phase::Capture], Some(Phase::Handoff));
+        insta::assert_snapshot!(said(&ANY, &spec, Standing::Known(&waits)), @r#"Approve Handoff of shop/a: Append("/spec/approvals", Object {"phase": String("Handoff"), "attempt": Number(2)})"#);
+    }
+
+    #[test]
+    fn an_approval_for_nobody_knows_what_is_refused() {
+        let open = spec(json!({}));
+        let early = running(&open, &[Phase::Hold], None);
+        insta::assert_snapshot!(said(&ANY, &open, Standing::Known(&early)), @"no: which phase of shop/a is meant isn't clear: Handoff and Cleanup are not approved");
+        insta::assert_snapshot!(said(&ANY, &open, Standing::Unknown), @"no: which attempt of shop/a is meant can't be told: nobody could be asked how it stands");
+        let ungated = spec(json!({"approval": null}));
+        insta::assert_snapshot!(said(&ANY, &ungated, Standing::Fresh), @"no: shop/a waits for no approval: spec.approval names no phases");
+        let of = |phase, attempt| Control::Approve {
+            phase: Some(phase),
+            attempt,
+            by: None,
+        };
+        insta::assert_snapshot!(said(&of(Phase::Verify, None), &open, Standing::Fresh), @"no: shop/a does not wait for an approval of Verify, but of Handoff and Cleanup");
+        insta::assert_snapshot!(said(&of(Phase::Cleanup, Some(1)), &open, Standing::Known(&early)), @"no: attempt 1 of shop/a is over; the present one is 2");
+    }
+
+    #[test]
+    fn an_approval_can_be_given_ahead_and_only_once() {
+        let open = spec(json!({}));
+        let ahead = Control::Approve {
+            phase: Some(Phase::Cleanup),
+            attempt: Some(1),
+            by: Some("Ada".to_owned()),
+        };
+        insta::assert_snapshot!(said(&ahead, &open, Standing::Unknown), @r#"Approve Cleanup of shop/a: Append("/spec/approvals", Object {"phase": String("Cleanup"), "attempt": Number(1), "by": String("Ada")})"#);
+        let given = spec(json!({"approvals": [{"phase": "Cleanup", "attempt": 1}]}));
+        insta::assert_snapshot!(said(&ahead, &given, Standing::Fresh), @"nothing: Cleanup of shop/a is approved already for attempt 1");
+        // The other gate is the only one left.
+        assert!(said(&ANY, &given, Standing::Fresh).starts_with("Approve Handoff"));
+        let past = running(&open, &[Phase::Handoff, Phase::Verify], None);
+        assert!(said(&ANY, &open, Standing::Known(&past)).starts_with("Approve Cleanup"));
+        let last = running(&open, &[Phase::Handoff, Phase::Verify, Phase::Cleanup], None);
+        assert_eq!(
+            said(&ANY, &open, Standing::Known(&last)),
+            "no: shop/a waits for no more approvals in attempt 2"
+        );
+    }
+
+    #[test]
+    fn a_persons_word_is_bound_to_the_phase_that_it_was_asked_in() {
+        let vouch = Control::Assume {
+            fact: Fact::Newest,
+            cluster: "west".into(),
+            by: Some("Ada".to_owned()),
+        };
+        let open = spec(json!({}));
+        let back = running(&open, &[Phase::RollingBack], None);
+        insta::assert_snapshot!(said(&vouch, &open, Standing::Known(&back)), @r#"Vouch for shop/a: Newest in west: Append("/spec/assume", Object {"fact": String("Newest"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
+        let given = spec(json!({
+            "assume": [{"fact": "Newest", "cluster": "west", "attempt": 2, "phase": "RollingBack"}],
+        }));
+        assert!(said(&vouch, &given, Standing::Known(&back)).starts_with("nothing: "));
+        // A word that was given for an earlier phase says nothing of this one.
+        let later = running(&given, &[Phase::Capture], None);
+        assert!(said(&vouch, &given, Standing::Known(&later)).starts_with("Vouch"));
+        for standing in [Standing::Unknown, Standing::Fresh] {
+            assert!(said(&vouch, &open, standing).starts_with("no: which phase"));
+        }
+        let ended = running(&open, &[Phase::RolledBack], None);
+        assert_eq!(
+            said(&vouch, &open, Standing::Known(&ended)),
+            "no: shop/a has ended: RolledBack"
+        );
+    }
+
+    #[test]
+    fn a_changed_spec_after_the_end_is_the_next_attempt() {
+        let was = spec(json!({"to": "north"}));
+        let ended = running(&was, &[Phase::Completed], None);
+        let handoff = spec(json!({"approval": {"before": ["Handoff"]}}));
+        assert!(said(&ANY, &handoff, Standing::Known(&ended)).contains(r#""attempt": Number(3)"#));
+        let same = MigrationSpec {
+            approval: Some(ApprovalGate::default()),
+            ..was
+        };
+        assert!(decide(&Control::Pause, "shop/a", &same, Standing::Known(&ended)).is_ok());
+    }
+
+    #[test]
+    fn what_has_ended_is_neither_paused_nor_aborted_nor_approved() {
+        let spec = spec(json!({}));
+        let ended = running(&spec, &[Phase::RolledBack], None);
+        for control in [ANY, Control::Pause, Control::Abort] {
+            assert_eq!(
+                said(&control, &spec, Standing::Known(&ended)),
+                "no: shop/a has ended: RolledBack",
+                "{control}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_would_not_be_obeyed_is_refused() {
+        let spec = spec(json!({}));
+        let back = running(&spec, &[Phase::RollingBack], None);
+        assert!(said(&Control::Pause, &spec, Standing::Known(&back)).starts_with("no: "));
+        assert!(said(&Control::Abort, &spec, Standing::Known(&back)).starts_with("nothing: "));
+    }
+
+    #[test]
+    fn what_is_so_already_changes_nothing() {
+        let set = spec(json!({"paused": true, "abort": true}));
+        for control in [Control::Pause, Control::Abort] {
+            assert!(
+                said(&control, &set, Standing::Unknown).starts_with("nothing: "),
+                "{control}"
+            );
+        }
+        assert!(said(&Control::Resume, &set, Standing::Unknown).starts_with("Resume"));
+        assert!(said(&Control::Resume, &spec(json!({})), Standing::Unknown).starts_with("nothing: "));
+    }
+}

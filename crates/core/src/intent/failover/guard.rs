@@ -1,0 +1,416 @@
+//! The standing guard: what may be guarded, the pin put up, and what is looked after while nothing fails.
+
+use super::asked::unfit;
+use super::look::uid;
+use super::{Machine, Phase, Stop};
+use crate::api::{FailoverJournal, Fence, Finding, LastKnown};
+use crate::intent::beside::account;
+use crate::intent::effect::Effect;
+use crate::intent::fence::identify;
+use crate::intent::fight::removal_changes;
+use crate::intent::migration::binding_findings;
+use crate::intent::{pin, token};
+use crate::profile::{self, Profile};
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{ResourceBinding, meta};
+
+impl Machine<'_> {
+    /// Nothing is written until everything that could stand in the way has been looked at.
+    pub(super) fn pending(&mut self) -> Result<(), Stop> {
+        if self.input.deleting {
+            self.end(
+                Phase::Aborted,
+                vec!["deleted before anything was touched".to_owned()],
+            );
+            return Err(Stop::Again);
+        }
+        if self.input.spec.abort {
+            self.end(
+                Phase::Aborted,
+                vec!["abort was asked for: nothing was touched".to_owned()],
+            );
+            return Err(Stop::Again);
+        }
+        self.not_paused()?;
+        self.remember()?;
+        if let Some(claim) = self.world().claim.get()?
+            && claim.spec.owner.uid != self.input.uid
+        {
+            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
+        }
+        if !self.input.has_finalizer {
+            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+        }
+        self.begin_guard()
+    }
+
+    /// Looks at what is to be guarded, and begins.
+    fn begin_guard(&mut self) -> Result<(), Stop> {
+        let Some(template) = self.world().template.get()? else {
+            return Err(Stop::Wait(format!("{} to be applied", self.workload())));
+        };
+        let Some(binding) = self.world().binding.get()? else {
+            return Err(Stop::Wait("no policy has claimed the workload yet".to_owned()));
+        };
+        let profile = self.look_up_profile()?;
+        let compiled = Profile::compile("in force", &profile)?;
+        let mut findings = self.asked_findings(&profile);
+        for unmet in compiled.unmet(template)? {
+            let hint = unmet
+                .hint
+                .clone()
+                .unwrap_or_else(|| "mend the template".to_owned());
+            findings.push(Finding::new("TemplateUnfit", unmet.message.clone(), hint));
+        }
+        if !findings.is_empty() {
+            return Err(Stop::Fail(findings));
+        }
+        // These may come right by themselves.
+        if let Some(finding) = binding_findings(&binding.spec).into_iter().next() {
+            return Err(Stop::Wait(format!(
+                "{} ({})",
+                finding.message,
+                finding.hint.unwrap_or_default()
+            )));
+        }
+        let writer = only(binding)?;
+        let label = meta::binding_id_label(binding.metadata.namespace.is_none());
+        let Some(id) = identify(binding) else {
+            return Err(Stop::Wait(format!("the binding has no label {label} yet")));
+        };
+        let pods = compiled.pod_selector(template)?;
+        let identity = self.identity(&writer)?;
+        self.status.rounds += 1;
+        self.status.journal = Some(FailoverJournal {
+            spec: Box::new(self.input.spec.clone()),
+            profile: Box::new(profile),
+            binding: id,
+            template_uid: uid(template),
+            round: self.status.rounds,
+            seq: 1,
+            pinned: false,
+            repairing: false,
+            identities: identity
+                .into_iter()
+                .map(|identity| (writer.clone(), identity))
+                .collect(),
+            writer: Some(writer.clone()),
+            clusters: Vec::new(),
+            suspended: Vec::new(),
+            carried: None,
+            fence: Fence::default(),
+            pods,
+            nodes: std::collections::BTreeMap::new(),
+            runs: std::collections::BTreeMap::new(),
+            lent: None,
+            flight: None,
+            ending: None,
+            unpinning: false,
+            planned: Vec::new(),
+        });
+        self.note_nodes();
+        self.status.common.findings.clear();
+        let others = account(template, &self.world().beside).map(|others| others.message);
+        let evidence = [format!("the binding lists {writer} alone")]
+            .into_iter()
+            .chain(others);
+        self.enter(Phase::Arming, evidence.collect());
+        Err(Stop::Again)
+    }
+
+    /// A control plane that knows nothing of a plan may have been built anew: Git remembers.
+    fn remember(&mut self) -> Result<(), Stop> {
+        if self.status.common.started_at.is_some() {
+            return Ok(());
+        }
+        let kept = self.input.world.kept.get()?.clone();
+        let now = self.input.now;
+        if let Some(kept) = kept {
+            if kept.phase.in_flight() {
+                let finding = Finding::new(
+                    "CutShort",
+                    format!(
+                        "the status branch has a failover of this plan begun and not ended ({}), and the control plane knows \
+                         nothing of it: where a copy writes is anybody's guess",
+                        kept.phase
+                    ),
+                    "make sure that the workload runs in one cluster and from its newest state; the guard begins there",
+                );
+                self.status.common.findings.push(finding);
+            }
+            self.status.common.attempt = kept.common.attempt;
+            self.status.rounds = kept.rounds;
+            self.status.history = kept.history;
+            self.status.last_known = kept.last_known;
+        }
+        self.status.common.started_at = Some(now);
+        self.status.common.revision = self.input.revision.map(str::to_owned);
+        Err(Stop::Again)
+    }
+
+    fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Stop> {
+        let spec = self.input.spec;
+        let given = self.world().profiles.get()?;
+        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?;
+        found.map(|profile| profile.spec).ok_or_else(|| {
+            Stop::Fail(vec![Finding::new(
+                "NoProfile",
+                format!("no WorkloadProfile says how {} is held", spec.workload.gvk()),
+                "add a WorkloadProfile for this kind, or name one in spec.profile",
+            )])
+        })
+    }
+
+    /// What a plan asks for and can't be had.
+    fn asked_findings(&self, profile: &crate::api::WorkloadProfileSpec) -> Vec<Finding> {
+        let spec = self.input.spec;
+        let mut findings = Vec::new();
+        if !spec.guard {
+            findings.push(Finding::new(
+                "NoGuard",
+                "a plan without its guard keeps nobody from writing twice: that isn't done",
+                "leave spec.guard out",
+            ));
+        }
+        if let Some(contradiction) = spec.source_unreachable.contradiction() {
+            findings.push(Finding::new(
+                "Contradiction",
+                contradiction,
+                "mend spec.sourceUnreachable",
+            ));
+        }
+        findings.extend(unfit(spec, profile));
+        findings
+    }
+
+    pub(super) fn not_paused(&self) -> Result<(), Stop> {
+        if self.input.spec.paused && !self.input.deleting {
+            return Err(Stop::Wait("it is paused".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The pin is on and every Work shows it.
+    pub(super) fn arming(&mut self) -> Result<(), Stop> {
+        if self.turns_off()? {
+            return Err(Stop::Again);
+        }
+        self.not_paused()?;
+        let writer = self.writer()?;
+        // What moved before it was held is Karmada's; once the pin is on, it is a failover like any other.
+        let live = self.world().pin.get()?.as_ref();
+        let is_on = pin::not_blank(live).is_some();
+        if !is_on && !self.journal()?.pinned && self.listed()? != [writer.clone()] {
+            token::unpin(live)?;
+            token::give_up(self.world().claim.get()?.as_ref(), self.input.uid)?;
+            self.status.journal = None;
+            self.enter(
+                Phase::Pending,
+                vec!["it was moved before it could be guarded".to_owned()],
+            );
+            return Err(Stop::Again);
+        }
+        if is_on {
+            self.moved()?;
+        }
+        self.token()?;
+        self.remove_canary()?;
+        let marker = self.marker()?;
+        self.enter(
+            Phase::Guarding,
+            vec![format!(
+                "{writer} may run it, every other cluster holds it: {marker} on every Work"
+            )],
+        );
+        Err(Stop::Again)
+    }
+
+    /// Everything is as it should be, and stays so.
+    pub(super) fn guarding(&mut self) -> Result<(), Stop> {
+        if self.turns_off()? {
+            return Err(Stop::Again);
+        }
+        self.claim_is_ours()?;
+        self.requested()?;
+        self.moved()?;
+        // Before whatever may wait, too: what is known last is what a failover goes on from.
+        if self.journal()?.writer.is_some()
+            && let Err(Stop::Again) = self.note_last_known()
+        {
+            return Err(Stop::Again);
+        }
+        self.not_paused()?;
+        self.token()?;
+        self.remove_canary()?;
+        self.look_after_old_copies()?;
+        self.note_replaced()?;
+        self.drop_carry()?;
+        self.note_last_known()?;
+        self.record_last_known()?;
+        self.lend()?;
+        Ok(())
+    }
+
+    /// Nobody can keep the cluster that was lost from writing; people have to know.
+    fn note_replaced(&mut self) -> Result<(), Stop> {
+        let writer = self.writer()?;
+        match self.is_replaced(&writer, self.journal()?.identities.get(&writer)) {
+            Ok(true) => {}
+            Ok(false) => {
+                self.untell("ClusterReplaced");
+                return Ok(());
+            }
+            Err(_) => return Ok(()),
+        }
+        self.tell(Finding::new(
+            "ClusterReplaced",
+            format!(
+                "another cluster has joined as {writer}: nobody sees whether the copy in the one of before still writes, and one that is \
+                 made in this one begins from what the template says"
+            ),
+            "make sure that the one of before is off, and see from which state this one runs; a plan that is deleted and applied \
+             anew takes it for the writer",
+        ))
+    }
+
+    pub(super) fn writer(&self) -> Result<ClusterName, Stop> {
+        self.journal()?.writer.clone().ok_or(Stop::Again)
+    }
+
+    /// The guard comes off when that is asked for, or nothing is left to guard.
+    fn turns_off(&mut self) -> Result<bool, Stop> {
+        let world = self.world();
+        let lost = matches!(world.template.get(), Ok(None)) && matches!(world.binding.get(), Ok(None));
+        let why = if self.input.deleting {
+            "the plan was deleted"
+        } else if self.input.spec.abort {
+            "abort was asked for"
+        } else if lost {
+            "the workload was deleted"
+        } else if !self.journal()?.spec.guards_the_same(self.input.spec) {
+            "the plan is about something else now"
+        } else {
+            return Ok(false);
+        };
+        self.journal_mut()?.ending = Some(why.to_owned());
+        self.enter(Phase::Disarming, vec![why.to_owned()]);
+        Ok(true)
+    }
+
+    /// A claim that somebody took is not ours to overwrite.
+    pub(super) fn claim_is_ours(&self) -> Result<(), Stop> {
+        match self.world().claim.get()? {
+            Some(claim) if claim.spec.owner.uid != self.input.uid => {
+                Err(Stop::Wait(token::held_by(&claim.spec.owner)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the writer was started with is taken off its pin when it makes no difference any more.
+    fn drop_carry(&mut self) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        if journal.carried.is_none() && journal.suspended.is_empty() {
+            return Ok(());
+        }
+        let writer = self.writer()?;
+        let Some(template) = self.world().template.get()? else {
+            return Ok(());
+        };
+        let clusters = self.world().clusters.get()?;
+        let Some(cluster) = clusters.get(&writer) else {
+            return Ok(());
+        };
+        let all = self.world().overrides.get()?;
+        let pin = self.compile()?;
+        let ignored = &journal.profile.ignored_on_removal;
+        let changes = removal_changes(
+            template,
+            cluster,
+            all,
+            pin.namespace.as_deref(),
+            &pin.name,
+            ignored,
+        );
+        let runs = self.input.world.around.member(&writer)?.object.get()?.as_ref();
+        let profile = self.profile()?;
+        let is_well = runs.is_some_and(|object| profile.healthy(object).unwrap_or(false));
+        if !is_well || changes.unwrap_or(true) {
+            return Ok(());
+        }
+        let journal = self.journal_mut()?;
+        journal.carried = None;
+        journal.suspended.clear();
+        journal.seq += 1;
+        Err(Stop::Again)
+    }
+
+    /// Notes the newest handle that the running copy shows.
+    fn note_last_known(&mut self) -> Result<(), Stop> {
+        if !self.input.spec.capture.continuous {
+            return Ok(());
+        }
+        let writer = self.writer()?;
+        let Ok(Some(copy)) = self.input.world.around.member(&writer)?.object.get() else {
+            return Ok(());
+        };
+        if copy.pointer("/metadata/deletionTimestamp").is_some() {
+            return Ok(());
+        }
+        let values = self.profile()?.last_known(copy)?;
+        let known = self.status.last_known.as_ref();
+        let of_this_copy = known.is_some_and(|known| known.cluster == writer && known.values == values);
+        if values.is_empty() || of_this_copy {
+            return Ok(());
+        }
+        self.status.last_known = Some(LastKnown {
+            cluster: writer,
+            uid: uid(copy),
+            values,
+            at: self.input.now,
+            recorded: false,
+        });
+        Err(Stop::Again)
+    }
+
+    /// Git has the last known handle: what a rebuilt control plane would start from.
+    fn record_last_known(&mut self) -> Result<(), Stop> {
+        let Some(known) = self.status.last_known.as_ref().filter(|known| !known.recorded) else {
+            return Ok(());
+        };
+        let values = known.values.clone();
+        let there = self.input.world.kept.get()?.as_ref();
+        let has_it = there
+            .and_then(|kept| kept.last_known.as_ref())
+            .is_some_and(|kept| kept.values == values);
+        if !has_it {
+            return Err(Stop::Act(vec![self.keep("notes its last known state")]));
+        }
+        if let Some(known) = self.status.last_known.as_mut() {
+            known.recorded = true;
+        }
+        Err(Stop::Again)
+    }
+}
+
+/// Returns the one cluster that a binding lists.
+fn only(binding: &ResourceBinding) -> Result<ClusterName, Stop> {
+    match binding.spec.clusters.as_slice() {
+        [only] => Ok(only.name.clone()),
+        [] => Err(Stop::Wait(
+            "the workload is not scheduled to a cluster yet".to_owned(),
+        )),
+        several => {
+            let names: Vec<_> = several.iter().map(|cluster| cluster.name.as_str()).collect();
+            Err(Stop::Fail(vec![Finding::new(
+                "SeveralClusters",
+                format!(
+                    "the workload runs in several clusters ({}): one writer can be guarded, with all its replicas, not a \
+                     workload that is divided",
+                    names.join(", ")
+                ),
+                "limit its policy with spreadConstraints maxGroups: 1",
+            )]))
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The claim is lent to a Migration of the same workload, pin and all, and taken up again with the writer that it left.
+
+use super::{Borrower, Machine, Phase, Stop};
+use crate::api::{Capture, ClaimOwner, ClaimSpec, LastKnown, Relocation};
+use crate::intent::effect::Effect;
+use crate::intent::token;
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// A Migration that waits for the workload gets the claim. Nothing else of it changes: until the Migration writes its own,
+    /// the guard's pin holds.
+    pub(super) fn lend(&mut self) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let at_rest = journal.carried.is_none() && !journal.repairing;
+        let asked = self
+            .input
+            .world
+            .migrations
+            .get()?
+            .iter()
+            .find(|borrower| self.wants(borrower));
+        let (Some(borrower), true) = (asked, at_rest) else {
+            return Ok(());
+        };
+        let owner = borrower.owner.clone();
+        let evidence = format!("{owner} asks for it");
+        self.journal_mut()?.lent = Some(owner);
+        self.enter(Phase::Lent, vec![evidence]);
+        Err(Stop::Again)
+    }
+
+    fn wants(&self, borrower: &Borrower) -> bool {
+        let journal = self.status.journal.as_ref();
+        borrower.waits && journal.is_some_and(|journal| journal.spec.workload == borrower.workload)
+    }
+
+    pub(super) fn lent(&mut self) -> Result<(), Stop> {
+        let Some(to) = self.journal()?.lent.clone() else {
+            self.enter(Phase::Arming, Vec::new());
+            return Err(Stop::Again);
+        };
+        let migrations = self.input.world.migrations.get()?;
+        let mut all = migrations.iter();
+        let borrower = all.find(|borrower| borrower.owner.uid == to.uid);
+        let Some(claim) = self.world().claim.get()? else {
+            // Gone with whoever had it, or swept: what is there now is looked at from the beginning.
+            if borrower.is_some_and(|borrower| !borrower.ended) {
+                return Err(Stop::Wait(format!(
+                    "{} {}/{} to claim the workload again",
+                    to.kind, to.namespace, to.name
+                )));
+            }
+            self.status.journal = None;
+            self.enter(
+                Phase::Pending,
+                vec!["the claim was given up by its borrower".to_owned()],
+            );
+            return Err(Stop::Again);
+        };
+        if claim.spec.owner.uid == to.uid {
+            if borrower.is_some_and(|borrower| !borrower.ended) {
+                return Err(Stop::Wait(format!(
+                    "{} {}/{} moves the workload",
+                    to.kind, to.namespace, to.name
+                )));
+            }
+            // One that ended without having begun leaves it where it is.
+            let spec = ClaimSpec {
+                owner: self.owner(),
+                lender: None,
+                ..claim.spec.clone()
+            };
+            return Err(Stop::Act(vec![Effect::ReplaceClaim {
+                claim: token::exactly(claim),
+                spec,
+            }]));
+        }
+        if claim.spec.owner.uid != self.input.uid {
+            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
+        }
+        // Not yet handed out, or given back: the claim says which.
+        let ours = self.marker()? == claim.spec.marker;
+        if ours && borrower.is_some_and(|borrower| !borrower.ended && borrower.waits) {
+            let spec = ClaimSpec {
+                owner: to,
+                lender: Some(self.owner()),
+                ..claim.spec.clone()
+            };
+            return Err(Stop::Act(vec![Effect::ReplaceClaim {
+                claim: token::exactly(claim),
+                spec,
+            }]));
+        }
+        let captured = borrower.and_then(|borrower| borrower.captured.clone());
+        self.take_back(&to, claim.spec.writer.clone(), captured)
+    }
+
+    /// Guards what the borrower left.
+    fn take_back(
+        &mut self,
+        to: &ClaimOwner,
+        writer: Option<ClusterName>,
+        captured: Option<Capture>,
+    ) -> Result<(), Stop> {
+        let Some(writer) = writer else {
+            return Err(Stop::Wait(
+                "the claim came back without a writer: a person must look".to_owned(),
+            ));
+        };
+        let identity = self.identity(&writer)?;
+        let now = self.input.now;
+        let since = self
+            .status
+            .common
+            .steps
+            .last()
+            .map_or(now, |step| step.started_at);
+        self.status.old_copies.remove(&writer);
+        let journal = self.journal_mut()?;
+        let from = journal.writer.replace(writer.clone());
+        journal.lent = None;
+        journal.suspended.clear();
+        journal.seq += 1;
+        journal
+            .identities
+            .extend(identity.map(|identity| (writer.clone(), identity)));
+        // What it took along is newer than whatever was seen before; of another copy nothing else is known.
+        if let Some(captured) = captured {
+            self.status.last_known = Some(LastKnown {
+                cluster: writer.clone(),
+                uid: String::new(),
+                values: captured.values,
+                at: captured.at,
+                recorded: false,
+            });
+        } else if from.as_ref() != Some(&writer) {
+            self.status.last_known = None;
+        }
+        if let Some(from) = from.filter(|from| *from != writer) {
+            self.status.history.push(Relocation {
+                what: format!("{} {}", to.kind, to.name),
+                attempt: 0,
+                at: since,
+                finished_at: now,
+                from,
+                to: writer.clone(),
+                reason: "planned".to_owned(),
+                by: None,
+                purge_mode: None,
+                state: None,
+                evidence: vec![format!(
+                    "its own record says more: {} {}/{}",
+                    to.kind, to.namespace, to.name
+                )],
+                downtime_ms: None,
+            });
+            self.trim_history();
+        }
+        self.enter(
+            Phase::Arming,
+            vec![format!("the claim is back: {writer} may run it")],
+        );
+        Err(Stop::Again)
+    }
+}

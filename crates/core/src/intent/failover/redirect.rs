@@ -1,0 +1,143 @@
+//! A failover whose target is lost before it is well is sent on to another cluster, when a person asks for it. As long as the
+//! target never had the token, it is as harmless as on the day it was born held; from then on it is an old copy like any other.
+
+use super::{Machine, Stop};
+use crate::api::{FailoverRequest, Finding, LastKnown, OldCopy};
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// Nobody has the token, and it is about to be given to `to`: not to a cluster that nobody sees.
+    pub(super) fn target_is_there(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+        if let Some(request) = self.wanted_elsewhere(from, to)? {
+            return self.send_elsewhere(from, to, &request);
+        }
+        if let Err(Stop::Wait(why)) = self.copy(to).map(drop) {
+            self.tell(Finding::new(
+                "TargetLost",
+                format!("{to} was chosen, and nobody can see it: it doesn't get the token"),
+                "wait until it is back, or send it on: cutover failover with --to another cluster",
+            ))?;
+            return Err(Stop::Wait(why));
+        }
+        self.untell("TargetLost");
+        Ok(())
+    }
+
+    /// Another cluster takes its place; its own copy is looked after like every old one.
+    fn send_elsewhere(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+        request: &FailoverRequest,
+    ) -> Result<(), Stop> {
+        if self.flight()?.released {
+            // It had the token, which was taken back since: whether it ran, nobody knows.
+            return self.send_from(from, to, request.clone());
+        }
+        let (now, attempt, marker) = (self.input.now, self.status.common.attempt, self.marker()?);
+        let known = self.identity(&request.to)?;
+        let journal = self.journal_mut()?;
+        let identity = journal.identities.get(to).cloned();
+        if let Some(known) = known {
+            journal.identities.insert(request.to.clone(), known);
+        }
+        for cluster in journal.clusters.iter_mut().filter(|cluster| *cluster == to) {
+            cluster.clone_from(&request.to);
+        }
+        journal.seq += 1;
+        let flight = self.flight_mut()?;
+        flight.reason = format!("{}; sent on from {to}: {}", flight.reason, request.reason);
+        flight.to = Some(request.to.clone());
+        flight.requested = true;
+        flight.by.clone_from(&request.by);
+        let old = OldCopy {
+            attempt,
+            since: now,
+            kept: false,
+            fenced: Some("its birth under the pin: it never had the token".to_owned()),
+            identity,
+            marker: Some(marker),
+            refuted: 0,
+            purged_by: None,
+            fetching_since: None,
+        };
+        self.status.old_copies.insert(to.clone(), old);
+        self.status.common.attempt += 1;
+        self.status.common.findings.clear();
+        Err(Stop::Again)
+    }
+
+    /// The target has had the token, and is lost before it was seen well: that is a failover of its own, from there. The state
+    /// that it was given is the last that is known.
+    pub(super) fn sent_on(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+        let mut told = self.status.common.findings.iter();
+        let is_lost = self.copy(to).is_err() || told.any(|finding| finding.code == "NotHealthy");
+        if !is_lost {
+            return Ok(());
+        }
+        let Some(request) = self.wanted_elsewhere(from, to)? else {
+            return Ok(());
+        };
+        self.send_from(from, to, request)
+    }
+
+    fn send_from(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+        request: FailoverRequest,
+    ) -> Result<(), Stop> {
+        self.remember_old_copy(from, to)?;
+        let flight = self.flight()?.clone();
+        if let Some(state) = flight.state.as_ref().filter(|state| !state.values.is_empty()) {
+            self.status.last_known = Some(LastKnown {
+                cluster: from.clone(),
+                uid: String::new(),
+                values: state.values.clone(),
+                at: state.at,
+                recorded: false,
+            });
+        }
+        let mut record = super::settle::of_flight(&flight, to, self.status.common.attempt, self.input.now);
+        record.evidence.push(format!(
+            "{to}: not seen well before it was sent on to {}",
+            request.to
+        ));
+        self.status.history.push(record);
+        self.trim_history();
+        // The binding is as the flight before has left it: what was taken off it, and who is past what, is still so.
+        let fence = self.journal()?.fence.clone();
+        self.journal_mut()?.writer = Some(to.clone());
+        let begun = self.begin(request.reason, Some(request.to), None, request.by);
+        self.journal_mut()?.fence = fence;
+        begun
+    }
+
+    /// Returns the request that sends a failover under way to another cluster, if that one can take it.
+    fn wanted_elsewhere(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+    ) -> Result<Option<FailoverRequest>, Stop> {
+        let Some(request) = self.input.spec.request.clone() else {
+            return Ok(None);
+        };
+        if request.attempt != self.status.common.attempt + 1 {
+            return Ok(None);
+        }
+        let why = if request.to == *to {
+            Some(format!("it is on its way to {to} already"))
+        } else if request.to == *from {
+            Some(format!("{from} is where it comes from"))
+        } else {
+            self.cannot_take(&request)?
+        };
+        match why {
+            Some(why) => {
+                self.refuse(&request, why)?;
+                Ok(None)
+            }
+            None => Ok(Some(request)),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A pin that somebody took away or changed: it is put back so that nobody is let go by it. A word that was given for a cluster
+//! counts until that is seen.
+
+use super::settle::of_flight;
+use super::{Machine, Phase, Stop};
+use crate::api::{FailoverGate, Finding, LastKnown, StateSource};
+use crate::intent::proof::{Loose, NotProved};
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// Plans a new sequence: the markers of the old one prove nothing any more. Where somebody is about to get the token, or
+    /// the writer itself was held by the change, nobody has it first.
+    pub(super) fn repair(&mut self) -> Result<(), Stop> {
+        let Some(writer) = self.journal()?.writer.clone() else {
+            let journal = self.journal_mut()?;
+            journal.seq += 1;
+            journal.repairing = true;
+            return Err(Stop::Again);
+        };
+        let others: Vec<String> = self
+            .involved()?
+            .iter()
+            .filter(|cluster| **cluster != writer)
+            .map(ToString::to_string)
+            .collect();
+        let told = (!others.is_empty()).then(|| {
+            Finding::new(
+                "SingleWriterLapse",
+                format!(
+                    "somebody changed the pin or took it away, while {} had a copy beside {writer}: what the pin held may have run",
+                    others.join(", ")
+                ),
+                "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/fence.md)",
+            )
+        });
+        if self.status.phase == Phase::Releasing {
+            self.take_token_back("somebody changed the pin or took it away")?;
+        } else if told.is_some() && matches!(self.is_loose(&writer)?, Err(NotProved::No(_))) {
+            // Another one may have been let go instead.
+            let before = self.journal()?.clone();
+            if let Some(flight) = &before.flight {
+                // It had as good as ended.
+                let done = of_flight(flight, &writer, self.status.common.attempt, self.input.now);
+                self.status.history.push(done);
+                self.trim_history();
+            }
+            let begun = self.begin(
+                format!("somebody changed the pin: {writer} was held"),
+                None,
+                None,
+                None,
+            );
+            if before.flight.is_some() {
+                self.journal_mut()?.fence = before.fence;
+            }
+            self.status.common.findings.extend(told);
+            self.journal_mut()?.repairing = true;
+            return begun;
+        } else {
+            self.journal_mut()?.seq += 1;
+        }
+        self.journal_mut()?.repairing = true;
+        self.untell("SingleWriterLapse");
+        self.status.common.findings.extend(told);
+        Err(Stop::Again)
+    }
+
+    /// Proves that nothing holds a cluster as it is.
+    pub(super) fn is_loose(&self, name: &ClusterName) -> Result<Result<Loose, NotProved>, Stop> {
+        let Some(template) = self.world().template.get()? else {
+            return Ok(Err(NotProved::Unknown("the template is gone".to_owned())));
+        };
+        let Some(cluster) = self.world().clusters.get()?.get(name) else {
+            return Ok(Err(NotProved::Unknown(format!("{name} is not joined"))));
+        };
+        let all = self.world().overrides.get()?;
+        Ok(Loose::prove(name, cluster, template, all, &self.profile()?))
+    }
+
+    /// As long as the pin doesn't name the new cluster, an old copy that is seen not to be harmless refutes whoever vouched for
+    /// it; and one that is seen to have left a newer state is what the failover goes on from.
+    pub(super) fn word_counts(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+        let live = self.world().pin.get()?.as_ref();
+        let is_released = live.is_some_and(|live| self.names(live, to));
+        if is_released || from == to || self.flight()?.fenced.is_none() {
+            return Ok(());
+        }
+        let marker = self.marker_in_force()?;
+        if matches!(self.seen_harmless(from, &marker)?, Err(NotProved::No(_))) {
+            let refuted = self.answers(FailoverGate::Fenced, from);
+            self.take_token_back("the old copy is seen again, and not to be harmless")?;
+            self.flight_mut()?.refuted = refuted;
+            return Err(Stop::Again);
+        }
+        match self.captured(from, &marker)? {
+            Some(state) if !self.is_known(&state)? => {
+                self.take_token_back("the old copy is seen again, with a newer state")?;
+                Err(Stop::Again)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the marker of the pin that is there, which is what a proof is about until another one is.
+    fn marker_in_force(&self) -> Result<String, Stop> {
+        let live = self.world().pin.get()?.as_ref();
+        match live.and_then(crate::intent::pin::marker_of) {
+            Some(marker) => Ok(marker.to_owned()),
+            None => self.marker(),
+        }
+    }
+
+    /// Nobody has the token any more, and what let the new cluster have it is to be proved anew. The state is, too, for the old
+    /// copy may have run on; what it had left before is what is known of it last.
+    fn take_token_back(&mut self, why: &str) -> Result<(), Stop> {
+        let journal = self.journal_mut()?;
+        journal.seq += 1;
+        journal.writer = None;
+        journal.carried = None;
+        let flight = self.flight_mut()?;
+        flight.fenced = None;
+        (flight.unproved, flight.cut_off, flight.stopping) = (None, None, None);
+        let state = flight
+            .state
+            .take()
+            .filter(|state| state.source == StateSource::Captured);
+        if let Some(state) = state {
+            flight.preserved.clear();
+            let cluster = flight.from.clone();
+            self.status.last_known = Some(LastKnown {
+                cluster,
+                uid: String::new(),
+                values: state.values,
+                at: state.at,
+                recorded: false,
+            });
+        }
+        self.enter(Phase::Fencing, vec![why.to_owned()]);
+        Ok(())
+    }
+}

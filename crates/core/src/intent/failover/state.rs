@@ -1,0 +1,96 @@
+//! The state that a new copy starts from: the newest that is known, with where it comes from.
+
+use std::collections::BTreeMap;
+
+use super::{Machine, Stop};
+use crate::api::{FailoverGate, MovedState, StateSource};
+use crate::intent::proof::Suspended;
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// What the old copy left when it stopped is the newest; then what Karmada preserved when it evicted it; then what was
+    /// seen of it last.
+    pub(super) fn state(&self, from: &ClusterName, to: &ClusterName) -> Result<MovedState, Stop> {
+        let at = self.input.now;
+        let of = |source, values, evidence| MovedState {
+            source,
+            values,
+            evidence,
+            at,
+        };
+        if let Some(state) = self.captured(from, &self.marker()?)? {
+            return Ok(state);
+        }
+        if let Some(values) = self.preserved()? {
+            let labels = &self.flight()?.preserved;
+            let text: Vec<String> = labels
+                .iter()
+                .map(|(label, value)| format!("{label}={value}"))
+                .collect();
+            let evidence = format!(
+                "Karmada preserved {} when it evicted the copy in {from}",
+                text.join(", ")
+            );
+            return Ok(of(StateSource::Preserved, values, evidence));
+        }
+        if let Some(known) = &self.status.last_known {
+            let evidence = format!("seen of the copy in {} at {}", known.cluster, known.at);
+            return Ok(of(StateSource::LastKnown, known.values.clone(), evidence));
+        }
+        if !self.needs_state()? {
+            let evidence = "the profile asks for no handle".to_owned();
+            return Ok(of(StateSource::Nothing, BTreeMap::new(), evidence));
+        }
+        match self.approved(FailoverGate::FromNothing, to) {
+            Some(by) => Ok(of(
+                StateSource::Nothing,
+                BTreeMap::new(),
+                format!("{by} lets it start from nothing"),
+            )),
+            None => Err(Stop::Ask(
+                FailoverGate::FromNothing,
+                to.clone(),
+                format!("no state of the copy in {from} is known: may it start from nothing in {to}?"),
+            )),
+        }
+    }
+
+    /// Returns the handle that the operator vouches for of a copy that stopped with its state, if it left one.
+    pub(super) fn captured(&self, from: &ClusterName, marker: &str) -> Result<Option<MovedState>, Stop> {
+        if self.is_replaced(from, self.journal()?.identities.get(from))? {
+            return Ok(None);
+        }
+        let Ok(suspended) = self.prove(from, marker, Suspended::prove)? else {
+            return Ok(None);
+        };
+        let before = &self.flight()?.handle_before;
+        let captured = suspended.capture(&self.profile()?, before, self.input.now);
+        let captured = captured.ok().filter(|captured| !captured.values.is_empty());
+        Ok(captured.map(|captured| MovedState {
+            source: StateSource::Captured,
+            values: captured.values,
+            evidence: captured.evidence,
+            at: captured.at,
+        }))
+    }
+
+    /// Returns the handles that the preserved labels come to, if all that are needed are there.
+    fn preserved(&self) -> Result<Option<BTreeMap<String, String>>, Stop> {
+        let labels = &self.flight()?.preserved;
+        let mut values = BTreeMap::new();
+        for rule in &self.input.spec.preserved {
+            let Some(value) = labels.get(&rule.label).filter(|value| !value.is_empty()) else {
+                continue;
+            };
+            values.insert(rule.handle.clone(), rule.value.replace("${value}", value));
+        }
+        let mut required = self
+            .journal()?
+            .profile
+            .capture
+            .iter()
+            .filter(|rule| rule.required);
+        let is_whole = required.all(|rule| values.contains_key(&rule.name));
+        Ok(Some(values).filter(|values| is_whole && !values.is_empty()))
+    }
+}

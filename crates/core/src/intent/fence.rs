@@ -1,0 +1,342 @@
+//! The fence around a binding: what keeps the scheduler and the built-in failover from moving a workload, and gives it back to
+//! them. Whoever uses it has recorded before what is taken off; each write says what it was decided on.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::effect::{Effect, Exactly, add, remove, segment, test};
+use super::seen::{NotKnown, Seen};
+use crate::api::{Barrier, Belt, BindingId, Fence, LeaseSeen};
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{ResourceBinding, meta};
+
+const PRESERVE: &str = "/spec/preserveResourcesOnDeletion";
+const CONFLICT: &str = "/spec/conflictResolution";
+const OVERWRITE: &str = "Overwrite";
+
+/// Who holds the leases of Karmada's controllers.
+pub type Leases = BTreeMap<String, LeaseSeen>;
+
+/// Notes what is about to be taken off a binding, to be put back exactly.
+pub(super) fn record(binding: &ResourceBinding, fence: &mut Fence) {
+    let failover = binding.spec.failover.as_ref();
+    fence.failover = failover.and_then(|failover| serde_json::to_value(failover).ok());
+    fence.applied_placement = applied_placement(binding).map(str::to_owned);
+    fence.recorded = true;
+}
+
+/// Returns what puts back what was taken off, where it is still as it was left; `None`: nothing is to be put back.
+pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effect> {
+    if let (Some(failover), None) = (&fence.failover, &binding.spec.failover) {
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            add("/spec/failover", failover.clone()),
+        ];
+        return Some(patch_binding("restore failover", binding, patch));
+    }
+    if let Some(belt) = &fence.belt {
+        let off = Belt {
+            off: true,
+            ..belt.clone()
+        };
+        if let Some(effect) = belted(binding, &off, false) {
+            return Some(effect);
+        }
+    }
+    match (applied_placement(binding), &fence.applied_placement) {
+        (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
+            let patch = vec![
+                test("/metadata/uid", json!(binding.metadata.uid)),
+                test(&annotation_path(), json!(now)),
+                add(&annotation_path(), json!(before)),
+            ];
+            Some(patch_binding("restore the applied placement", binding, patch))
+        }
+        _ => None,
+    }
+}
+
+/// Returns what brings a binding's belt to what the journal says; `None`: it is so. A copy that Karmada has let go is taken up
+/// as it is only by a binding that says Overwrite: `takes_up` says that there is one. As long as there is none it stays off, for
+/// it would also overwrite what is somebody else's.
+pub(super) fn belted(binding: &ResourceBinding, belt: &Belt, takes_up: bool) -> Option<Effect> {
+    let spec = &binding.spec;
+    let mut patch = Vec::new();
+    let mut why = "keep the copies of clusters that leave the binding";
+    if is_belted(binding) == belt.off {
+        patch.push(if belt.off {
+            let_go(belt)
+        } else {
+            add(PRESERVE, json!(true))
+        });
+        if belt.off {
+            why = "let the copy go that leaves the binding";
+        }
+    }
+    match &belt.overwrites {
+        Some(_) if takes_up && spec.conflict_resolution != OVERWRITE => {
+            patch.push(add(CONFLICT, json!(OVERWRITE)));
+            why = "take up the copy that was dropped";
+        }
+        Some(before) if !takes_up && spec.conflict_resolution == OVERWRITE => {
+            patch.push(as_before(before));
+            why = "overwrite nothing any more";
+        }
+        _ => {}
+    }
+    if patch.is_empty() {
+        return None;
+    }
+    Some(patch_binding(why, binding, exact(binding, patch)))
+}
+
+/// Returns whether copies of clusters that leave a binding are kept.
+pub(super) fn is_belted(binding: &ResourceBinding) -> bool {
+    binding.spec.preserve_resources_on_deletion == Some(true)
+}
+
+/// Takes off the belt of a migration that nobody carries out any more. Preflight refuses bindings that have it by themselves.
+pub(super) fn belt_left(binding: &ResourceBinding) -> Option<Effect> {
+    is_belted(binding).then(|| {
+        let patch = exact(binding, vec![remove(PRESERVE)]);
+        patch_binding("let the copy go that leaves the binding", binding, patch)
+    })
+}
+
+/// Notes what the binding says before the belt is put on.
+pub(super) fn belt(binding: &ResourceBinding) -> Belt {
+    Belt {
+        preserve: binding.spec.preserve_resources_on_deletion,
+        ..Belt::default()
+    }
+}
+
+fn let_go(belt: &Belt) -> Value {
+    match belt.preserve.filter(|preserve| !preserve) {
+        Some(preserve) => add(PRESERVE, json!(preserve)),
+        None => remove(PRESERVE),
+    }
+}
+
+fn as_before(before: &str) -> Value {
+    if before.is_empty() {
+        remove(CONFLICT)
+    } else {
+        add(CONFLICT, json!(before))
+    }
+}
+
+/// A patch of the binding as it was read.
+fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.extend(operations);
+    patch
+}
+
+/// Returns which binding it is, and what it is before the first effect; `None`: it has no id yet.
+pub(super) fn identify(binding: &ResourceBinding) -> Option<BindingId> {
+    let labels = binding.metadata.labels.as_ref();
+    let cluster_scoped = binding.metadata.namespace.is_none();
+    let id = labels.and_then(|labels| labels.get(meta::binding_id_label(cluster_scoped)));
+    let replicas = binding
+        .spec
+        .clusters
+        .first()
+        .map(|cluster| i64::from(cluster.replicas));
+    Some(BindingId {
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        id: id?.clone(),
+        cluster_scoped,
+        replicas: replicas.filter(|replicas| *replicas > 0),
+        target_affinity: None,
+    })
+}
+
+/// Takes failover off where nothing else is to be kept from it yet: the scheduler goes on. Sent late, when all is over and
+/// failover is back, it must not take it off for good.
+pub(super) fn failover_off_alone(binding: &ResourceBinding) -> Option<Effect> {
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+    ];
+    patch.extend(without_failover(binding)?);
+    Some(patch_binding("take failover off", binding, patch))
+}
+
+/// Without its replicas a cluster would get none.
+pub(super) fn target_cluster(name: &ClusterName, replicas: Option<i64>) -> Value {
+    match replicas {
+        Some(replicas) => json!({"name": name, "replicas": replicas}),
+        None => json!({"name": name}),
+    }
+}
+
+pub(super) fn exactly(binding: &ResourceBinding) -> Exactly {
+    Exactly {
+        namespace: binding.metadata.namespace.clone(),
+        name: binding.metadata.name.clone().unwrap_or_default(),
+        uid: binding.metadata.uid.clone().unwrap_or_default(),
+        resource_version: None,
+    }
+}
+
+/// Returns the name of the group of affinities in use; empty where there are no groups.
+pub(super) fn affinity_in_use(binding: &ResourceBinding) -> &str {
+    let status = binding.status.as_ref();
+    status.map_or("", |status| status.scheduler_observed_affinity_name.as_str())
+}
+
+pub(super) fn patch_binding(why: &'static str, binding: &ResourceBinding, patch: Vec<Value>) -> Effect {
+    Effect::PatchBinding {
+        why,
+        binding: exactly(binding),
+        patch,
+        rehearse: false,
+    }
+}
+
+/// Suspends scheduling, and nothing else.
+pub(super) fn suspend(binding: &ResourceBinding) -> Effect {
+    patch_binding("suspend scheduling", binding, suspended(binding))
+}
+
+fn suspended(binding: &ResourceBinding) -> Vec<Value> {
+    vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+        match binding.spec.suspension {
+            Some(_) => add("/spec/suspension/scheduling", json!(true)),
+            None => add("/spec/suspension", json!({"scheduling": true})),
+        },
+    ]
+}
+
+/// Suspends scheduling and keeps failover off, in one patch: from then on nobody of Karmada's moves the workload. With a belt,
+/// also whoever does so all the same deletes no copy.
+pub(super) fn raise(binding: &ResourceBinding, belt: Option<&Belt>) -> Effect {
+    let mut patch = suspended(binding);
+    patch.extend(without_failover(binding).into_iter().flatten());
+    patch.extend(with_toleration(binding).into_iter().flatten());
+    let belted = belt.filter(|belt| !belt.off && !is_belted(binding));
+    patch.extend(belted.map(|_| add(PRESERVE, json!(true))));
+    patch_binding("suspend scheduling, keep failover off", binding, patch)
+}
+
+/// The generation stands for the clusters as well: the list itself may be spelled otherwise.
+pub(super) fn resume(binding: &ResourceBinding) -> Effect {
+    let patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+        remove("/spec/suspension/scheduling"),
+    ];
+    patch_binding("resume scheduling", binding, patch)
+}
+
+/// Takes failover off again where somebody brought it back while scheduling was suspended.
+pub(super) fn failover_off(binding: &ResourceBinding) -> Option<Effect> {
+    let operations = without_failover(binding);
+    let why = match operations {
+        Some(_) => "take failover off",
+        None => "keep cluster failover off",
+    };
+    // Sent late, when all is over and somebody else has suspended scheduling, it must not take failover off for good.
+    let mut patch = vec![
+        test("/metadata/uid", json!(binding.metadata.uid)),
+        test("/metadata/generation", json!(binding.metadata.generation)),
+        test("/spec/suspension/scheduling", json!(true)),
+    ];
+    patch.extend(operations.or_else(|| with_toleration(binding))?);
+    Some(patch_binding(why, binding, patch))
+}
+
+/// The detector puts `spec.failover` back after template and policy changes; it goes again before its timer can act.
+fn without_failover(binding: &ResourceBinding) -> Option<Vec<Value>> {
+    let failover = serde_json::to_value(binding.spec.failover.as_ref()?).ok()?;
+    Some(vec![test("/spec/failover", failover), remove("/spec/failover")])
+}
+
+/// The taint manager reads only the annotation, so a toleration there keeps it away.
+fn with_toleration(binding: &ResourceBinding) -> Option<Vec<Value>> {
+    let now = applied_placement(binding)?;
+    let mut placement = parsed(now)?;
+    let tolerations = placement
+        .as_object_mut()?
+        .entry("clusterTolerations")
+        .or_insert_with(|| json!([]));
+    let all = json!({"operator": "Exists"});
+    let tolerations = tolerations.as_array_mut()?;
+    if tolerations.contains(&all) {
+        return None;
+    }
+    tolerations.push(all);
+    Some(vec![
+        test(&annotation_path(), json!(now)),
+        add(&annotation_path(), json!(placement.to_string())),
+    ])
+}
+
+fn without_toleration(text: &str) -> Option<Value> {
+    let mut placement = parsed(text)?;
+    let fields = placement.as_object_mut()?;
+    let tolerations = fields.get_mut("clusterTolerations")?.as_array_mut()?;
+    tolerations.retain(|toleration| *toleration != json!({"operator": "Exists"}));
+    if tolerations.is_empty() {
+        fields.remove("clusterTolerations");
+    }
+    Some(placement)
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+fn annotation_path() -> String {
+    format!("/metadata/annotations/{}", segment(meta::APPLIED_PLACEMENT))
+}
+
+pub(super) fn applied_placement(binding: &ResourceBinding) -> Option<&str> {
+    binding
+        .metadata
+        .annotations
+        .as_ref()?
+        .get(meta::APPLIED_PLACEMENT)
+        .map(String::as_str)
+}
+
+/// Returns the generation of a binding that the scheduler has handled last; 0: none yet.
+pub(super) fn observed_generation(binding: &ResourceBinding) -> i64 {
+    let status = binding.status.as_ref();
+    status.map_or(0, |status| status.scheduler_observed_generation)
+}
+
+/// Returns whether the scheduler has handled a binding at all.
+pub fn observed(binding: &ResourceBinding) -> bool {
+    observed_generation(binding) > 0
+}
+
+/// Returns the name of the canary that a binding is of, which another intent may have made.
+pub(super) fn canary_of(binding: &ResourceBinding) -> String {
+    binding.spec.resource.name.clone()
+}
+
+/// Says what a barrier waits for.
+pub(super) fn not_reached(canary: &ResourceBinding) -> String {
+    format!("the scheduler has not reached canary {} yet", canary_of(canary))
+}
+
+/// Returns the barrier that is passed now. It is good for the controllers that are at work. `canary`: empty where the admission
+/// fence stands in for one.
+pub(super) fn passed(canary: String, leases: &Seen<Leases>, now: Timestamp) -> Result<Barrier, NotKnown> {
+    Ok(Barrier {
+        canary,
+        passed_at: now,
+        leases: leases.get()?.clone(),
+    })
+}

@@ -1,0 +1,294 @@
+//! What a pin and the override policies of others do to each other. Of those that name a workload, the one whose name sorts
+//! last wins.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kube::core::ObjectMeta;
+use serde_json::Value;
+
+use super::pin::Pin;
+use super::world::Overrides;
+use crate::api::{MARKER_ANNOTATION, PatchOp};
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::overrides::{self, Match, OverrideError, PolicyName};
+use cutover_karmada::{Cluster, ClusterOverridePolicy, ClusterOverridePolicySpec, OverridePolicy};
+
+/// One policy that doesn't let a pin have its way in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fight {
+    pub policy: PolicyName,
+    pub cluster: ClusterName,
+    pub how: How,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// It changes what the pin has set there.
+    Undoes(String),
+    /// It can't be applied, so that nothing new reaches the cluster.
+    Blocks(String),
+}
+
+impl fmt::Display for Fight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { policy, cluster, how } = self;
+        match how {
+            How::Undoes(path) => write!(
+                f,
+                "{policy} is applied after the pin and changes {path} in {cluster}"
+            ),
+            How::Blocks(why) => write!(f, "{policy} keeps everything from {cluster}: {why}"),
+        }
+    }
+}
+
+/// Returns the policies that undo a pin, cluster by cluster; the pin need not have been written. O(policies) for each cluster in
+/// which none comes after the pin.
+pub fn fights(
+    pin: &Pin,
+    template: &Value,
+    clusters: &BTreeMap<ClusterName, Cluster>,
+    all: &Overrides,
+) -> Vec<Fight> {
+    let (mut cluster_wide, mut namespaced) = others(all, pin.namespace.as_deref(), &pin.name);
+    let narrow = pin.policy();
+    let wide = ClusterOverridePolicy {
+        metadata: narrow.metadata.clone(),
+        spec: ClusterOverridePolicySpec {
+            spec: narrow.spec.clone(),
+        },
+    };
+    if pin.namespace.is_some() {
+        namespaced.push(&narrow);
+    } else {
+        cluster_wide.push(&wide);
+    }
+    let mut found = Vec::new();
+    for (name, cluster) in clusters {
+        let matches = overrides::matching(template, cluster, &cluster_wide, &namespaced);
+        let is_pin =
+            |rule: &Match<'_>| rule.policy.name == pin.name && rule.policy.namespace == pin.namespace;
+        if matches.iter().all(is_pin) {
+            continue;
+        }
+        // What comes before is the pin's to overwrite; it says something for every cluster.
+        let until = matches.iter().rposition(is_pin).map_or(0, |last| last + 1);
+        if let Some((policy, how)) = undone(template, cluster, &matches, until, &pin.says_in(name)) {
+            found.push(Fight {
+                policy,
+                cluster: name.clone(),
+                how,
+            });
+        }
+    }
+    found
+}
+
+/// Applies rule after rule, and returns the first that spoils what the pin has set.
+fn undone(
+    template: &Value,
+    cluster: &Cluster,
+    matches: &[Match<'_>],
+    until: usize,
+    says: &[PatchOp],
+) -> Option<(PolicyName, How)> {
+    let (up_to_pin, after) = matches.split_at(until);
+    let mut manifest = template.clone();
+    if let Err(error) = overrides::apply(&mut manifest, cluster, up_to_pin) {
+        return Some((error.policy.clone(), How::Blocks(error.cause.to_string())));
+    }
+    let marker = format!("/metadata/annotations/{}", MARKER_ANNOTATION.replace('/', "~1"));
+    let paths: Vec<&str> = says
+        .iter()
+        .map(|patch| patch.path.as_str())
+        .chain([marker.as_str()])
+        .collect();
+    let wanted: Vec<Option<Value>> = paths.iter().map(|path| manifest.pointer(path).cloned()).collect();
+    for rule in after {
+        if let Err(error) = overrides::apply(&mut manifest, cluster, std::slice::from_ref(rule)) {
+            return Some((error.policy.clone(), How::Blocks(error.cause.to_string())));
+        }
+        let spoilt = paths
+            .iter()
+            .zip(&wanted)
+            .find(|(path, wanted)| manifest.pointer(path) != wanted.as_ref());
+        if let Some((path, _)) = spoilt {
+            return Some((rule.policy.clone(), How::Undoes((*path).to_owned())));
+        }
+    }
+    None
+}
+
+/// Returns all policies but one.
+pub(super) fn others<'a>(
+    all: &'a Overrides,
+    namespace: Option<&str>,
+    name: &str,
+) -> (Vec<&'a ClusterOverridePolicy>, Vec<&'a OverridePolicy>) {
+    let is_other = |metadata: &ObjectMeta| {
+        metadata.namespace.as_deref() != namespace || metadata.name.as_deref() != Some(name)
+    };
+    let wide = all
+        .cluster_wide
+        .iter()
+        .filter(|policy| is_other(&policy.metadata));
+    let narrow = all.namespaced.iter().filter(|policy| is_other(&policy.metadata));
+    (wide.collect(), narrow.collect())
+}
+
+/// Returns whether a cluster gets something else when a pin goes, but for what may change.
+pub fn removal_changes(
+    template: &Value,
+    cluster: &Cluster,
+    all: &Overrides,
+    namespace: Option<&str>,
+    name: &str,
+    ignored: &[String],
+) -> Result<bool, OverrideError> {
+    let (cluster_wide, namespaced) = others(all, namespace, name);
+    let mut with = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)?;
+    let mut without = overrides::effective(template, cluster, &cluster_wide, &namespaced)?;
+    for manifest in [&mut with, &mut without] {
+        for pointer in ignored {
+            remove(manifest, pointer);
+        }
+        remove(manifest, "/metadata/annotations");
+    }
+    Ok(with != without)
+}
+
+fn remove(manifest: &mut Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else {
+        return;
+    };
+    if let Some(fields) = manifest.pointer_mut(parent).and_then(Value::as_object_mut) {
+        fields.remove(&name.replace("~1", "/").replace("~0", "~"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::intent::pin::{Says, Tenure, Token};
+    use cutover_karmada::{ClusterSpec, OverridePolicy};
+
+    fn pin(tenure: Tenure) -> Pin {
+        Pin {
+            namespace: Some("shop".into()),
+            name: "zzzz-cutover-orders".into(),
+            owner_uid: "uid".into(),
+            owner: "Migration shop/move".into(),
+            api_version: "flink.apache.org/v1beta1".into(),
+            versions: std::sync::Arc::default(),
+            kind: "FlinkDeployment".into(),
+            workload: "orders".into(),
+            marker: "uid.1.1".into(),
+            says: Says::Token(Token {
+                tenure,
+                hold: vec![PatchOp::add("/spec/job/state", "suspended")],
+                suspended: vec!["east".into()],
+                suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
+                carry: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://a")],
+            }),
+        }
+    }
+
+    fn policy(name: &str, selector: &str, cluster: &str, path: &str, value: &str) -> OverridePolicy {
+        let mut selects = json!({"apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment"});
+        if !selector.is_empty() {
+            selects["name"] = json!(selector);
+        }
+        serde_json::from_value(json!({
+            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"resourceSelectors": [selects], "overrideRules": [{
+                "targetCluster": {"clusterNames": [cluster]},
+                "overriders": {"plaintext": [{"path": path, "operator": "replace", "value": value}]},
+            }]},
+        }))
+        .unwrap()
+    }
+
+    fn found(tenure: Tenure, policy: OverridePolicy) -> Vec<String> {
+        let template = json!({
+            "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
+            "metadata": {"namespace": "shop", "name": "orders"},
+            "spec": {"image": "a", "job": {"state": "running", "upgradeMode": "last-state"}},
+        });
+        let clusters = ["east", "north", "west"].map(|name| {
+            (
+                ClusterName::from(name),
+                Cluster::new(name, ClusterSpec::default()),
+            )
+        });
+        let all = Overrides {
+            namespaced: vec![policy].into(),
+            ..Overrides::default()
+        };
+        let fights = fights(&pin(tenure), &template, &BTreeMap::from(clusters), &all);
+        fights.iter().map(Fight::to_string).collect()
+    }
+
+    const STATE: &str = "/spec/job/state";
+
+    #[test]
+    fn only_a_policy_that_names_the_workload_and_sorts_after_the_pin_undoes_it() {
+        let free = |name, selector| found(Tenure::Nobody, policy(name, selector, "west", STATE, "running"));
+        assert_eq!(
+            free("zzzzz", "orders"),
+            ["OverridePolicy shop/zzzzz is applied after the pin and changes /spec/job/state in west"]
+        );
+        assert!(free("zzzz-a", "orders").is_empty());
+        assert!(free("zzzzz", "").is_empty());
+        assert!(free("zzzzz", "invoices").is_empty());
+    }
+
+    #[test]
+    fn the_writer_may_be_set_running_and_must_keep_the_state_that_it_is_given() {
+        let west = || Tenure::Only("west".into());
+        assert!(found(west(), policy("zzzzz", "orders", "west", STATE, "running")).is_empty());
+        assert_eq!(
+            found(west(), policy("zzzzz", "orders", "east", STATE, "running")).len(),
+            1
+        );
+        let path = "/spec/job/initialSavepointPath";
+        assert_eq!(
+            found(west(), policy("zzzzz", "orders", "west", path, "s3://b")).len(),
+            1
+        );
+        assert!(found(west(), policy("zzzzz", "orders", "west", "/spec/image", "b")).is_empty());
+    }
+
+    #[test]
+    fn one_that_says_the_same_or_is_about_something_else_is_no_fight() {
+        assert!(
+            found(
+                Tenure::Nobody,
+                policy("zzzzz", "orders", "west", STATE, "suspended")
+            )
+            .is_empty()
+        );
+        assert!(
+            found(
+                Tenure::Nobody,
+                policy("zzzzz", "orders", "west", "/spec/image", "b")
+            )
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn one_that_cannot_be_applied_keeps_everything_from_its_cluster() {
+        for name in ["aaa", "zzzzz"] {
+            let found = found(
+                Tenure::Nobody,
+                policy(name, "orders", "west", "/spec/nothing", "b"),
+            );
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(&format!("OverridePolicy shop/{name} keeps everything from west")));
+        }
+    }
+}

@@ -1,0 +1,600 @@
+//! The gate: which writes of sync would take a live stateful workload out of the clusters that it runs in.
+//!
+//! Karmada moves a workload by deleting it in one cluster and creating it, without its state, in another. So a policy is
+//! applied, and an object pruned, only if every live stateful workload that it touches keeps exactly its clusters: what
+//! moves it with its state is an intent. A person may accept the loss, for one change.
+//!
+//! Pure, over what was read of the control plane: whoever calls it reads afresh, and sends nothing that is refused here.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::moves::{divides, fits, static_weight};
+use super::record::digest;
+use crate::api::PolicyName;
+use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
+use cutover_karmada::{
+    Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding, ResourceSelector, Specificity,
+};
+
+/// On an object in Git, or on a live one that is to be pruned: the digest of the loss that somebody accepts.
+pub const ACCEPT_ANNOTATION: &str = "cutover.dev/accept-state-loss";
+/// What accepts, on a live object, that it is deleted with the state of what it runs.
+pub const ACCEPT_DELETION: &str = "deletion";
+/// Digits of a digest: enough to tell the changes of one repository apart.
+const DIGITS: usize = 12;
+
+/// A live workload with state.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    pub workload: ObjectKey,
+    pub template: Value,
+    pub binding: ResourceBinding,
+    /// The policy that Karmada has noted on the template.
+    pub owner: Option<PolicyName>,
+    /// An intent has it in hand, and Karmada's scheduler is kept off: the intent waits for a placement that keeps it.
+    pub in_hand: bool,
+}
+
+impl Tenant {
+    fn clusters(&self) -> BTreeSet<&ClusterName> {
+        let targets = self.binding.spec.clusters.iter();
+        targets.map(|target| &target.name).collect()
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.workload.namespace.as_deref()
+    }
+}
+
+/// What the control plane says, as far as it matters here.
+#[derive(Clone, Debug, Default)]
+pub struct Ground {
+    pub tenants: Vec<Tenant>,
+    pub clusters: BTreeMap<ClusterName, Cluster>,
+    pub policies: BTreeMap<PolicyName, PropagationSpec>,
+}
+
+/// A write, as the API server would carry it out.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// A propagation policy as it will be; `None`: it is deleted.
+    Policy(PolicyName, Option<Box<PropagationSpec>>),
+    /// A template gets these labels.
+    Labels(ObjectKey, BTreeMap<String, String>),
+    /// A template is deleted.
+    Template(ObjectKey),
+    /// A namespace is deleted, with everything in it.
+    Namespace(String),
+    /// The definition of a kind is deleted, with every object of the kind.
+    Definition(GroupKind),
+    /// A member cluster gets other labels or taints, by which policies choose it; `None`: it is taken away.
+    Cluster(ClusterName, Option<Box<Cluster>>),
+}
+
+impl Write {
+    /// Returns whether it deletes something.
+    pub const fn is_deletion(&self) -> bool {
+        !matches!(
+            self,
+            Self::Policy(_, Some(_)) | Self::Labels(..) | Self::Cluster(_, Some(_))
+        )
+    }
+}
+
+/// What a write would do to one workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub workload: ObjectKey,
+    pub fate: Fate,
+    /// Where it runs now.
+    clusters: Vec<ClusterName>,
+    placement: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It stops in some clusters, and begins in one of others, if there are any, without its state.
+    Moves {
+        stops: Vec<ClusterName>,
+        starts: Vec<ClusterName>,
+    },
+    /// It begins in further clusters as well, without the state of the one that runs.
+    Spreads { starts: Vec<ClusterName> },
+    /// It is deleted.
+    Ends,
+    /// What Karmada's scheduler would do can't be told.
+    Unclear { why: String },
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (workload, here) = (&self.workload, join(&self.clusters, "and"));
+        match &self.fate {
+            Fate::Moves { stops, starts } if starts.is_empty() => {
+                write!(
+                    f,
+                    "{workload} would stop in {} and run nowhere else",
+                    join(stops, "and")
+                )
+            }
+            Fate::Moves { stops, starts } => write!(
+                f,
+                "{workload} would stop in {} and start in {} from nothing",
+                join(stops, "and"),
+                join(starts, "or")
+            ),
+            Fate::Spreads { starts } => write!(
+                f,
+                "{workload} would start in {} from nothing, beside {here} where it runs",
+                join(starts, "and")
+            ),
+            Fate::Ends => write!(f, "{workload} would end in {here}, with its state"),
+            Fate::Unclear { why } => {
+                write!(
+                    f,
+                    "it cannot be told whether {workload} would stay in {here}: {why}"
+                )
+            }
+        }
+    }
+}
+
+fn join(names: &[ClusterName], last: &str) -> String {
+    match names {
+        [] => "no cluster".to_owned(),
+        [only] => only.to_string(),
+        [first @ .., end] => {
+            let first: Vec<&str> = first.iter().map(ClusterName::as_str).collect();
+            format!("{} {last} {end}", first.join(", "))
+        }
+    }
+}
+
+/// Why a write is not sent: what it would do to live workloads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub losses: Vec<Loss>,
+    /// What accepts exactly this, as the annotation [`ACCEPT_ANNOTATION`].
+    pub digest: String,
+    is_deletion: bool,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        for (place, loss) in self.losses.iter().take(SHOWN).enumerate() {
+            if place > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{loss}")?;
+        }
+        match self.losses.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+impl Refusal {
+    /// Returns the next thing to do.
+    pub fn hint(&self) -> String {
+        let digest = &self.digest;
+        let accept = if self.is_deletion {
+            format!(
+                "to delete it with its state, annotate the live object with {ACCEPT_ANNOTATION}={ACCEPT_DELETION}"
+            )
+        } else {
+            format!(
+                "to accept the loss of its state, annotate the object in Git with {ACCEPT_ANNOTATION}: {digest}"
+            )
+        };
+        let Some(loss) = self.losses.first() else {
+            return accept;
+        };
+        let ObjectKey {
+            kind,
+            namespace,
+            name,
+            ..
+        } = &loss.workload;
+        let namespace = namespace
+            .as_ref()
+            .map_or_else(String::new, |namespace| format!(" --namespace {namespace}"));
+        match &loss.fate {
+            Fate::Moves { starts, .. } if !starts.is_empty() => format!(
+                "a Migration carries its state: cutover migrate {kind}/{name}{namespace} --to {}; {accept}",
+                starts[0]
+            ),
+            Fate::Spreads { .. } => format!("let the policy choose one cluster (maxGroups: 1); {accept}"),
+            _ => accept,
+        }
+    }
+}
+
+impl Ground {
+    /// Returns why a write must not be sent; takes it in, if it may.
+    ///
+    /// To be asked in the order in which the writes are sent: one makes a difference to the next. `accepted` is what the
+    /// annotation of the object says. O(workloads + policies of the namespaces of those that it touches).
+    pub fn pass(&mut self, write: &Write, accepted: Option<&str>) -> Result<(), Refusal> {
+        let losses: Vec<Loss> = match write {
+            Write::Policy(name, spec) => self.placed_anew(name, spec.as_deref()),
+            Write::Labels(key, labels) => self.labelled(key, labels),
+            Write::Template(key) => self.ending(|tenant| tenant.workload == *key),
+            Write::Namespace(name) => self.ending(|tenant| tenant.namespace() == Some(name)),
+            Write::Definition(kind) => {
+                self.ending(|tenant| tenant.workload.group == kind.group && tenant.workload.kind == kind.kind)
+            }
+            Write::Cluster(name, cluster) => self.reached(name, cluster.as_deref(), write),
+        };
+        let refusal = Refusal {
+            digest: loss_digest(write, &losses),
+            is_deletion: write.is_deletion(),
+            losses,
+        };
+        let accepts = |text: &str| {
+            let mut words = text.split(|c: char| c == ',' || c.is_whitespace());
+            words.any(|word| word == refusal.digest || refusal.is_deletion && word == ACCEPT_DELETION)
+        };
+        if !refusal.losses.is_empty() && !accepted.is_some_and(accepts) {
+            return Err(refusal);
+        }
+        self.take_in(write);
+        Ok(())
+    }
+
+    fn take_in(&mut self, write: &Write) {
+        match write {
+            Write::Policy(name, Some(spec)) => drop(self.policies.insert(name.clone(), (**spec).clone())),
+            Write::Policy(name, None) => drop(self.policies.remove(name)),
+            Write::Labels(key, labels) => {
+                let named = self.tenants.iter_mut().filter(|tenant| tenant.workload == *key);
+                named.for_each(|tenant| set_labels(&mut tenant.template, labels));
+            }
+            Write::Template(key) => self.tenants.retain(|tenant| tenant.workload != *key),
+            Write::Namespace(name) => self.tenants.retain(|tenant| tenant.namespace() != Some(name)),
+            Write::Definition(kind) => self.tenants.retain(|tenant| {
+                (&tenant.workload.group, &tenant.workload.kind) != (&kind.group, &kind.kind)
+            }),
+            Write::Cluster(name, Some(cluster)) => {
+                self.clusters.insert(name.clone(), (**cluster).clone());
+            }
+            Write::Cluster(name, None) => drop(self.clusters.remove(name)),
+        }
+    }
+
+    fn ending(&self, which: impl Fn(&Tenant) -> bool) -> Vec<Loss> {
+        let ending = self.tenants.iter().filter(|tenant| which(tenant));
+        ending
+            .map(|tenant| tenant.loses(Fate::Ends, Value::Null))
+            .collect()
+    }
+
+    /// Returns what is lost when a policy becomes another one, or goes.
+    fn placed_anew(&self, name: &PolicyName, spec: Option<&PropagationSpec>) -> Vec<Loss> {
+        let before = self.policies.get(name);
+        let touches = |tenant: &&Tenant| {
+            tenant.owner.as_ref() == Some(name)
+                || [before, spec]
+                    .into_iter()
+                    .flatten()
+                    .any(|spec| selects(name, spec, tenant).is_some())
+        };
+        let touched = self.tenants.iter().filter(touches);
+        touched
+            .filter_map(|tenant| {
+                let now = self.effective(tenant, None);
+                let then = self.effective(tenant, Some((name, spec)));
+                self.changed(now, then, tenant)
+            })
+            .collect()
+    }
+
+    /// Returns what is lost when a template gets other labels, by which policies may select it.
+    fn labelled(&self, key: &ObjectKey, labels: &BTreeMap<String, String>) -> Vec<Loss> {
+        let named = self.tenants.iter().filter(|tenant| tenant.workload == *key);
+        named
+            .filter_map(|tenant| {
+                let mut labelled = tenant.clone();
+                set_labels(&mut labelled.template, labels);
+                let now = self.effective(tenant, None);
+                let then = self.effective(&labelled, None);
+                self.changed(now, then, tenant)
+            })
+            .collect()
+    }
+
+    /// Returns what is lost when a member cluster becomes another one, or goes: the policies stay, and choose anew by its labels;
+    /// a taint evicts what doesn't tolerate it.
+    fn reached(&self, name: &ClusterName, cluster: Option<&Cluster>, write: &Write) -> Vec<Loss> {
+        let mut then = self.clone();
+        then.take_in(write);
+        let losses = self
+            .tenants
+            .iter()
+            .filter(|tenant| !tenant.in_hand)
+            .filter_map(|tenant| {
+                let spec = self.effective(tenant, None)?;
+                let before = self.fate(spec, tenant);
+                let evicts = |cluster: &Cluster| spec.placement.evicted_by(cluster).is_some();
+                let was_evicted = self.clusters.get(name).is_some_and(evicts);
+                let is_evicted =
+                    tenant.clusters().contains(name) && cluster.is_some_and(evicts) && !was_evicted;
+                let after = match then.fate(spec, tenant) {
+                    moves @ Some(Fate::Moves { .. }) => moves,
+                    _ if is_evicted => Some(Fate::Moves {
+                        stops: vec![name.clone()],
+                        starts: then.others_that_fit(spec, tenant),
+                    }),
+                    other => other,
+                };
+                // What is so already, or can't be told already, isn't this write's doing.
+                let fate = after.filter(|after| before.as_ref() != Some(after))?;
+                let placement = serde_json::to_value(&spec.placement).unwrap_or_default();
+                Some(tenant.loses(fate, placement))
+            });
+        losses.collect()
+    }
+
+    /// Returns the clusters that a placement would take beside those that a workload is in.
+    fn others_that_fit(&self, spec: &PropagationSpec, tenant: &Tenant) -> Vec<ClusterName> {
+        let (placement, here) = (&spec.placement, tenant.clusters());
+        let affinity = affinity(placement, tenant).unwrap_or_default();
+        let all = self.clusters.iter().filter(|(name, _)| !here.contains(name));
+        let fit =
+            all.filter(|(name, cluster)| fits(&tenant.binding.spec, placement, affinity, name, cluster));
+        fit.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Returns what becomes of a workload when another policy places it, or its policy says otherwise.
+    fn changed(
+        &self,
+        now: Option<&PropagationSpec>,
+        then: Option<&PropagationSpec>,
+        tenant: &Tenant,
+    ) -> Option<Loss> {
+        // Without a policy a binding stays as it is.
+        let then = then?;
+        let same = now.is_some_and(|now| now.placement == then.placement);
+        let is_applied = tenant.binding.spec.placement.as_ref() == Some(&then.placement);
+        if tenant.in_hand || same || is_applied {
+            return None;
+        }
+        let fate = self.fate(then, tenant)?;
+        let placement = serde_json::to_value(&then.placement).unwrap_or_default();
+        Some(tenant.loses(fate, placement))
+    }
+
+    /// Returns the policy that places a workload, as Karmada's detector chooses it: its own, unless another one takes it
+    /// over; any that selects it, when it has none. With one policy `changed` to another, or gone.
+    fn effective<'a>(
+        &'a self,
+        tenant: &Tenant,
+        changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
+    ) -> Option<&'a PropagationSpec> {
+        let in_force = |(name, spec)| match changed {
+            Some((other, changed)) if name == other => changed.map(|changed| (name, changed)),
+            _ => Some((name, spec)),
+        };
+        let of = |namespace: Option<&str>| {
+            let first = PolicyName {
+                namespace: namespace.map(str::to_owned),
+                name: String::new(),
+            };
+            let namespace = first.namespace.clone();
+            let from = self.policies.range(first..);
+            from.take_while(move |(name, _)| name.namespace == namespace)
+        };
+        let arrives = changed.filter(|(name, _)| !self.policies.contains_key(*name));
+        let arrives = arrives.and_then(|(name, spec)| Some((name, spec?)));
+        let namespaced = tenant.namespace().map(|namespace| of(Some(namespace)));
+        let selecting: Vec<Candidate<'a>> = of(None)
+            .chain(namespaced.into_iter().flatten())
+            .filter_map(in_force)
+            .chain(arrives)
+            .filter_map(|(name, spec)| Some((name, spec, selects(name, spec, tenant)?)))
+            .collect();
+        let own = selecting
+            .iter()
+            .find(|(name, ..)| Some(*name) == tenant.owner.as_ref());
+        let takes = |candidate: &&Candidate<'a>| own.is_none_or(|own| preempts(candidate, own));
+        let rank = |(name, spec, how): &&Candidate<'a>| {
+            (name.namespace.is_some(), spec.priority, *how, Reverse(*name))
+        };
+        let best = selecting.iter().filter(takes).max_by_key(rank);
+        best.or(own).map(|(_, spec, _)| *spec)
+    }
+
+    /// Returns what Karmada's scheduler makes of another placement; `None`: the workload keeps exactly its clusters.
+    fn fate(&self, spec: &PropagationSpec, tenant: &Tenant) -> Option<Fate> {
+        let (placement, binding) = (&spec.placement, &tenant.binding.spec);
+        let here = tenant.clusters();
+        let unclear = |why: &str| Some(Fate::Unclear { why: why.to_owned() });
+        if !binding.scheduler_name.is_empty() && spec.scheduler_name != binding.scheduler_name {
+            return unclear("another scheduler would place it");
+        }
+        if let Some(missing) = here.iter().find(|name| !self.clusters.contains_key(**name)) {
+            return unclear(&format!("{missing} is not joined"));
+        }
+        let affinity = match affinity(placement, tenant) {
+            Ok(affinity) => affinity,
+            Err(why) => return unclear(why),
+        };
+        let fit: BTreeSet<&ClusterName> = self
+            .clusters
+            .iter()
+            .filter(|(name, cluster)| fits(binding, placement, affinity, name, cluster))
+            .map(|(name, _)| name)
+            .collect();
+        let evicted = |name: &&ClusterName| {
+            let taint = self
+                .clusters
+                .get(*name)
+                .and_then(|cluster| placement.evicted_by(cluster));
+            let before = binding.placement.as_ref();
+            // It is evicted for it already otherwise.
+            taint.is_some_and(|taint| before.is_none_or(|before| before.tolerates_for_ever(taint)))
+        };
+        let names = |names: &mut dyn Iterator<Item = &ClusterName>| names.cloned().collect::<Vec<_>>();
+        let stops = names(
+            &mut here
+                .iter()
+                .copied()
+                .filter(|name| !fit.contains(name) || evicted(name)),
+        );
+        let more: Vec<&ClusterName> = fit.difference(&here).copied().collect();
+        if !stops.is_empty() {
+            return Some(Fate::Moves {
+                stops,
+                starts: names(&mut more.into_iter()),
+            });
+        }
+        if more.is_empty() {
+            return None;
+        }
+        self.spread(placement, tenant, &here, &more)
+    }
+
+    /// Returns what becomes of a workload that may stay where it is, and may go to others as well.
+    fn spread(
+        &self,
+        placement: &Placement,
+        tenant: &Tenant,
+        here: &BTreeSet<&ClusterName>,
+        more: &[&ClusterName],
+    ) -> Option<Fate> {
+        let starts = |names: &[&ClusterName]| {
+            let starts: Vec<ClusterName> = names.iter().map(|name| (*name).clone()).collect();
+            (!starts.is_empty()).then_some(Fate::Spreads { starts })
+        };
+        let unclear = |why: &str| Some(Fate::Unclear { why: why.to_owned() });
+        let is_divided = divides(&tenant.binding.spec, placement);
+        if is_divided && placement.divides_by_static_weights() {
+            let weighs = |name: &&&ClusterName| {
+                let cluster = self.clusters.get(**name);
+                cluster.is_some_and(|cluster| static_weight(placement, cluster) > 0)
+            };
+            let weighty: Vec<&ClusterName> = more.iter().filter(weighs).copied().collect();
+            return starts(&weighty);
+        }
+        // Replicas stay together where they are.
+        if is_divided && placement.aggregates() {
+            return None;
+        }
+        if placement.spread_constraints.is_empty() {
+            return if is_divided {
+                unclear("its replicas would be divided by the room that clusters have")
+            } else {
+                starts(more)
+            };
+        }
+        let Some(by_cluster) = placement.cluster_constraint() else {
+            return unclear("its policy spreads it, and not by cluster");
+        };
+        if placement.spread_constraints.len() > 1 {
+            return unclear("its policy spreads it by more than clusters");
+        }
+        let most = usize::try_from(by_cluster.max_groups).unwrap_or(usize::MAX);
+        match here.len().cmp(&most) {
+            // Where it is counts for more than anything else.
+            std::cmp::Ordering::Equal if !is_divided => None,
+            std::cmp::Ordering::Equal => {
+                unclear("its replicas would be divided by the room that clusters have")
+            }
+            std::cmp::Ordering::Less => starts(more),
+            std::cmp::Ordering::Greater => unclear("it runs in more clusters than its policy would allow"),
+        }
+    }
+}
+
+/// A policy that selects a workload, and how closely.
+type Candidate<'a> = (&'a PolicyName, &'a PropagationSpec, Specificity);
+
+/// Returns whether a policy takes a workload from the one that has it.
+fn preempts((name, spec, _): &Candidate<'_>, (own, own_spec, _): &Candidate<'_>) -> bool {
+    spec.preemption == "Always"
+        && match (name.namespace.is_some(), own.namespace.is_some()) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => spec.priority > own_spec.priority,
+        }
+}
+
+/// Returns how closely a policy selects a workload, if it does.
+fn selects(name: &PolicyName, spec: &PropagationSpec, tenant: &Tenant) -> Option<Specificity> {
+    let in_reach = name.namespace.is_none() || name.namespace.as_deref() == tenant.namespace();
+    let how = in_reach.then(|| ResourceSelector::closest(&spec.resource_selectors, &tenant.template));
+    how.flatten()
+}
+
+impl Tenant {
+    fn loses(&self, fate: Fate, placement: Value) -> Loss {
+        Loss {
+            workload: self.workload.clone(),
+            fate,
+            clusters: self.clusters().into_iter().cloned().collect(),
+            placement,
+        }
+    }
+}
+
+/// Returns the affinity that the scheduler would go by.
+fn affinity<'a>(
+    placement: &'a Placement,
+    tenant: &Tenant,
+) -> Result<Option<&'a ClusterAffinity>, &'static str> {
+    let terms = &placement.cluster_affinities;
+    if terms.is_empty() {
+        return Ok(placement.cluster_affinity.as_ref());
+    }
+    let status = tenant.binding.status.as_ref();
+    let observed = status.map_or("", |status| status.scheduler_observed_affinity_name.as_str());
+    // The scheduler goes on from the group that it used last, and begins with the first where that is gone.
+    let index = terms
+        .iter()
+        .position(|term| term.affinity_name == observed)
+        .unwrap_or(0);
+    let term = &terms[index];
+    if !term.overflow_affinities.is_empty() {
+        return Err("its policy has overflow affinities");
+    }
+    Ok(Some(&term.affinity))
+}
+
+fn set_labels(template: &mut Value, labels: &BTreeMap<String, String>) {
+    if let Some(metadata) = template.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("labels".to_owned(), json!(labels));
+    }
+}
+
+/// Returns what stands for a write and all that is lost by it: another cluster, workload or placement is another one.
+fn loss_digest(write: &Write, losses: &[Loss]) -> String {
+    let what = match write {
+        Write::Policy(name, _) => json!(["policy", name.to_string()]),
+        Write::Labels(key, labels) => json!(["labels", key.to_string(), labels]),
+        Write::Template(key) => json!(["template", key.to_string()]),
+        Write::Namespace(name) => json!(["namespace", name]),
+        Write::Definition(kind) => json!(["definition", kind.to_string()]),
+        Write::Cluster(name, cluster) => json!([
+            "cluster",
+            name,
+            cluster
+                .as_ref()
+                .map(|cluster| (&cluster.metadata.labels, &cluster.spec.taints))
+        ]),
+    };
+    let losses: Vec<Value> = losses
+        .iter()
+        .map(|loss| json!([loss.workload.to_string(), loss.clusters, loss.placement]))
+        .collect();
+    let mut digest = digest(&json!([what, losses]));
+    digest.truncate(DIGITS);
+    digest
+}
+
+#[cfg(test)]
+mod tests;

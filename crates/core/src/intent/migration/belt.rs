@@ -1,0 +1,235 @@
+//! The belt: while state could be lost by it, nobody who takes a cluster out of the binding deletes the copy there. A copy that
+//! is dropped runs on, by itself, until it is listed again: it counts as running, and everybody else stays held.
+
+use serde_json::Value;
+
+use super::{Machine, Stop};
+use crate::api::Finding;
+use crate::intent::fence::{belted, is_belted};
+use crate::intent::pin;
+use crate::intent::proof::Gone;
+use cutover_karmada::meta;
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// The binding says what the journal says of the belt. Karmada's detector writes these fields anew with every change of the
+    /// template and of the policy: then they are set again, and it is told.
+    pub(super) fn belt(&mut self) -> Result<(), Stop> {
+        let Some(belt) = self.journal()?.fence.belt.clone() else {
+            return Ok(());
+        };
+        let binding = self.binding()?;
+        if belt.shown && !belt.off && !is_belted(binding) {
+            let told = taken_off();
+            if !self.status.findings.contains(&told) {
+                self.status.findings.push(told);
+                return Err(Stop::Again);
+            }
+        }
+        let takes_up = self.journal()?.clusters.iter().any(|name| self.is_dropped(name));
+        let before = &binding.spec.conflict_resolution;
+        let overwrites = match &belt.overwrites {
+            None => takes_up.then(|| before.clone()),
+            // Put back, by the tool or by the detector: what is there is somebody else's again.
+            Some(noted) if !takes_up && noted == before => None,
+            noted => noted.clone(),
+        };
+        if overwrites != belt.overwrites {
+            if let Some(belt) = &mut self.journal_mut()?.fence.belt {
+                belt.overwrites = overwrites;
+            }
+            return Err(Stop::Again);
+        }
+        match belted(binding, &belt, takes_up) {
+            Some(effect) => Err(Stop::Act(vec![effect])),
+            None => Ok(()),
+        }
+    }
+
+    /// What Karmada does to a copy hangs on its Work, not on the binding.
+    pub(super) fn belt_is_shown(&mut self) -> Result<(), Stop> {
+        let Some(belt) = self.journal()?.fence.belt.as_ref().filter(|belt| !belt.off) else {
+            return Ok(());
+        };
+        let shown = belt.shown;
+        for (cluster, work) in self.world().works.get()? {
+            let goes = work.metadata.deletion_timestamp.is_some();
+            if !goes && work.spec.preserve_resources_on_deletion != Some(true) {
+                return Err(Stop::Wait(format!(
+                    "{cluster}: the Work to show that the copy there stays when the cluster leaves the binding"
+                )));
+            }
+        }
+        if !shown && let Some(belt) = &mut self.journal_mut()?.fence.belt {
+            belt.shown = true;
+            return Err(Stop::Again);
+        }
+        Ok(())
+    }
+
+    /// It was taken off for a copy that was to go, and both have one again.
+    pub(super) fn belt_again(&mut self) -> Result<(), Stop> {
+        if self.committed() {
+            return Ok(());
+        }
+        match &mut self.journal_mut()?.fence.belt {
+            Some(belt) if belt.off => {
+                (belt.off, belt.shown) = (false, false);
+                Err(Stop::Again)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The copy that leaves the binding next is deleted: no Work keeps it any more.
+    pub(super) fn unbelt(&mut self) -> Result<(), Stop> {
+        let Some(belt) = &mut self.journal_mut()?.fence.belt else {
+            return Ok(());
+        };
+        if !belt.off {
+            belt.off = true;
+            return Err(Stop::Again);
+        }
+        let works = self.world().works.get()?;
+        let keeps = works.iter().find(|(_, work)| {
+            work.metadata.deletion_timestamp.is_none()
+                && work.spec.preserve_resources_on_deletion == Some(true)
+        });
+        let Some((cluster, _)) = keeps else {
+            return Ok(());
+        };
+        // Where the API server refuses Works without the claim's marker, none shows anything before the pin has it.
+        if let Some(live) = self.world().pin.get()?
+            && self.is_ours_from_before(live)?
+        {
+            self.pin()?;
+        }
+        Err(Stop::Wait(format!(
+            "{cluster}: the Work to show that the copy there goes when the cluster leaves the binding"
+        )))
+    }
+
+    /// A cluster is listed only under the pin in force, seen on a Work of the controllers that are at work, so that no cache
+    /// can compute a Work for it without; and with the belt on. Whoever has the token is not listed for a copy that is lost or
+    /// about to be: it would begin from nothing.
+    pub(super) fn may_list(&mut self, added: &[ClusterName]) -> Result<(), Stop> {
+        self.token()?;
+        self.same_controllers()?;
+        self.belt_is_shown()?;
+        added.iter().try_for_each(|cluster| self.may_come(cluster))
+    }
+
+    fn may_come(&self, cluster: &ClusterName) -> Result<(), Stop> {
+        if self.world().works.get()?.contains_key(cluster) {
+            return Err(Stop::Wait(format!(
+                "{cluster}: the Work of before is still being deleted"
+            )));
+        }
+        let journal = self.journal()?;
+        let copy = self.world().member(cluster)?.object.get()?.as_ref();
+        if copy.is_some_and(|copy| copy.pointer("/metadata/deletionTimestamp").is_some()) {
+            return Err(Stop::Wait(format!("{cluster}: the copy is being deleted")));
+        }
+        if copy.is_some_and(|copy| !is_karmadas(copy) && !self.is_ours(copy)) {
+            return Err(Stop::RollBack(format!(
+                "{cluster} has an object of that name which is not Karmada's: remove it there, after making sure that \
+                 nothing needs its state"
+            )));
+        }
+        let is_tenant = journal.writer.as_ref() == Some(cluster) && journal.profile.stateful;
+        let lost = if *cluster == journal.source {
+            !self.source_is_intact()?
+        } else {
+            journal.target_ran && copy.is_none()
+        };
+        if is_tenant && lost && !journal.committed {
+            return Err(Stop::RollBack(format!(
+                "{cluster}: somebody took the workload out of it, and the copy is gone"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns whether Karmada has let a copy of this migration go: it runs on as it was, and nothing reaches it.
+    fn is_dropped(&self, cluster: &ClusterName) -> bool {
+        let member = self.world().member(cluster).ok();
+        let copy = member
+            .and_then(|member| member.object.get().ok())
+            .and_then(Option::as_ref);
+        copy.is_some_and(|copy| {
+            let stays = copy.pointer("/metadata/deletionTimestamp").is_none();
+            stays && !is_karmadas(copy) && self.is_ours(copy)
+        })
+    }
+
+    /// Whoever listed a cluster that the move knows nothing of has brought a held copy there. Taken out of the binding, it stays
+    /// for as long as the belt is on: it is looked at from now on, and goes in the end.
+    pub(super) fn note_strays(&mut self, clusters: &[ClusterName]) -> Result<(), Stop> {
+        let Some(false) = self.journal()?.fence.belt.as_ref().map(|belt| belt.off) else {
+            return Ok(());
+        };
+        let listed = self.binding()?.spec.clusters.iter().map(|cluster| &cluster.name);
+        let known = &self.journal()?.identities;
+        let strays: Vec<_> = listed
+            .filter(|name| !clusters.contains(name) && !known.contains_key(*name))
+            .cloned()
+            .collect();
+        let identities = self.identities(&strays)?;
+        if identities.is_empty() {
+            return Ok(());
+        }
+        self.journal_mut()?.identities.extend(identities);
+        Err(Stop::Again)
+    }
+
+    /// Returns what is to be gone when one cluster keeps the workload: one that isn't gone yet first.
+    pub(super) fn to_be_gone(
+        &self,
+        keep: &ClusterName,
+        drop: &ClusterName,
+    ) -> Result<Vec<ClusterName>, Stop> {
+        let others = self
+            .journal()?
+            .identities
+            .keys()
+            .filter(|name| *name != keep && *name != drop);
+        let joined = self.world().clusters.get()?;
+        let mut all = vec![drop.clone()];
+        all.extend(others.filter(|name| joined.contains_key(*name)).cloned());
+        let mut gone = Vec::new();
+        for cluster in &all {
+            gone.push(self.prove(cluster, Gone::prove)?.is_ok());
+        }
+        let first = gone.iter().position(|gone| !gone).unwrap_or(0);
+        all.swap(0, first);
+        Ok(all)
+    }
+
+    /// Returns whether an object beside the source was never a copy of the workload: those are born under the pin.
+    pub(super) fn is_foreign(&self, cluster: &ClusterName, object: &Value) -> Result<bool, Stop> {
+        let is_source = *cluster == self.journal()?.source;
+        Ok(!is_source && !is_karmadas(object) && !self.is_ours(object))
+    }
+
+    /// Returns whether a copy has been under the pin of this migration. Karmada takes its own marks off a copy that it lets go.
+    pub(super) fn is_ours(&self, copy: &Value) -> bool {
+        let text = |pointer: &str| copy.pointer(pointer).and_then(Value::as_str);
+        let marker = text("/metadata/annotations/cutover.dev~1pin");
+        marker.is_some_and(|marker| pin::sequence(marker, self.input.uid).is_some())
+    }
+}
+
+/// Returns whether an object in a member is Karmada's to write.
+pub(super) fn is_karmadas(copy: &Value) -> bool {
+    copy.pointer("/metadata/labels")
+        .is_some_and(|labels| labels[meta::MANAGED] == "true")
+}
+
+fn taken_off() -> Finding {
+    Finding::new(
+        "PreservationTakenOff",
+        "preserveResourcesOnDeletion was taken off the binding in mid-flight, and is set again: until the Works show it, a \
+         cluster that leaves the binding loses its copy",
+        "Karmada does so with every change of the template or of the policy: leave both as they are while the workload moves",
+    )
+}

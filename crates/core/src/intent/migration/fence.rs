@@ -1,0 +1,352 @@
+//! The fence: keeps the scheduler and the built-in failover from moving the workload while the migration runs.
+
+use serde_json::{Value, json};
+
+use super::preflight::{PRESERVED, binding_findings};
+use super::{Machine, Stop, canary_name};
+use crate::api::{Finding, Guard};
+use crate::intent::effect::{Effect, add, remove, test};
+use crate::intent::fence::{
+    affinity_in_use, belt, canary_of, exactly, failover_off, not_reached, observed, passed, patch_binding,
+    raise, record, restored, resume, target_cluster,
+};
+use crate::intent::pin;
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{EvictionTask, PurgeMode};
+
+impl Machine<'_> {
+    /// Scheduling suspended and the scheduler past it; failover off the binding. Removed again whenever it comes back.
+    pub(super) fn fence(&mut self) -> Result<(), Stop> {
+        self.record_before()?;
+        let binding = self.binding()?;
+        if !binding.spec.scheduling_suspended() {
+            let generation = binding.metadata.generation;
+            let raise = raise(binding, self.journal()?.fence.belt.as_ref());
+            let fence = &mut self.journal_mut()?.fence;
+            // A canary from before a suspension proves nothing about it: each has a number of its own.
+            if fence.barrier.is_some() || fence.suspending != generation {
+                fence.barrier = None;
+                fence.suspending = generation;
+                fence.canary += 1;
+                return Err(Stop::Again);
+            }
+            // The scheduler hears of both in this order: they are of one kind.
+            let canary = (!self.does_without_canary()).then(|| self.create_canary());
+            let canary = canary.transpose()?;
+            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
+        }
+        if let Some(effect) = failover_off(binding) {
+            return Err(Stop::Act(vec![effect]));
+        }
+        self.belt()?;
+        self.undo_evictions()?;
+        self.barrier()
+    }
+
+    /// What Karmada evicts before it is held is Karmada's to move.
+    pub(super) fn not_evicted(&self) -> Result<(), Stop> {
+        if pin::not_blank(self.world().pin.get()?.as_ref()).is_some() {
+            return Ok(());
+        }
+        match self.binding()?.spec.graceful_eviction_tasks.first() {
+            Some(task) => Err(Stop::RollBack(format!(
+                "Karmada evicted the workload from {} before it could be held: {}",
+                task.from_cluster, task.reason
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Karmada computes no Work for a cluster that it evicts, and none for any while a purged one is still there: no pin would
+    /// arrive. What it began is undone under the pin, in one patch: a task that goes alone takes its copy with it.
+    fn undo_evictions(&mut self) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let tasks = &binding.spec.graceful_eviction_tasks;
+        if tasks.is_empty() || pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
+            return Ok(());
+        }
+        // The state that Karmada preserved stands nowhere else.
+        let told: Vec<Finding> = tasks.iter().map(evicted).collect();
+        if let Some(news) = told.into_iter().find(|told| !self.status.findings.contains(told)) {
+            self.status.findings.push(news);
+            return Err(Stop::Again);
+        }
+        let journal = self.journal()?;
+        if let Some(task) = tasks.iter().find(|task| self.is_purged(task)) {
+            return Err(Stop::RollBack(format!(
+                "Karmada deletes the copy in {}: {}",
+                task.from_cluster, task.reason
+            )));
+        }
+        // What comes back is held, once nobody has the token: the pin says so first.
+        if journal.writer.is_none() {
+            self.pin()?;
+        }
+        let (binding, journal, works) = (self.binding()?, self.journal()?, self.world().works.get()?);
+        let tasks = &binding.spec.graceful_eviction_tasks;
+        let mut listed: Vec<Value> = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| json!(cluster))
+            .collect();
+        for task in tasks {
+            let name = &task.from_cluster;
+            let is_listed = binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
+            // One whose Work goes is born anew: not before the pin is seen to be in force (`listed`).
+            let stands = works
+                .get(name)
+                .is_some_and(|work| work.metadata.deletion_timestamp.is_none());
+            if !is_listed && stands && !purges_at_once(task) && journal.clusters.contains(name) {
+                listed.push(target_cluster(name, journal.binding.replicas));
+            }
+        }
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            add("/spec/clusters", Value::Array(listed)),
+            remove("/spec/gracefulEvictionTasks"),
+        ];
+        Err(Stop::Act(vec![patch_binding(
+            "undo the eviction",
+            binding,
+            patch,
+        )]))
+    }
+
+    /// Whether a task deletes the copy that has the token, with state that nobody has saved: listed again under the token, it
+    /// would come back and run from nothing.
+    fn is_purged(&self, task: &EvictionTask) -> bool {
+        let Some(journal) = self.status.journal_in_force() else {
+            return false;
+        };
+        let has_token = journal.writer.as_ref() == Some(&task.from_cluster);
+        has_token
+            && journal.profile.stateful
+            && task.from_cluster == journal.source
+            && journal.roll_back.is_none()
+            && purges_at_once(task)
+    }
+
+    /// What is taken off the binding stands in the journal first, to be put back exactly.
+    fn record_before(&mut self) -> Result<(), Stop> {
+        if self.journal()?.fence.recorded {
+            return Ok(());
+        }
+        let binding = self.binding()?;
+        // Since Preflight looked, perhaps: what would be the policy's own must not be taken for the tool's.
+        let belted = binding_findings(&binding.spec)
+            .into_iter()
+            .find(|finding| finding.code == PRESERVED);
+        if let Some(finding) = belted {
+            return Err(Stop::RollBack(finding.message));
+        }
+        let generation = binding.metadata.generation;
+        let stateful = self.journal()?.profile.stateful;
+        let fence = &mut self.journal_mut()?.fence;
+        record(binding, fence);
+        fence.belt = stateful.then(|| belt(binding));
+        fence.suspending = generation;
+        Err(Stop::Again)
+    }
+
+    /// Waits for a canary that was created after the suspension was seen: the scheduler has one queue and one worker, so
+    /// whatever was queued before it is done.
+    fn barrier(&mut self) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let name = self.canary()?;
+        let canary = &self.world().canary;
+        let refused = self.is_refused(Guard::Bindings);
+        if let Some(barrier) = &journal.fence.barrier {
+            if barrier.canary.is_empty() && !refused {
+                self.journal_mut()?.fence.barrier = None;
+                return Err(Stop::Again);
+            }
+            self.same_controllers()?;
+            if matches!(canary.get(), Ok(Some(_))) {
+                self.beside.push(Effect::DeleteCanary { name });
+            }
+            return Ok(());
+        }
+        match canary.get()? {
+            None if self.does_without_canary() => self.pass_barrier(String::new()),
+            None => Err(Stop::Act(vec![self.create_canary()?])),
+            Some(canary) if observed(canary) => self.pass_barrier(canary_of(canary)),
+            Some(canary) => Err(Stop::Wait(not_reached(canary))),
+        }
+    }
+
+    /// None may be created, and what the scheduler still has queued is refused by the API server itself.
+    fn does_without_canary(&self) -> bool {
+        self.input.no_canary() && self.is_refused(Guard::Bindings)
+    }
+
+    fn create_canary(&self) -> Result<Effect, Stop> {
+        Ok(Effect::CreateCanary {
+            name: self.canary()?,
+            scheduler: self.binding()?.spec.scheduler_name.clone(),
+            cluster: self.journal()?.target.to_string(),
+        })
+    }
+
+    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
+        let barrier = passed(canary, &self.world().leases, self.input.now)?;
+        self.journal_mut()?.fence.barrier = Some(barrier);
+        Err(Stop::Again)
+    }
+
+    /// Returns the name of the canary in force.
+    pub(super) fn canary(&self) -> Result<String, Stop> {
+        let number = self.journal()?.fence.canary;
+        Ok(canary_name(self.input.uid, self.status.attempt, number))
+    }
+
+    /// A barrier is good for one process of each controller: a new one may have read its caches before our changes.
+    pub(super) fn same_controllers(&self) -> Result<(), Stop> {
+        let leases = self.world().leases.get()?;
+        let barrier = self.journal()?.fence.barrier.as_ref();
+        match barrier {
+            Some(barrier) if barrier.leases == *leases => Ok(()),
+            Some(_) => Err(Stop::Wait(
+                "a controller of Karmada was replaced since the barrier".to_owned(),
+            )),
+            None => Err(Stop::Wait("no barrier has been passed".to_owned())),
+        }
+    }
+
+    /// After another process took over, the barrier and the current sequence are made anew.
+    pub(super) fn renew_barrier(&mut self) -> Result<(), Stop> {
+        if self.journal()?.fence.barrier.is_none() || self.same_controllers().is_ok() {
+            return Ok(());
+        }
+        self.world().leases.get()?;
+        let journal = self.journal_mut()?;
+        journal.fence.barrier = None;
+        journal.fence.canary += 1;
+        if journal.pinned {
+            journal.seq += 1;
+        }
+        Err(Stop::Again)
+    }
+
+    /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
+    pub(super) fn listed(&mut self, clusters: &[ClusterName], why: &'static str) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let is_listed =
+            |name: &ClusterName| binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
+        let added: Vec<_> = clusters.iter().filter(|name| !is_listed(name)).cloned().collect();
+        self.note_strays(clusters)?;
+        if !added.is_empty() {
+            self.may_list(&added)?;
+        }
+        let now: Vec<_> = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| &cluster.name)
+            .collect();
+        if now.iter().copied().eq(clusters) {
+            return Ok(());
+        }
+        let replicas = self.journal()?.binding.replicas;
+        let wanted: Vec<Value> = clusters
+            .iter()
+            .map(|name| target_cluster(name, replicas))
+            .collect();
+        let patch = vec![
+            test("/metadata/uid", json!(binding.metadata.uid)),
+            test("/metadata/generation", json!(binding.metadata.generation)),
+            test("/spec/suspension/scheduling", json!(true)),
+            add("/spec/clusters", Value::Array(wanted)),
+        ];
+        let rehearse = clusters.len() > now.len();
+        Err(Stop::Act(vec![Effect::PatchBinding {
+            why,
+            binding: exactly(binding),
+            patch,
+            rehearse,
+        }]))
+    }
+
+    /// Puts back what the fence took off, where it is still as the fence left it.
+    pub(super) fn lower(&mut self) -> Result<(), Stop> {
+        let fence = &self.journal()?.fence;
+        if !fence.lowered {
+            self.journal_mut()?.fence.lowered = true;
+            return Err(Stop::Again);
+        }
+        match restored(self.binding()?, fence) {
+            Some(effect) => Err(Stop::Act(vec![effect])),
+            None => Ok(()),
+        }
+    }
+
+    /// Of several groups of affinities the scheduler begins with the one that it used last: it is told which that is.
+    pub(super) fn name_affinity(&self, keep: &ClusterName) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let Some(group) = &journal.binding.target_affinity else {
+            return Ok(());
+        };
+        let binding = self.binding()?;
+        let in_use = affinity_in_use(binding);
+        // Once the scheduler may act, what it says is its own.
+        if *keep != journal.target || in_use == group || !binding.spec.scheduling_suspended() {
+            return Ok(());
+        }
+        let path = "/status/schedulerObservingAffinityName";
+        let patch = vec![test(path, json!(in_use)), add(path, json!(group))];
+        Err(Stop::Act(vec![Effect::PatchBindingStatus {
+            why: "name the group of affinities to begin with",
+            binding: exactly(binding),
+            patch,
+        }]))
+    }
+
+    /// Lets the scheduler go on, with the pin still on.
+    pub(super) fn resume_scheduling(&mut self) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        if !self.journal()?.fence.resumed {
+            self.journal_mut()?.fence.resumed = true;
+            return Err(Stop::Again);
+        }
+        if !binding.spec.scheduling_suspended() {
+            return Ok(());
+        }
+        Err(Stop::Act(vec![resume(binding)]))
+    }
+}
+
+fn purges_at_once(task: &EvictionTask) -> bool {
+    matches!(
+        task.purge_mode,
+        Some(PurgeMode::Directly | PurgeMode::Immediately)
+    )
+}
+
+fn evicted(task: &EvictionTask) -> Finding {
+    let EvictionTask {
+        from_cluster,
+        reason,
+        producer,
+        preserved_label_state,
+        ..
+    } = task;
+    let mode = task.purge_mode.map_or_else(|| json!("unset"), |mode| json!(mode));
+    let mode = mode.as_str().unwrap_or_default().to_owned();
+    let state: Vec<String> = preserved_label_state
+        .iter()
+        .map(|(label, value)| format!("{label}={value}"))
+        .collect();
+    let state = if state.is_empty() {
+        String::new()
+    } else {
+        format!("; it had preserved {}", state.join(", "))
+    };
+    Finding::new(
+        "Evicted",
+        format!(
+            "Karmada began to evict the workload from {from_cluster} ({reason} by {producer}, purge mode {mode}): undone{state}"
+        ),
+        "look why: the health of the workload there, or the taints of the cluster",
+    )
+}

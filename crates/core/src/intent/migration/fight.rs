@@ -1,0 +1,125 @@
+//! Somebody's override policy that is applied after the pin: looked for before the first effect, and each time a pin is
+//! relied on.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Machine, Phase, Stop};
+use crate::api::{Finding, Strategy, WorkloadProfileSpec};
+use crate::intent::fight::{Fight, How, fights};
+use crate::intent::pin::{self, Pin, Says, Tenure, Token};
+use cutover_karmada::name::ClusterName;
+
+const HINT: &str =
+    "let it sort before zzzz-cutover-, or take its selector's name away, for the time of the move";
+
+impl Machine<'_> {
+    /// Returns what would undo the pins of a migration: when nobody may run the workload, and when the target may.
+    pub(super) fn fight_findings(
+        &self,
+        template: &Value,
+        source: &ClusterName,
+        profile: &WorkloadProfileSpec,
+    ) -> Result<Vec<Finding>, Stop> {
+        let spec = self.input.spec;
+        let target = &spec.to;
+        let shared = spec.strategy == Strategy::StartFirst;
+        let workload = self.workload();
+        let token = Token {
+            tenure: if shared {
+                Tenure::Shared {
+                    carrier: target.clone(),
+                }
+            } else {
+                Tenure::Nobody
+            },
+            hold: profile.hold.clone(),
+            suspended: if shared {
+                Vec::new()
+            } else {
+                vec![source.clone(), target.clone()]
+            },
+            suspend: profile.suspend.clone(),
+            carry: spec.changes.patches.clone(),
+        };
+        let at_rest = Pin {
+            namespace: workload.namespace.clone(),
+            name: pin::name(workload),
+            owner_uid: self.input.uid.to_owned(),
+            owner: String::new(),
+            api_version: spec.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
+            kind: workload.kind.clone(),
+            workload: workload.name.clone(),
+            marker: pin::marker(self.input.uid, self.status.attempt, 1),
+            says: Says::Token(token.clone()),
+        };
+        // Variables are still to be filled in: whether they arrive doesn't depend on it.
+        let handed_over = Pin {
+            says: Says::Token(Token {
+                tenure: Tenure::Only(target.clone()),
+                carry: [profile.start.clone(), spec.changes.patches.clone()].concat(),
+                ..token
+            }),
+            ..at_rest.clone()
+        };
+        let mut found = self.fights(&at_rest, template)?;
+        if !shared {
+            found.extend(self.fights(&handed_over, template)?);
+        }
+        let mut findings: Vec<Finding> = Vec::new();
+        for fight in found {
+            let finding = match &fight.how {
+                How::Undoes(_) => Finding::new("OverrideFight", fight.to_string(), HINT),
+                How::Blocks(_) if fight.cluster != *source && fight.cluster != *target => continue,
+                How::Blocks(_) => Finding::new("OverrideFails", fight.to_string(), "mend that policy"),
+            };
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+        Ok(findings)
+    }
+
+    /// Nothing is built on a pin that somebody undoes. What has a copy by now may have been let go by that: then only the way
+    /// back is open, on which nothing counts but what is seen in the members.
+    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Stop> {
+        if self.status.phase == Phase::RollingBack || self.committed() {
+            return Ok(());
+        }
+        let Some(template) = self.world().template.get()? else {
+            return Ok(());
+        };
+        let involved = self.involved()?;
+        let found = self.fights(pin, template)?;
+        let is_here = |fight: &&Fight| involved.contains(&fight.cluster);
+        // A cluster that is blocked shows it by the marker that doesn't come.
+        let undoes = |fight: &&Fight| matches!(fight.how, How::Undoes(_));
+        let Some(fight) = found
+            .iter()
+            .filter(undoes)
+            .find(is_here)
+            .or_else(|| found.iter().find(undoes))
+        else {
+            return Ok(());
+        };
+        if self.journal()?.pinned && is_here(&fight) {
+            return Err(Stop::RollBack(format!("SingleWriterLapse: {fight}")));
+        }
+        Err(Stop::Wait(format!("nobody to interfere: {fight} ({HINT})")))
+    }
+
+    /// Returns whether somebody's policy undoes the current pin in a cluster, if that is known.
+    pub(super) fn fight_in(&self, cluster: &ClusterName) -> Option<Fight> {
+        let pin = self.compile().ok()?;
+        let template = self.world().template.get().ok()?.as_ref()?;
+        let found = self.fights(&pin, template).ok()?;
+        found.into_iter().find(|fight| fight.cluster == *cluster)
+    }
+
+    fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Stop> {
+        let clusters = self.world().clusters.get()?;
+        Ok(fights(pin, template, clusters, self.world().overrides.get()?))
+    }
+}

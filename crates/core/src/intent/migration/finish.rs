@@ -1,0 +1,400 @@
+//! The end, forward and back: one cluster keeps the workload, everything that the migration put up is taken down.
+
+use serde_json::Value;
+
+use super::preflight::keeps_target;
+use super::{Machine, Next, Stop};
+use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
+use crate::intent::effect::{Effect, Exactly, add};
+use crate::intent::fence::{affinity_in_use, observed_generation};
+use crate::intent::fight::removal_changes;
+use crate::intent::pin;
+use crate::intent::proof::{Healthy, NotProved};
+use crate::intent::record::digest;
+use crate::intent::token;
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{ResourceBinding, meta};
+
+impl Machine<'_> {
+    /// Committed: the source is taken out, the held-back template goes in, fence and pin come down. Never undone.
+    pub(super) fn cleanup(&mut self) -> Result<Next, Stop> {
+        let (source, target) = self.ends()?;
+        if !self.journal()?.unpinning {
+            self.take_out(&target, &source)?;
+            self.token()?;
+            self.target_copy_stays(&target)?;
+            // Committed, the target may have been upgraded from a newer state of its own.
+            self.prove(&target, |facts| Healthy::prove(facts, None))??;
+            self.apply_template()?;
+        }
+        self.finish(&target, Phase::Completed)
+    }
+
+    /// The binding lists the one that keeps the workload, and the other one's copy is gone.
+    pub(super) fn take_out(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
+        let leave = self.to_be_gone(keep, drop)?;
+        let first = leave.first().unwrap_or(drop);
+        self.fetch(keep, first)?;
+        if self.journal()?.clusters != [keep.clone()] {
+            self.journal_mut()?.clusters = vec![keep.clone()];
+            return Err(Stop::Again);
+        }
+        self.claim()?;
+        // Once the fence comes down only the scheduler's own look at the binding counts: see `settled_on`.
+        if !self.journal()?.fence.lowered {
+            self.renew_barrier()?;
+            self.fence()?;
+            self.unbelt()?;
+            self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
+        }
+        leave.iter().try_for_each(|cluster| self.is_gone(cluster))
+    }
+
+    /// The template that was held back is applied while the pin still makes it no change for the target.
+    fn apply_template(&self) -> Result<(), Stop> {
+        let Some(change) = &self.journal()?.template_change else {
+            return Ok(());
+        };
+        let template = self.template()?;
+        if holds(template, &change.overlay) {
+            return Ok(());
+        }
+        let found = template
+            .pointer("/metadata/resourceVersion")
+            .and_then(Value::as_str);
+        let exactly = Exactly {
+            namespace: self.workload().namespace.clone(),
+            name: self.workload().name.clone(),
+            uid: self.journal()?.template_uid.clone(),
+            resource_version: found.map(str::to_owned),
+        };
+        let effect = match &change.manifest {
+            Some(manifest) => Effect::ApplyTemplate {
+                template: exactly,
+                manifest: Box::new(manifest.clone()),
+            },
+            None => Effect::PatchTemplate {
+                template: exactly,
+                patch: change
+                    .overlay
+                    .iter()
+                    .map(|patch| add(&patch.path, patch.value.clone().unwrap_or_default()))
+                    .collect(),
+            },
+        };
+        Err(Stop::Act(vec![effect]))
+    }
+
+    fn template(&self) -> Result<&Value, Stop> {
+        let template = self.world().template.get()?.as_ref();
+        template.ok_or_else(|| Stop::Wait("the template is gone: a person must look".to_owned()))
+    }
+
+    /// Fence down, scheduler on, pin off, claim given up, record in Git: in this order.
+    pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
+        if !self.journal()?.unpinning {
+            self.placement_keeps(keep)?;
+            self.lower()?;
+            self.name_affinity(keep)?;
+            self.resume_scheduling()?;
+            self.settled_on(keep)?;
+            // A pin that stays changes nothing by going.
+            if self.journal()?.lender.is_none() {
+                self.removal_changes_nothing(keep)?;
+            }
+            self.journal_mut()?.unpinning = true;
+            return Ok(Next::Again);
+        }
+        if self.journal()?.lender.is_some() {
+            let seen = self.seen_in(keep);
+            return self.return_lent(end, seen);
+        }
+        self.let_markers_go()?;
+        self.remove_pin()?;
+        self.runs_on_without_pin(keep)?;
+        self.remove_claim()?;
+        self.finish_record(end)?;
+        let seen = self.seen_in(keep);
+        self.end(
+            end,
+            vec![format!("{seen}; no pin, no suspension, no claim is left")],
+        );
+        Ok(Next::Again)
+    }
+
+    /// A lent claim goes back as it is, pin and all: whoever lent it goes on from there. It doesn't wait for the record: as
+    /// long as Git doesn't answer nobody would guard the workload.
+    pub(super) fn return_lent(&mut self, end: Phase, seen: String) -> Result<Next, Stop> {
+        self.return_claim()?;
+        self.finish_record(end)?;
+        let back = "no suspension is left, the claim is back where it came from".to_owned();
+        self.end(end, vec![seen, back]);
+        Ok(Next::Again)
+    }
+
+    /// Says what this pass saw in the cluster that keeps the workload, and nothing more.
+    fn seen_in(&self, keep: &ClusterName) -> String {
+        let proved = self.prove(keep, Healthy::as_it_is);
+        match proved {
+            Ok(Ok(healthy)) => healthy.evidence().to_owned(),
+            Ok(Err(NotProved::No(why))) => why,
+            Ok(Err(NotProved::Unknown(why))) => format!("{keep} could not be looked into: {why}"),
+            Err(_) => format!("{keep} was not looked into"),
+        }
+    }
+
+    /// Gives a lent claim back; what it says stays as it is.
+    fn return_claim(&self) -> Result<(), Stop> {
+        let Some(claim) = self.world().claim.get()?.as_ref() else {
+            return Ok(());
+        };
+        match &claim.spec.lender {
+            Some(lender) if claim.spec.owner.uid == self.input.uid => {
+                Err(Stop::Act(vec![Effect::ReplaceClaim {
+                    claim: token::exactly(claim),
+                    spec: ClaimSpec {
+                        owner: lender.clone(),
+                        lender: None,
+                        guards: true,
+                        clusters: Vec::new(),
+                        ..claim.spec.clone()
+                    },
+                }]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Git has the end before the status does.
+    pub(super) fn finish_record(&mut self, end: Phase) -> Result<(), Stop> {
+        let mut ended = self.status.clone();
+        ended.phase = end;
+        ended.held_back = self.left_unapplied(end)?;
+        ended.downtime_ms = self.journal()?.downtime_ms();
+        ended.waiting_for = None;
+        self.recorded(end_of(&ended, self.input.now), |record| {
+            record.status.phase == end
+        })?;
+        self.status.held_back = ended.held_back;
+        self.status.downtime_ms = ended.downtime_ms;
+        Ok(())
+    }
+
+    /// A policy that changed meanwhile may mean another cluster: the scheduler would take the running copy away. Until it
+    /// keeps this one the fence stays up, or goes up again.
+    fn placement_keeps(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let Some(placement) = &binding.spec.placement else {
+            return Ok(());
+        };
+        if !binding.spec.scheduling_suspended() || !is_scheduled(binding) {
+            return Ok(());
+        }
+        let clusters = self.world().clusters.get()?;
+        match keeps_target(placement, keep, clusters, affinity_in_use(binding)) {
+            Ok(_) => Ok(()),
+            Err(_) if self.journal()?.fence.lowered => {
+                self.journal_mut()?.fence.lowered = false;
+                Err(Stop::Again)
+            }
+            Err(finding) => Err(Stop::Wait(format!(
+                "{keep} to be kept once scheduling is resumed (it stays suspended until then): {}",
+                finding.message
+            ))),
+        }
+    }
+
+    /// The scheduler has looked at the resumed binding and kept the cluster. Moved, it gets held copies only: the pin is on.
+    fn settled_on(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let observed = observed_generation(binding);
+        let listed = binding.spec.clusters.iter().map(|cluster| &cluster.name);
+        let kept = listed.eq([keep]) && binding.spec.graceful_eviction_tasks.is_empty();
+        if !kept {
+            let fence = &mut self.journal_mut()?.fence;
+            fence.resumed = false;
+            fence.lowered = false;
+            fence.barrier = None;
+            fence.canary += 1;
+            return Err(Stop::Again);
+        }
+        let generation = binding.metadata.generation.unwrap_or_default();
+        if is_scheduled(binding) && observed < generation {
+            return Err(Stop::Wait(
+                "the scheduler to look at the resumed binding".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Shown by the effective manifest: with and without the pin the cluster gets the same, but for what the profile ignores.
+    fn removal_changes_nothing(&self, keep: &ClusterName) -> Result<(), Stop> {
+        let template = self.template()?;
+        self.work_has_the_template(keep, template)?;
+        let clusters = self.world().clusters.get()?;
+        let cluster = clusters
+            .get(keep)
+            .ok_or_else(|| Stop::Wait(format!("{keep} is not joined")))?;
+        let all = self.world().overrides.get()?;
+        let pin = self.compile()?;
+        let ignored = &self.journal()?.profile.ignored_on_removal;
+        let changes = removal_changes(
+            template,
+            cluster,
+            all,
+            pin.namespace.as_deref(),
+            &pin.name,
+            ignored,
+        );
+        if !changes.map_err(|error| Stop::Wait(error.to_string()))? {
+            return Ok(());
+        }
+        Err(Stop::Wait(format!(
+            "{keep} would change if the pin were removed: the template must catch up first"
+        )))
+    }
+
+    /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
+    fn work_has_the_template(&self, keep: &ClusterName, template: &Value) -> Result<(), Stop> {
+        let works = self.world().works.get()?;
+        let made_from = works
+            .get(keep)
+            .and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
+        let current = template.pointer("/metadata/generation").map(ToString::to_string);
+        match (made_from, current) {
+            (Some(made_from), Some(current)) if made_from != current => Err(Stop::Wait(format!(
+                "{keep}: the Work to be made from the current template"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
+    fn let_markers_go(&self) -> Result<(), Stop> {
+        match self.world().claim.get()? {
+            Some(claim) if claim.spec.owner.uid == self.input.uid && !claim.spec.marker.is_empty() => {
+                self.claim()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn remove_pin(&mut self) -> Result<(), Stop> {
+        Ok(token::unpin(self.world().pin.get()?.as_ref())?)
+    }
+
+    /// Without the pin the copy is still the same run.
+    fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+        let works = self.world().works.get()?;
+        let marked = works
+            .get(keep)
+            .is_some_and(|work| work.manifest_annotation(crate::api::MARKER_ANNOTATION).is_some());
+        if marked {
+            return Err(Stop::Wait(format!("{keep}: the Work still carries the marker")));
+        }
+        let untouched = self
+            .journal()?
+            .roll_back
+            .as_ref()
+            .is_some_and(|back| !back.restart);
+        if untouched {
+            return Ok(());
+        }
+        let healthy = self.prove(keep, Healthy::without_pin)??;
+        let before = self.journal()?.run_id.clone();
+        if let (Some(before), Some(now)) = (before, healthy.run_id())
+            && before != now
+        {
+            let finding = crate::api::Finding::new(
+                "RestartedOnRemoval",
+                format!("{keep}: the run changed from {before} to {now} when the pin was removed"),
+                "tell the profile's authors: a field is missing from ignoredOnRemoval",
+            );
+            if !self.status.findings.contains(&finding) {
+                self.status.findings.push(finding);
+                return Err(Stop::Again);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_claim(&self) -> Result<(), Stop> {
+        Ok(token::give_up(
+            self.world().claim.get()?.as_ref(),
+            self.input.uid,
+        )?)
+    }
+
+    /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again. It is
+    /// looked for by the one that sent it.
+    pub(super) fn sweep(&mut self) -> Result<(), Stop> {
+        self.return_claim()?;
+        // What was lent is somebody else's again, its pin too.
+        let claim = self.world().claim.get()?.as_ref();
+        if claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid) {
+            return self.remove_canary();
+        }
+        let pin = self.world().pin.get()?.as_ref();
+        // The journal comes before a pin that says something: where there is none, it was lost, and nobody knows whom that holds.
+        if self.status.journal.is_none() && pin::not_blank(pin).is_some() {
+            return Ok(());
+        }
+        if pin
+            .and_then(pin::owner_of)
+            .is_some_and(|uid| uid == self.input.uid)
+        {
+            self.remove_pin()?;
+        }
+        self.remove_claim()?;
+        self.remove_canary()
+    }
+
+    /// A template change that was taken along and rolled back stays unapplied until a commit changes it.
+    fn left_unapplied(&self, end: Phase) -> Result<Option<crate::api::HeldBack>, Stop> {
+        let change = self
+            .journal()?
+            .template_change
+            .as_ref()
+            .filter(|_| end != Phase::Completed);
+        Ok(change.map(|change| crate::api::HeldBack {
+            hash: change.hash.clone(),
+            revision: change.revision.clone(),
+        }))
+    }
+
+    /// A roll back has given the token back, as far as the journal says.
+    pub(super) fn stage(&self) -> Result<RollBackStage, Stop> {
+        Ok(self
+            .journal()?
+            .roll_back
+            .as_ref()
+            .map_or(RollBackStage::Begun, |back| back.stage))
+    }
+}
+
+/// A binding that no policy claims any more is none of the scheduler's.
+pub(in crate::intent) fn is_scheduled(binding: &ResourceBinding) -> bool {
+    let labels = binding.metadata.labels.iter().flatten();
+    labels
+        .into_iter()
+        .any(|(label, value)| meta::CLAIMED_BY.contains(&label.as_str()) && !value.is_empty())
+}
+
+fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {
+    let mut status = status.clone();
+    status.finished_at = Some(now);
+    if let Some(step) = status.steps.last_mut() {
+        step.finished_at = Some(now);
+    }
+    status
+}
+
+/// Returns whether an object already says what an overlay would make of it.
+fn holds(object: &Value, overlay: &[PatchOp]) -> bool {
+    overlay
+        .iter()
+        .all(|patch| match (&patch.value, object.pointer(&patch.path)) {
+            (Some(wanted), Some(found)) => digest(wanted) == digest(found),
+            _ => false,
+        })
+}

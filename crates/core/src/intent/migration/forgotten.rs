@@ -1,0 +1,193 @@
+//! What Karmada has lost sight of: a Work that somebody deleted, which it makes anew only with the next change, and a copy
+//! without a Work, which it doesn't delete.
+
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::belt::is_karmadas;
+use super::roll_back::PATIENCE;
+use super::{Machine, Stop};
+use crate::api::{Fact, MARKER_ANNOTATION};
+use crate::intent::proof::{Gone, NotProved};
+use cutover_karmada::name::ClusterName;
+
+/// How often a copy is listed again, to be removed once more, before a person is asked; and how long that may take.
+const TRIES: u32 = 3;
+const FETCH: SignedDuration = SignedDuration::from_mins(1);
+
+impl Machine<'_> {
+    /// Decides what follows from a missing Work: after a while the pin is renewed, and with it every Work is made anew.
+    pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Stop> {
+        let missing = format!("{cluster}: no Work yet");
+        let would_lose = self.would_run_from_nothing(cluster)?;
+        let question = format!(
+            "{missing}, somebody deleted it and the copy with it, and no state handle was taken: a person must look, and can \
+             let it start from nothing (spec.assume: NoState in {cluster})"
+        );
+        if would_lose && self.waits_for(&question) {
+            return Err(Stop::Wait(question));
+        }
+        let is_joined = self.world().clusters.get()?.contains_key(cluster);
+        if !is_joined || !self.has_waited(&missing, PATIENCE) {
+            return Err(Stop::Wait(missing));
+        }
+        if would_lose {
+            let back = self.committed() || self.journal()?.roll_back.is_some();
+            return Err(if back {
+                Stop::Wait(question)
+            } else {
+                Stop::RollBack(format!("{cluster}: the Work was deleted by somebody else"))
+            });
+        }
+        let journal = self.journal_mut()?;
+        journal.seq += 1;
+        self.status.waiting_for = None;
+        Err(Stop::Again)
+    }
+
+    /// Returns whether a writer's new Work would let it begin without the state that it had.
+    fn would_run_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let journal = self.journal()?;
+        let is_writer = journal.writer.as_ref() == Some(cluster) && journal.profile.stateful;
+        if !is_writer || journal.captured.is_some() || self.assumed(Fact::NoState, cluster).is_some() {
+            return Ok(false);
+        }
+        Ok(*cluster != journal.source || !self.source_is_intact()?)
+    }
+
+    /// Nothing is left of the workload in a cluster that the binding lists no more. What Karmada has forgotten there is listed
+    /// again first, held, so that it has a Work which can be deleted; what isn't Karmada's, or comes back, is a person's.
+    pub(super) fn is_gone(&mut self, drop: &ClusterName) -> Result<(), Stop> {
+        let Err(why) = self.prove(drop, Gone::prove)? else {
+            self.journal_mut()?.fetched = 0;
+            return Ok(());
+        };
+        let Some(copy) = self.forgotten(drop)? else {
+            return self.vouched_for(drop, why);
+        };
+        // An object of that name that somebody else made in the target has nothing to do with the move.
+        if self.is_foreign(drop, copy)? {
+            return Ok(());
+        }
+        let is_karmadas = is_karmadas(copy) || self.is_ours(copy);
+        if !is_karmadas || self.journal()?.fetched >= TRIES {
+            return Err(Stop::Wait(format!(
+                "{why}, and Karmada, which has no Work of it, doesn't remove it: a person must delete it in {drop}"
+            )));
+        }
+        if !self.has_waited(&why.to_string(), PATIENCE) {
+            return Err(why.into());
+        }
+        let now = self.input.now;
+        let journal = self.journal_mut()?;
+        journal.fetched += 1;
+        journal.fetching_since = Some(now);
+        // It has to stand for this as it did before.
+        if journal.fence.lowered {
+            journal.fence.lowered = false;
+            journal.fence.resumed = false;
+            journal.fence.barrier = None;
+            journal.fence.canary += 1;
+        }
+        Err(Stop::Again)
+    }
+
+    /// Returns the copy of which there is no Work, where it isn't on its way out.
+    pub(super) fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Stop> {
+        if self.world().works.get()?.contains_key(cluster) {
+            return Ok(None);
+        }
+        let copy = self
+            .world()
+            .member(cluster)?
+            .object
+            .get()
+            .ok()
+            .and_then(Option::as_ref);
+        Ok(copy.filter(|copy| copy.pointer("/metadata/deletionTimestamp").is_none()))
+    }
+
+    /// Nobody sees into a cluster that can't be reached: a person may know more of it.
+    pub(super) fn vouched_for(&self, drop: &ClusterName, why: NotProved) -> Result<(), Stop> {
+        let is_seen = self.world().member(drop)?.object.get().is_ok();
+        if is_seen && matches!(why, NotProved::No(_)) {
+            return Err(why.into());
+        }
+        if self.assumed(Fact::Stopped, drop).is_some() {
+            return Ok(());
+        }
+        Err(Stop::Wait(format!(
+            "{why}; {drop} can't be looked into, and a person who knows that nothing of it runs there can say so (spec.assume: \
+             Stopped in {drop})"
+        )))
+    }
+
+    /// Lists a forgotten copy again until it is seen to carry the pin's hold; then it is taken out once more.
+    pub(super) fn fetch(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
+        let Some(since) = self.journal()?.fetching_since else {
+            return Ok(());
+        };
+        let both = [keep.clone(), drop.clone()];
+        if self.journal()?.clusters != both {
+            self.journal_mut()?.clusters = both.to_vec();
+            return Err(Stop::Again);
+        }
+        let pin = self.compile()?;
+        let in_force = self.world().pin.get()?.as_ref();
+        let is_listed = self
+            .binding()?
+            .spec
+            .clusters
+            .iter()
+            .any(|cluster| cluster.name == *drop);
+        // A pin that others touched is repaired where only one cluster can be let go by that.
+        let is_safe = match in_force {
+            _ if !is_listed => true,
+            Some(live) => pin.is_written_as(live) || self.is_ours_from_before(live)?,
+            None => false,
+        };
+        let has_time = self.input.now.duration_since(since) < FETCH;
+        if !is_safe || !has_time || self.carries_the_hold(drop)? {
+            let journal = self.journal_mut()?;
+            journal.fetching_since = None;
+            journal.clusters = vec![keep.clone()];
+            return Err(Stop::Again);
+        }
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        self.listed(&both, "list a copy again that Karmada has forgotten")?;
+        self.token()?;
+        Err(Stop::Wait(format!(
+            "{drop}: the forgotten copy to carry the hold"
+        )))
+    }
+
+    fn carries_the_hold(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let held = self.prove(cluster, |facts| {
+            let copy = facts.member.object.get()?.as_ref();
+            Ok(copy.is_some_and(|copy| {
+                let annotations = copy.pointer("/metadata/annotations");
+                let marker = annotations.and_then(|all| all.get(MARKER_ANNOTATION)?.as_str());
+                let has_work = facts.works.contains_key(cluster);
+                has_work && marker == Some(facts.marker) && facts.profile.carries_hold(copy)
+            }))
+        })?;
+        Ok(held.unwrap_or(false))
+    }
+
+    fn waits_for(&self, reason: &str) -> bool {
+        let waits = self.status.waiting_for.as_ref();
+        waits.is_some_and(|wait| wait.reason == reason)
+    }
+
+    /// Returns whether the last passes have waited for the same, for so long.
+    pub(super) fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
+        let waits = self
+            .status
+            .waiting_for
+            .as_ref()
+            .filter(|wait| wait.reason == reason);
+        waits.is_some_and(|wait| self.input.now.duration_since(wait.since) >= limit)
+    }
+}

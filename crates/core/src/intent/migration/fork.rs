@@ -1,0 +1,64 @@
+//! Two copies that both wrote: after a lapse each may have state that the other hasn't.
+
+use std::collections::BTreeMap;
+
+use super::{Machine, Stop};
+use crate::api::{Capture, Fact};
+use crate::intent::proof::Stopped;
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// Returns whether the source has to be told which state it restarts from: the captured one isn't its own.
+    ///
+    /// A source that ran again after it had handed its state over has written on. Where the target never ran, what it left is
+    /// the newest state; where both did, no machine can tell which of them is to be kept.
+    pub(super) fn newest_is_captured(&mut self, source: &ClusterName) -> Result<bool, Stop> {
+        let Some(captured) = self.journal()?.captured.clone() else {
+            return Ok(false);
+        };
+        let profile = self.profile()?;
+        let object = self.world().member(source)?.object.get()?;
+        let own = object
+            .as_ref()
+            .map_or(Ok(BTreeMap::new()), |object| profile.handles(object))?;
+        let journal = self.journal()?;
+        let is_known = [&journal.source_handle, &journal.handle_before, &captured.values].contains(&&own);
+        let wrote_on = !own.is_empty() && !is_known && captured.from != *source;
+        let wrote_alone = !own.is_empty() && !is_known && captured.from == *source;
+        if !wrote_on && !wrote_alone {
+            return Ok(own != captured.values);
+        }
+        let stopped = self.prove(source, Stopped::prove)??;
+        let newer = stopped.capture(&profile, &captured.values, self.input.now)?;
+        if wrote_alone || self.assumed(Fact::Newest, source).is_some() {
+            let journal = self.journal_mut()?;
+            journal.source_handle = newer.values.clone();
+            journal.captured = Some(newer);
+            return Err(Stop::Again);
+        }
+        if self.assumed(Fact::Newest, &captured.from).is_some() {
+            return Ok(true);
+        }
+        Err(Stop::Wait(self.question(&newer, &captured)))
+    }
+
+    fn question(&self, one: &Capture, other: &Capture) -> String {
+        let left = |capture: &Capture| {
+            let values: Vec<String> = capture
+                .values
+                .iter()
+                .map(|(name, value)| format!("{name} {value}"))
+                .collect();
+            format!("{} left {}", capture.from, values.join(", "))
+        };
+        format!(
+            "both copies have written, and a person must choose whose state is kept: {}; {} (spec.assume: {{fact: Newest, \
+             cluster: {} or {}, attempt: {}, phase: RollingBack}})",
+            left(one),
+            left(other),
+            one.from,
+            other.from,
+            self.status.attempt
+        )
+    }
+}

@@ -1,0 +1,364 @@
+//! From the first effect to the commit point: Hold, Expand, Capture, Handoff, Verify.
+
+use jiff::SignedDuration;
+
+use super::heir::LAPSE;
+use super::preflight::tainted;
+use super::roll_back::PATIENCE;
+use super::{Machine, Next, Phase, Stop, duration};
+use crate::api::Fence;
+use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// The fence stands, and the pin names the source, which runs alone.
+    pub(super) fn hold(&mut self) -> Result<Next, Stop> {
+        self.yields()?;
+        self.claim()?;
+        self.renew_barrier()?;
+        self.not_evicted()?;
+        self.target_stays_open()?;
+        self.fence()?;
+        let (source, _) = self.ends()?;
+        let listed = &self.binding()?.spec.clusters;
+        if !listed.iter().map(|cluster| &cluster.name).eq([&source]) {
+            return Err(Stop::RollBack(
+                "the scheduler moved the workload before it could be held".to_owned(),
+            ));
+        }
+        self.token()?;
+        self.belt_is_shown()?;
+        if !self.journal()?.pinned {
+            self.journal_mut()?.pinned = true;
+            return Ok(Next::Again);
+        }
+        let journal = self.journal()?;
+        let canary = journal
+            .fence
+            .barrier
+            .as_ref()
+            .map_or("", |barrier| barrier.canary.as_str());
+        let scheduler = if canary.is_empty() {
+            "what the scheduler has queued is refused".to_owned()
+        } else {
+            format!("scheduler past {canary}")
+        };
+        let mut evidence = vec![
+            format!("scheduling suspended, {scheduler}"),
+            format!("Work of {source} carries {}", self.marker()?),
+        ];
+        evidence.extend(self.admission_evidence());
+        if self.is_shared() || self.journal()?.profile.born_held {
+            return Ok(Next::Enter(Phase::Expand, evidence));
+        }
+        evidence.push(self.source_is_settled(&source)?);
+        Ok(Next::Enter(Phase::Capture, evidence))
+    }
+
+    /// Another intent has claimed the workload, and nothing was written yet: it begins anew when that one has ended. What was
+    /// looked at belongs to the time before, and what is to be seen now is the other one's doing.
+    pub(super) fn yields(&mut self) -> Result<(), Stop> {
+        let claim = self.world().claim.get()?.as_ref();
+        let owner = claim.map(|claim| &claim.spec.owner);
+        let Some(first) = owner.filter(|owner| owner.uid != self.input.uid) else {
+            return Ok(());
+        };
+        let journal = self.status.journal_in_force();
+        if journal.is_some_and(|journal| journal.pinned || journal.fence != Fence::default()) {
+            return Ok(());
+        }
+        self.status.journal = None;
+        self.status.source = None;
+        self.enter(
+            Phase::Pending,
+            vec![format!("{first} was first; nothing was touched")],
+        );
+        Err(Stop::Again)
+    }
+
+    /// A source that its operator is about to change isn't told to stop: an upgrade that is stopped in the middle may never
+    /// come to an end, and then nothing shows that it has stopped.
+    fn source_is_settled(&self, source: &ClusterName) -> Result<String, Stop> {
+        let healthy = self.prove(source, |facts| Healthy::prove(facts, None))??;
+        Ok(healthy.evidence().to_owned())
+    }
+
+    /// A source whose copy somebody deleted has lost what it had not saved: made anew, it must not run from nothing.
+    pub(super) fn source_stays(&self) -> Result<(), Stop> {
+        if self.journal()?.profile.stateful && !self.source_is_intact()? {
+            let source = &self.journal()?.source;
+            return Err(Stop::RollBack(format!(
+                "{source}: the copy was deleted by somebody else"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What Karmada would evict from the target isn't brought there: the reason is told at once.
+    fn target_stays_open(&self) -> Result<(), Stop> {
+        let Some(placement) = &self.binding()?.spec.placement else {
+            return Ok(());
+        };
+        let target = &self.journal()?.target;
+        match tainted(placement, target, self.world().clusters.get()?) {
+            Some(finding) => Err(Stop::RollBack(finding.message)),
+            None => Ok(()),
+        }
+    }
+
+    /// The target has a copy that was born held.
+    pub(super) fn expand(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.source_stays()?;
+        self.target_stays_open()?;
+        self.fence()?;
+        self.expanded()?;
+        let (source, target) = self.ends()?;
+        if self.is_shared() {
+            let evidence = format!(
+                "{source} and {target} are listed, both Works carry {}",
+                self.marker()?
+            );
+            return Ok(Next::Enter(Phase::Handoff, vec![evidence]));
+        }
+        let held = self.prove(&target, Held::prove)??;
+        let settled = self.source_is_settled(&source)?;
+        Ok(Next::Enter(
+            Phase::Capture,
+            vec![held.evidence().to_owned(), settled],
+        ))
+    }
+
+    /// Both are listed and both Works carry the marker. The pin is in force on the source before the target is listed, so
+    /// that no cache can compute the target without it.
+    fn expanded(&mut self) -> Result<(), Stop> {
+        let (source, target) = self.ends()?;
+        // Karmada is about to delete its copy, seen there or not: listed again, it would come back and run from nothing.
+        if self.journal()?.profile.stateful && !self.is_listed(&source)? {
+            return Err(Stop::RollBack(format!(
+                "{source}: somebody else took the workload out of it"
+            )));
+        }
+        self.listed(&[source, target], "list the target")?;
+        self.token()
+    }
+
+    pub(super) fn is_listed(&self, name: &ClusterName) -> Result<bool, Stop> {
+        let listed = &self.binding()?.spec.clusters;
+        Ok(listed.iter().any(|cluster| cluster.name == *name))
+    }
+
+    /// The source is suspended with its state, and Git has the handle.
+    pub(super) fn capture(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.source_stays()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        if self.journal()?.profile.born_held {
+            self.listed(&[source.clone(), target.clone()], "list both again")?;
+        } else {
+            self.listed(std::slice::from_ref(&source), "list the source again")?;
+        }
+        self.token()?;
+        let stopped = self.prove(&source, Stopped::prove)??;
+        let profile = self.profile()?;
+        let before = &self.journal()?.handle_before;
+        let captured = match stopped.capture(&profile, before, self.input.now) {
+            Err(NotProved::No(why)) => return Err(self.no_handle(why)),
+            captured => captured?,
+        };
+        if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
+            let journal = self.journal_mut()?;
+            journal.source_handle = captured.values.clone();
+            journal.captured = Some(captured);
+            return Ok(Next::Again);
+        }
+        let values = captured.values;
+        self.recorded(self.status.clone(), |record| {
+            let journal = record.status.journal.as_ref();
+            journal
+                .and_then(|journal| journal.captured.as_ref())
+                .is_some_and(|known| known.values == values)
+        })?;
+        let mut evidence = vec![stopped.evidence().to_owned()];
+        evidence.extend(
+            values
+                .iter()
+                .map(|(name, value)| format!("{name} {value}, recorded in Git")),
+        );
+        Ok(Next::Enter(Phase::Handoff, evidence))
+    }
+
+    /// A source that has stopped, and whose operator has said all about it, leaves no other handle than it has: waiting only
+    /// makes it longer that nobody runs.
+    fn no_handle(&self, why: String) -> Stop {
+        let waited = self.status.waiting_for.as_ref();
+        let since = waited.filter(|wait| wait.reason == why).map(|wait| wait.since);
+        match since {
+            Some(since) if self.input.now.duration_since(since) >= PATIENCE => {
+                Stop::RollBack(format!("no state that could be handed over: {why}"))
+            }
+            _ => Stop::Wait(why),
+        }
+    }
+
+    /// The target runs from the captured handle.
+    pub(super) fn handoff(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        self.expanded_for_handoff(&source, &target)?;
+        self.give_token(&target)?;
+        let stays = self.stays_alone(&source, &target)?;
+        let healthy = self.healthy(&target)??;
+        let now = self.input.now;
+        self.journal_mut()?.is_up(now);
+        stays?;
+        Ok(Next::Enter(Phase::Verify, vec![healthy.evidence().to_owned()]))
+    }
+
+    /// The target has the token, and the copy that it had; nobody else runs. What is only unseen of the source is passed on: it
+    /// takes nothing from what is seen of the target.
+    fn stays_alone(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Result<(), Stop>, Stop> {
+        self.target_is_the_same(target)?;
+        let stays = match self.no_lapse(source) {
+            Err(Stop::RollBack(why)) => return Err(Stop::RollBack(why)),
+            stays => stays,
+        };
+        self.note_target_ran(target)?;
+        self.not_failed(target)?;
+        self.target_copy_stays(target)?;
+        Ok(stays)
+    }
+
+    /// A profile that can't hold a first copy gets its target only now, with nobody holding the token.
+    pub(super) fn expanded_for_handoff(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+    ) -> Result<(), Stop> {
+        let clusters = [source.clone(), target.clone()];
+        if self.journal()?.clusters != clusters {
+            self.journal_mut()?.clusters = clusters.to_vec();
+            return Err(Stop::Again);
+        }
+        self.belt_again()?;
+        self.listed(&clusters, "list both")
+    }
+
+    /// The target stays healthy without a break for as long as the spec asks.
+    pub(super) fn verify(&mut self) -> Result<Next, Stop> {
+        self.claim()?;
+        self.renew_barrier()?;
+        self.fence()?;
+        let (source, target) = self.ends()?;
+        self.listed(&[source.clone(), target.clone()], "list both again")?;
+        self.give_token(&target)?;
+        let stays = self.stays_alone(&source, &target)?;
+        match self.soaks(&target)? {
+            Ok((healthy, _)) => {
+                self.soaked(&target)?;
+                stays?;
+                self.journal_mut()?.run_id = healthy.run_id().map(str::to_owned);
+                let text = &self.journal()?.spec.verify.healthy_for;
+                Ok(Next::Enter(
+                    Phase::Cleanup,
+                    vec![format!("{target} was watched healthy for {text}, committed")],
+                ))
+            }
+            Err(why) => {
+                if matches!(why, NotProved::No(_)) {
+                    self.journal_mut()?.healthy_since = None;
+                }
+                Err(why.into())
+            }
+        }
+    }
+
+    /// The soak has been watched from its beginning by this process; what another one saw, or nobody, doesn't count.
+    fn soaked(&mut self, target: &ClusterName) -> Result<(), Stop> {
+        let now = self.input.now;
+        let text = self.journal()?.spec.verify.healthy_for.clone();
+        let soak = duration(&text);
+        let watched = SignedDuration::try_from(self.world().watched).unwrap_or_default();
+        if watched >= soak {
+            return Ok(());
+        }
+        let begun = self.journal()?.healthy_since;
+        let Some(since) = begun.filter(|since| now < *since + soak) else {
+            self.journal_mut()?.healthy_since = Some(now - watched);
+            return Err(Stop::Again);
+        };
+        Err(Stop::WaitUntil {
+            reason: format!("{target} to stay healthy for {text}"),
+            until: since + soak,
+            then: "go on",
+        })
+    }
+
+    pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
+        let journal = self.journal()?;
+        Ok((journal.source.clone(), journal.target.clone()))
+    }
+
+    pub(super) fn healthy(&self, cluster: &ClusterName) -> Result<Result<Healthy, NotProved>, Stop> {
+        let given = self.handle_in_force()?;
+        self.prove(cluster, |facts| Healthy::prove(facts, given.as_deref()))
+    }
+
+    /// Returns the handle that the writer was given: the one that its profile can show to be in use.
+    pub(super) fn handle_in_force(&self) -> Result<Option<String>, Stop> {
+        let journal = self.journal()?;
+        let first = journal.profile.capture.iter().find(|rule| rule.required);
+        Ok(first.and_then(|rule| journal.captured.as_ref()?.values.get(&rule.name).cloned()))
+    }
+
+    /// The stopped side is looked at in every pass: a proof ages. Seen running, everything is called off.
+    pub(super) fn no_lapse(&self, source: &ClusterName) -> Result<(), Stop> {
+        if self.is_shared() {
+            return Ok(());
+        }
+        match self.inert(source)? {
+            Ok(_) => Ok(()),
+            // The marker follows a moment after the pin, and an unreachable member says nothing: neither is a lapse.
+            Err(NotProved::Unknown(why)) if self.world().member(source)?.object.get().is_err() => {
+                Err(Stop::Wait(format!(
+                    "{why}: {source} to be seen, or a person who knows that nothing of it runs there to say so (spec.assume: \
+                     Stopped in {source})"
+                )))
+            }
+            Err(NotProved::Unknown(why)) => Err(Stop::Wait(why)),
+            Err(NotProved::No(why)) => {
+                let current = self.prove(source, |facts| {
+                    let object = facts.member.object.get()?.as_ref();
+                    Ok(object.is_some_and(|object| !facts.profile.carries_hold(object)))
+                })?;
+                match current {
+                    Ok(true) => Err(Stop::RollBack(format!("{LAPSE}: {why}"))),
+                    _ => Err(Stop::Wait(why)),
+                }
+            }
+        }
+    }
+
+    pub(super) fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Stop> {
+        if self.journal()?.target_ran {
+            return Ok(());
+        }
+        let ran = self.prove(target, |facts| match facts.member.object.get()? {
+            Some(object) => Ok(facts.profile.ran(object)?),
+            None => Ok(false),
+        })?;
+        if ran == Ok(true) {
+            let uid = self.uid_in(target)?;
+            let journal = self.journal_mut()?;
+            journal.target_ran = true;
+            journal.target_uid = uid;
+            return Err(Stop::Again);
+        }
+        Ok(())
+    }
+}

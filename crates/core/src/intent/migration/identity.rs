@@ -1,0 +1,63 @@
+//! Which clusters a migration is about: one that left and joined again under the same name may be another one.
+
+use std::collections::BTreeMap;
+
+use super::{Machine, Stop};
+use cutover_karmada::Cluster;
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// Returns what the clusters are known by, for the journal.
+    pub(super) fn identities<'c>(
+        &self,
+        clusters: impl IntoIterator<Item = &'c ClusterName>,
+    ) -> Result<BTreeMap<ClusterName, String>, Stop> {
+        let joined = self.world().clusters.get()?;
+        let known = |name: &'c ClusterName| Some((name.clone(), identity(joined.get(name)?)));
+        Ok(clusters.into_iter().filter_map(known).collect())
+    }
+
+    /// Returns whether another cluster has joined under the name of one that the journal knows.
+    pub(super) fn is_replaced(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let joined = self.world().clusters.get()?.get(cluster).map(identity);
+        let known = self.journal()?.identities.get(cluster);
+        Ok(known.zip(joined).is_some_and(|(known, joined)| *known != joined))
+    }
+
+    /// Returns why what is seen in a cluster now says nothing about a copy that may still run, in one that nobody sees.
+    pub(super) fn left_behind(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+        if !self.is_replaced(cluster)? {
+            return Ok(None);
+        }
+        let journal = self.journal()?;
+        let may_run = if *cluster == journal.source {
+            // Stopped, as it was proved to be before the hand-over, it stays so.
+            journal.source_handle.is_empty()
+        } else {
+            let back = journal.roll_back.as_ref();
+            journal.target_ran
+                || journal.writer.as_ref() == Some(cluster)
+                || back.is_some_and(|back| back.handed_over)
+        };
+        Ok(may_run.then(|| {
+            format!(
+                "another cluster has joined as {cluster}: the copy in the one of before may still run, and a person who knows \
+                 that it doesn't can say so (spec.assume: Stopped in {cluster})"
+            )
+        }))
+    }
+
+    /// A target that runs the workload and is another cluster than before: nobody knows what the one of before does.
+    pub(super) fn target_is_the_same(&self, target: &ClusterName) -> Result<(), Stop> {
+        match self.left_behind(target)? {
+            Some(why) => Err(Stop::RollBack(why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The object of the control plane, and the member that it is for.
+fn identity(cluster: &Cluster) -> String {
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    format!("{uid}/{}", cluster.spec.id)
+}

@@ -1,0 +1,163 @@
+//! What the phases look things up with: the journal, the world as it was read, proofs about one member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Machine, Stop};
+use crate::api::{Finding, Journal, MigrationStatus, WorkloadProfileSpec};
+use crate::intent::effect::Effect;
+use crate::intent::pin;
+use crate::intent::proof::{Facts, NotProved};
+use crate::intent::record::Record;
+use crate::intent::world::World;
+use crate::profile::Profile;
+use cutover_karmada::ResourceBinding;
+use cutover_karmada::name::{ClusterName, ObjectKey};
+
+impl<'a> Machine<'a> {
+    pub(super) fn world(&self) -> &'a World {
+        self.input.world
+    }
+
+    pub(super) fn journal(&self) -> Result<&Journal, Stop> {
+        self.status.journal.as_ref().ok_or_else(|| {
+            Stop::Fail(vec![Finding::new(
+                "JournalLost",
+                "the journal is gone from the status",
+                "restore the status, or delete the intent and look at the workload by hand",
+            )])
+        })
+    }
+
+    pub(super) fn journal_mut(&mut self) -> Result<&mut Journal, Stop> {
+        self.journal()?;
+        self.status.journal.as_mut().ok_or(Stop::Again)
+    }
+
+    pub(super) fn workload(&self) -> &'a ObjectKey {
+        &self.world().workload
+    }
+
+    pub(super) fn profile(&self) -> Result<Profile, Stop> {
+        let spec: &WorkloadProfileSpec = &self.journal()?.profile;
+        Ok(Profile::compile("journal", spec)?)
+    }
+
+    pub(super) fn marker(&self) -> Result<String, Stop> {
+        Ok(pin::marker(
+            self.input.uid,
+            self.status.attempt,
+            self.journal()?.seq,
+        ))
+    }
+
+    /// Returns the binding that the journal names: the same object, still there.
+    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
+        let journal = self.journal()?;
+        match self.world().binding.get()? {
+            Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
+            Some(_) => Err(Stop::Wait(
+                "the binding was deleted and made anew: a person must look".to_owned(),
+            )),
+            None => Err(Stop::Wait("the binding is gone: a person must look".to_owned())),
+        }
+    }
+
+    /// Returns the uid of the copy in a cluster, if there is one.
+    pub(super) fn uid_in(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+        let object = self.world().member(cluster)?.object.get()?.as_ref();
+        let uid = object.and_then(|object| object.pointer("/metadata/uid")?.as_str());
+        Ok(uid.map(str::to_owned))
+    }
+
+    /// Returns whether the source's copy is the one that the migration began with, and stays.
+    pub(super) fn source_is_intact(&self) -> Result<bool, Stop> {
+        let journal = self.journal()?;
+        let object = self.world().member(&journal.source)?.object.get()?.as_ref();
+        let stays = object.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
+        // A journal of an earlier release doesn't know.
+        let is_same = journal.source_uid.is_none() || self.uid_in(&journal.source)? == journal.source_uid;
+        Ok(stays && is_same && !self.is_replaced(&journal.source)?)
+    }
+
+    /// Returns every cluster that may have, or get, a copy of the workload.
+    pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+        let binding = self.binding()?;
+        let listed = binding
+            .spec
+            .synced_clusters()
+            .into_iter()
+            .map(|cluster| cluster.name);
+        let evicted = binding
+            .spec
+            .graceful_eviction_tasks
+            .iter()
+            .map(|task| task.from_cluster.clone());
+        let works = self.world().works.get()?.keys().cloned();
+        // A copy that Karmada has let go has neither, and runs on.
+        let journal = self.journal()?;
+        let mut left = Vec::new();
+        for name in journal
+            .identities
+            .keys()
+            .chain([&journal.source, &journal.target])
+        {
+            let copy = self.world().member(name).and_then(|member| member.object.get());
+            let counts = match copy {
+                Ok(Some(copy)) => !self.is_foreign(name, copy)?,
+                Ok(None) => false,
+                Err(_) => journal.clusters.contains(name),
+            };
+            left.extend(counts.then_some(name));
+        }
+        Ok(listed
+            .chain(evicted)
+            .chain(works)
+            .chain(left.into_iter().cloned())
+            .collect())
+    }
+
+    /// Runs a proof on what was read of one member.
+    pub(super) fn prove<T>(
+        &self,
+        cluster: &ClusterName,
+        proof: impl FnOnce(&Facts<'_>) -> Result<T, NotProved>,
+    ) -> Result<Result<T, NotProved>, Stop> {
+        let profile = self.profile()?;
+        let marker = self.marker()?;
+        let facts = Facts {
+            cluster,
+            member: self.world().member(cluster)?,
+            works: self.world().works.get()?,
+            marker: &marker,
+            profile: &profile,
+            nodes: self.journal()?.nodes.get(cluster),
+            offered: self.journal()?.offered.get(cluster),
+        };
+        Ok(proof(&facts))
+    }
+
+    /// Waits until Git has the state of this attempt: what a rebuilt control plane would start from.
+    pub(super) fn recorded(
+        &self,
+        status: MigrationStatus,
+        there: impl FnOnce(&Record) -> bool,
+    ) -> Result<(), Stop> {
+        let record = self.world().record.get()?;
+        if record
+            .as_ref()
+            .is_some_and(|record| record.status.attempt == status.attempt && there(record))
+        {
+            return Ok(());
+        }
+        let spec = self.journal()?.spec.as_ref().clone();
+        Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
+            spec,
+            status,
+        }))]))
+    }
+
+    /// The variables of profile patches: the handle that goes with the token.
+    pub(super) fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
+        Ok(self.journal()?.captured.as_ref().map(|captured| &captured.values))
+    }
+}

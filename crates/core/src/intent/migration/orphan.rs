@@ -1,0 +1,275 @@
+//! What a migration left when it went without ending in order: its claim and its pin, without the journal that would say
+//! more. Both are taken down by the rules of a normal end, step by step; what can't be is a question for a person.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::finish::is_scheduled;
+use super::preflight::keeps_target;
+use crate::api::{Claim, ClaimSpec};
+use crate::intent::effect::Effect;
+use crate::intent::fence::{affinity_in_use, belt_left, resume};
+use crate::intent::fight::removal_changes;
+use crate::intent::moves::undo;
+use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
+use crate::intent::seen::{NotKnown, Seen};
+use crate::intent::token::exactly;
+use crate::intent::world::Overrides;
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
+
+/// Fresh reads around a claim or a pin whose intent certainly is gone or has ended.
+#[derive(Clone, Debug)]
+pub struct Left {
+    pub claim: Seen<Option<Claim>>,
+    pub pin: Seen<Option<OverridePolicy>>,
+    pub template: Seen<Option<Value>>,
+    pub binding: Seen<Option<ResourceBinding>>,
+    pub works: Seen<BTreeMap<ClusterName, Work>>,
+    pub overrides: Seen<Overrides>,
+    pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
+    /// What may change in the manifest when the pin goes: see `WorkloadProfile`.
+    pub ignored: Vec<String>,
+}
+
+/// What is done about it next.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Nothing is left.
+    Done,
+    Act(Box<Effect>),
+    /// It may come right by itself.
+    Wait(String),
+    /// A person has to decide.
+    Ask {
+        why: String,
+        todo: String,
+    },
+}
+
+/// Decides the next step. What isn't known is waited for.
+pub fn judge(left: &Left) -> Verdict {
+    next(left).unwrap_or_else(|unknown| Verdict::Wait(unknown.0))
+}
+
+fn next(left: &Left) -> Result<Verdict, NotKnown> {
+    let (claim, pin) = (left.claim.get()?, left.pin.get()?);
+    if claim.is_none() && pin.is_none() {
+        return Ok(Verdict::Done);
+    }
+    let binding = left.binding.get()?;
+    // Put up by somebody who was late, or stopped before it had a say: it goes whatever else there is.
+    if let Some(pin) = pin.as_ref().filter(|pin| pin::is_blank(pin)) {
+        return Ok(take_down(None, Some(pin)));
+    }
+    // It has only kept changes back, and who ended it has let them go.
+    if is_of("Suspension", claim.as_ref(), pin.as_ref()) {
+        return Ok(take_down(claim.as_ref(), pin.as_ref()));
+    }
+    if is_of("Evacuation", claim.as_ref(), pin.as_ref()) {
+        return evicted(left, claim.as_ref());
+    }
+    if is_of("Rollout", claim.as_ref(), pin.as_ref()) {
+        if let Some(pin) = pin
+            && let Some(verdict) = differs(left, pin)?
+        {
+            return Ok(verdict);
+        }
+        return Ok(take_down(claim.as_ref(), pin.as_ref()));
+    }
+    // Before anything is asked or let go: who takes a cluster out of the binding means its copy, too.
+    if let Some(effect) = binding.as_ref().and_then(belt_left)
+        && is_of("Migration", claim.as_ref(), pin.as_ref())
+    {
+        return Ok(Verdict::Act(Box::new(effect)));
+    }
+    if let Some(pin) = pin
+        && let Some(verdict) = needed(left, pin, binding.as_ref())?
+    {
+        return Ok(verdict);
+    }
+    if let Some(binding) = binding
+        && let Some(verdict) = suspended(left, binding)?
+    {
+        return Ok(verdict);
+    }
+    Ok(take_down(claim.as_ref(), pin.as_ref()))
+}
+
+/// A copy that was to go, and of which nobody says any more that it may, is where it was.
+fn evicted(left: &Left, claim: Option<&Claim>) -> Result<Verdict, NotKnown> {
+    let binding = left.binding.get()?;
+    let undone = binding
+        .as_ref()
+        .zip(claim)
+        .and_then(|(binding, claim)| undo(binding, &claim.spec.owner.uid));
+    Ok(match undone {
+        Some(effect) => Verdict::Act(Box::new(effect)),
+        None => take_down(claim, None),
+    })
+}
+
+/// The claim gives its marker up, then the pin goes, then the claim.
+fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Verdict {
+    Verdict::Act(Box::new(match (pin, claim) {
+        // Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
+        (Some(_), Some(claim)) if !claim.spec.marker.is_empty() => Effect::ReplaceClaim {
+            claim: exactly(claim),
+            spec: ClaimSpec {
+                marker: String::new(),
+                ..claim.spec.clone()
+            },
+        },
+        (Some(pin), _) if PinWrite::is_protected(pin) => {
+            Effect::WritePin(Box::new(PinWrite::unprotected(pin)))
+        }
+        (Some(pin), _) => Effect::DeletePin {
+            pin: PinWrite::exactly(pin),
+        },
+        (None, Some(claim)) => Effect::DeleteClaim {
+            claim: exactly(claim),
+        },
+        (None, None) => return Verdict::Done,
+    }))
+}
+
+/// Returns whether it was left by an intent of a kind. Those that change what runs, and not where, have suspended no scheduling.
+fn is_of(kind: &str, claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> bool {
+    let owner = pin.and_then(|pin| pin.metadata.annotations.as_ref()?.get(OWNER_ANNOTATION));
+    match (claim, owner) {
+        (Some(claim), _) => claim.spec.owner.kind == kind,
+        (None, Some(owner)) => owner.split(' ').next() == Some(kind),
+        (None, None) => false,
+    }
+}
+
+/// Returns why a pin can't go that lets clusters differ, if so: each of them gets the same with and without it.
+fn differs(left: &Left, pin: &OverridePolicy) -> Result<Option<Verdict>, NotKnown> {
+    let Some(template) = left.template.get()? else {
+        return Ok(None);
+    };
+    let metadata = &pin.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let namespace = metadata.namespace.as_deref();
+    let (clusters, all) = (left.clusters.get()?, left.overrides.get()?);
+    for cluster in left
+        .works
+        .get()?
+        .keys()
+        .filter_map(|cluster| clusters.get(cluster))
+    {
+        let there = cluster.metadata.name.as_deref().unwrap_or_default();
+        match removal_changes(template, cluster, all, namespace, name, &[]) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Ok(Some(Verdict::Ask {
+                    why: format!("{there} gets another version without the pin: it was not released yet"),
+                    todo: "delete the pin by hand, its label and its finalizer first: every cluster then gets the template as it is"
+                        .to_owned(),
+                }));
+            }
+            Err(error) => return Ok(Some(Verdict::Wait(error.to_string()))),
+        }
+    }
+    Ok(None)
+}
+
+/// Returns why a pin can't go, if so: only one cluster has the workload, and gets the same with and without the pin.
+fn needed(
+    left: &Left,
+    pin: &OverridePolicy,
+    binding: Option<&ResourceBinding>,
+) -> Result<Option<Verdict>, NotKnown> {
+    let (works, template) = (left.works.get()?, left.template.get()?);
+    let Some(binding) = binding else {
+        let gone = template.is_none() && works.is_empty();
+        return Ok((!gone).then(|| Verdict::Wait("the workload has no binding".to_owned())));
+    };
+    let keeps = works
+        .iter()
+        .find(|(_, work)| work.spec.preserve_resources_on_deletion == Some(true));
+    if let Some((cluster, _)) = keeps {
+        return Ok(Some(Verdict::Wait(format!(
+            "{cluster}: the Work to show that the copy there goes when the cluster leaves the binding"
+        ))));
+    }
+    let keep = match only(binding) {
+        Ok(keep) => keep,
+        Err(verdict) => return Ok(Some(verdict)),
+    };
+    if !binding.spec.graceful_eviction_tasks.is_empty() {
+        return Ok(Some(Verdict::Wait("Karmada is evicting the workload".to_owned())));
+    }
+    if let Some(other) = works.keys().find(|cluster| *cluster != keep) {
+        return Ok(Some(Verdict::Wait(format!("a Work is left in {other}"))));
+    }
+    let Some(template) = template else {
+        return Ok(Some(Verdict::Wait("the workload is being deleted".to_owned())));
+    };
+    let made_from = works
+        .get(keep)
+        .and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
+    let current = template.pointer("/metadata/generation").map(Value::to_string);
+    if made_from.is_none() || made_from != current.as_deref() {
+        return Ok(Some(Verdict::Wait(format!(
+            "{keep}: the Work is not made from the current template"
+        ))));
+    }
+    let Some(cluster) = left.clusters.get()?.get(keep) else {
+        return Ok(Some(Verdict::Wait(format!("{keep} is not joined"))));
+    };
+    let metadata = &pin.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let namespace = metadata.namespace.as_deref();
+    match removal_changes(template, cluster, left.overrides.get()?, namespace, name, &left.ignored) {
+        Ok(false) => Ok(None),
+        Ok(true) => Ok(Some(Verdict::Ask {
+            why: format!("{keep} gets something else without the pin: the pin holds it, or carries its state"),
+            todo: "ask for the migration again by the same file; or make the template say what the pin says, and it goes \
+                   by itself; or delete the pin by hand, which lets the workload run"
+                .to_owned(),
+        })),
+        Err(error) => Ok(Some(Verdict::Wait(error.to_string()))),
+    }
+}
+
+/// Returns what lets the scheduler go on, as long as it can't: whoever claims a workload has suspended its scheduling himself.
+fn suspended(left: &Left, binding: &ResourceBinding) -> Result<Option<Verdict>, NotKnown> {
+    if !binding.spec.scheduling_suspended() {
+        let observed = binding
+            .status
+            .as_ref()
+            .map_or(0, |status| status.scheduler_observed_generation);
+        let behind = is_scheduled(binding) && observed < binding.metadata.generation.unwrap_or_default();
+        return Ok(behind.then(|| Verdict::Wait("the scheduler to look at the resumed binding".to_owned())));
+    }
+    let keep = match only(binding) {
+        Ok(keep) => keep,
+        Err(verdict) => return Ok(Some(verdict)),
+    };
+    if let Some(placement) = binding.spec.placement.as_ref().filter(|_| is_scheduled(binding))
+        && let Err(finding) = keeps_target(placement, keep, left.clusters.get()?, affinity_in_use(binding))
+    {
+        return Ok(Some(Verdict::Ask {
+            why: finding.message,
+            todo: finding.hint.unwrap_or_default(),
+        }));
+    }
+    Ok(Some(Verdict::Act(Box::new(resume(binding)))))
+}
+
+fn only(binding: &ResourceBinding) -> Result<&ClusterName, Verdict> {
+    match binding.spec.clusters.as_slice() {
+        [only] => Ok(&only.name),
+        clusters => {
+            let names: Vec<_> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+            Err(Verdict::Ask {
+                why: format!("its binding lists {}", json!(names)),
+                todo: "ask for the migration again by the same file; or leave the one cluster in the binding that shall keep \
+                       the workload (docs/fence.md, in an emergency): the rest goes by itself then"
+                    .to_owned(),
+            })
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Before the first effect: gates, and every reason why the move could fail. Nothing is written but the journal.
+
+mod findings;
+mod placement;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+pub(super) use findings::PRESERVED;
+pub(in crate::intent) use findings::binding_findings;
+use findings::{
+    asked_findings, patch_findings, policy_finding, query_findings, requirement_findings, target_findings,
+    template_findings,
+};
+pub(in crate::intent) use placement::keeps_target;
+pub(super) use placement::tainted;
+
+use super::beside::fingerprint;
+use super::{Machine, Next, Phase, Stop};
+use crate::api::{
+    BindingId, ClaimOwner, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile,
+};
+use crate::intent::effect::{Effect, overlay};
+use crate::intent::fence::{affinity_in_use, identify};
+use crate::intent::record::digest;
+use crate::intent::rivals;
+use crate::profile::{self, Profile};
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{Placement, ResourceBinding, meta};
+
+impl Machine<'_> {
+    /// Waits for the claim of somebody else, and never runs again what Git has recorded as ended.
+    pub(super) fn pending(&mut self) -> Result<Next, Stop> {
+        if self.status.started_at.is_none() {
+            if self.status.attempt == 0
+                && let Some(record) = self.world().record.get()?
+            {
+                if record.ends(self.input.spec) {
+                    return self.ended_before(record);
+                }
+                if let Some(journal) = record.status.journal_in_force().filter(|_| record.is_cut_short()) {
+                    return Err(cut_short(record.status.phase, journal));
+                }
+            }
+            let now = self.input.now;
+            self.status.attempt += 1;
+            self.status.started_at = Some(now);
+            self.status.revision = self.input.revision.map(str::to_owned);
+            self.status.steps = vec![StepRecord {
+                name: Phase::Pending.to_string(),
+                started_at: now,
+                finished_at: None,
+                evidence: Vec::new(),
+            }];
+            return Ok(Next::Again);
+        }
+        let claim = self.world().claim.get()?.as_ref();
+        // What was lent is not to lie idle until a window opens.
+        if claim.is_none_or(|claim| claim.spec.owner.uid != self.input.uid) {
+            self.in_window()?;
+        }
+        rivals::may_claim(claim, self.input.uid, self.input.ahead).map_err(Stop::Claimed)?;
+        if !self.input.has_finalizer {
+            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+        }
+        Ok(Next::Enter(Phase::Preflight, Vec::new()))
+    }
+
+    /// Waits for the window to open; it doesn't close on what has begun.
+    fn in_window(&mut self) -> Result<(), Stop> {
+        let Some(window) = &self.input.spec.window else {
+            return Ok(());
+        };
+        match window.at(self.input.now) {
+            Opening::Open => Ok(()),
+            Opening::At(opens) => Err(Stop::WaitUntil {
+                reason: format!("its window opens {opens}: it begins {window}"),
+                until: opens,
+                then: "begin",
+            }),
+            Opening::Never => Err(fail(
+                "WindowOver",
+                format!("its window doesn't open again: it begins {window}"),
+                "mend spec.window",
+            )),
+        }
+    }
+
+    /// Leaves when every finding is clear; else fails with nothing touched.
+    pub(super) fn preflight(&mut self) -> Result<Next, Stop> {
+        self.yields()?;
+        let world = self.world();
+        let spec = self.input.spec;
+        let Some(template) = world.template.get()? else {
+            return Err(fail(
+                "NoWorkload",
+                format!("{} is not in the Karmada API server", self.workload()),
+                "apply the workload first, or mend spec.workload",
+            ));
+        };
+        let Some(binding) = world.binding.get()? else {
+            return Err(Stop::Wait(
+                "the workload has no binding yet: no policy has claimed it".to_owned(),
+            ));
+        };
+        let source = self.source(binding)?;
+        if source == spec.to {
+            self.end(Phase::Completed, vec![format!("already in {source}")]);
+            self.status.source = Some(source);
+            return Ok(Next::Again);
+        }
+        let profile = self.look_up_profile()?;
+        let compiled = Profile::compile(
+            profile.metadata.name.as_deref().unwrap_or_default(),
+            &profile.spec,
+        )?;
+        let clusters = world.clusters.get()?;
+        let mut findings = binding_findings(&binding.spec);
+        findings.extend(world.policy.get()?.as_ref().and_then(policy_finding));
+        findings.dedup();
+        findings.extend(target_findings(spec, clusters.get(&spec.to)));
+        let placement = self.placement_to_be(binding)?;
+        let observed = affinity_in_use(binding);
+        let placed = placement.map_or(Ok(None), |placement| {
+            keeps_target(placement, &spec.to, clusters, observed)
+        });
+        let target_affinity = placed.unwrap_or_else(|finding| {
+            findings.push(finding);
+            None
+        });
+        findings.extend(template_findings(template));
+        findings.extend(patch_findings(template, spec, &profile.spec));
+        findings.extend(asked_findings(template, spec, &profile.spec));
+        findings.extend(query_findings(spec, &world.metrics)?);
+        findings.extend(requirement_findings(template, &compiled)?);
+        findings.extend(self.fight_findings(template, &source, &profile.spec)?);
+        findings.extend(self.beside_findings());
+        if !findings.is_empty() {
+            return Err(Stop::Fail(findings));
+        }
+        self.others_are_held(template)?;
+        self.target_is_free(&spec.to)?;
+        let handle_before = self.source_is_healthy(&source, &compiled)?;
+        let template_change = self.template_change(template)?;
+        let mut evidence = vec![
+            format!("runs in {source} alone, healthy; no copy in {}", spec.to),
+            template_change.as_ref().map_or_else(
+                || "no template change to take along".to_owned(),
+                |change| format!("takes the template change {} along", change.hash),
+            ),
+        ];
+        evidence.extend(self.note_beside(template));
+        let binding = BindingId {
+            target_affinity: target_affinity.filter(|name| *name != observed),
+            ..binding_id(binding)?
+        };
+        self.status.source = Some(source.clone());
+        self.status.journal = Some(Journal {
+            handle_before,
+            template_change,
+            template_uid: text(template, "/metadata/uid"),
+            template_spec: Some(fingerprint(template)),
+            source_uid: self.uid_in(&source)?,
+            identities: self.identities([&source, &spec.to])?,
+            pods: compiled.pod_selector(template)?,
+            lender: self.lender()?,
+            ..Journal::begin(spec, profile.spec, source, binding)
+        });
+        self.note_nodes();
+        Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Returns the placement that the scheduler will go by when it may act again: that of the policy in Git, where sync holds
+    /// it back until the move is committed.
+    fn placement_to_be<'b>(&'b self, binding: &'b ResourceBinding) -> Result<Option<&'b Placement>, Stop> {
+        let Some(policy) = self.world().policy.get()? else {
+            return Ok(binding.spec.placement.as_ref());
+        };
+        if let Some(change) = &policy.change {
+            return Ok(Some(&change.applied.placement));
+        }
+        // A lazy policy reaches the binding with the next change of the template.
+        let spec = &policy.live.spec;
+        let is_lazy = spec.activation_preference.is_some();
+        if !is_lazy
+            && binding
+                .spec
+                .placement
+                .as_ref()
+                .is_some_and(|there| *there != spec.placement)
+        {
+            return Err(Stop::Wait(format!(
+                "Karmada to bring {} as it is now to the workload's binding",
+                policy.name
+            )));
+        }
+        Ok(binding.spec.placement.as_ref())
+    }
+
+    /// Returns who lent the claim, if it was lent.
+    fn lender(&self) -> Result<Option<ClaimOwner>, Stop> {
+        let claim = self.world().claim.get()?.as_ref();
+        let ours = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
+        Ok(ours.and_then(|claim| claim.spec.lender.clone()))
+    }
+
+    fn source(&self, binding: &ResourceBinding) -> Result<ClusterName, Stop> {
+        let spec = self.input.spec;
+        let source = match binding.spec.clusters.as_slice() {
+            [only] => only.name.clone(),
+            [] => {
+                return Err(Stop::Wait(
+                    "the workload is not scheduled to a cluster yet".to_owned(),
+                ));
+            }
+            several => {
+                let names: Vec<_> = several.iter().map(|cluster| cluster.name.as_str()).collect();
+                return Err(fail(
+                    "SeveralClusters",
+                    format!("the workload runs in several clusters: {}", names.join(", ")),
+                    "a stateful workload moves from exactly one cluster: limit its policy with spreadConstraints maxGroups: 1",
+                ));
+            }
+        };
+        match &spec.from {
+            Some(from) if *from != source && source != spec.to => Err(fail(
+                "NotThere",
+                format!("the workload runs in {source}, not in {from}"),
+                "mend spec.from, or leave it out",
+            )),
+            _ => Ok(source),
+        }
+    }
+
+    fn look_up_profile(&self) -> Result<WorkloadProfile, Stop> {
+        let spec = self.input.spec;
+        let given = self.world().profiles.get()?;
+        profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?.ok_or_else(|| {
+            fail(
+                "NoProfile",
+                format!("no WorkloadProfile says how {} is moved", spec.workload.gvk()),
+                "add a WorkloadProfile for this kind, or name one in spec.profile",
+            )
+        })
+    }
+
+    /// Nothing of that name may be in the target: what it is, and whether it writes, would be anybody's guess.
+    fn target_is_free(&self, target: &ClusterName) -> Result<(), Stop> {
+        let there = self.world().member(target)?.object.get()?;
+        let Some(object) = there else { return Ok(()) };
+        let terminating = object.pointer("/metadata/deletionTimestamp").is_some();
+        if terminating {
+            return Err(Stop::Wait(format!(
+                "{target} still deletes an object of that name"
+            )));
+        }
+        Err(fail(
+            "TargetOccupied",
+            format!("{target} has an object of that name already"),
+            "remove it there, after making sure that nothing needs its state",
+        ))
+    }
+
+    fn source_is_healthy(
+        &self,
+        source: &ClusterName,
+        profile: &Profile,
+    ) -> Result<BTreeMap<String, String>, Stop> {
+        let object = self.world().member(source)?.object.get()?.as_ref();
+        let Some(object) = object else {
+            return Err(Stop::Wait(format!("{source} has no copy of the workload")));
+        };
+        if !profile.observed(object)? || !profile.healthy(object)? {
+            return Err(Stop::Wait(format!("the workload in {source} is not healthy")));
+        }
+        Ok(profile.handles(object)?)
+    }
+
+    /// A template change in Git that is held back goes along, unless the spec says no; or the one that the intent has.
+    fn template_change(&self, live: &Value) -> Result<Option<TemplateChange>, Stop> {
+        let changes = &self.input.spec.changes;
+        let desired = self.world().desired.get()?;
+        if !changes.patches.is_empty() {
+            if desired.is_in_git {
+                return Err(fail(
+                    "TemplateInGit",
+                    "spec.changes.patches would be undone: the template is kept in Git".to_owned(),
+                    "change the template in Git in the same push: it goes along as well",
+                ));
+            }
+            let operations = serde_json::to_value(&changes.patches).unwrap_or_default();
+            return Ok(Some(TemplateChange {
+                hash: digest(&operations),
+                revision: self.input.revision.map(str::to_owned),
+                manifest: None,
+                overlay: changes.patches.clone(),
+            }));
+        }
+        let Some(change) = desired.change.as_ref().filter(|_| changes.template) else {
+            return Ok(None);
+        };
+        Ok(Some(TemplateChange {
+            hash: change.hash.clone(),
+            revision: change.revision.clone(),
+            manifest: Some(change.manifest.clone()),
+            overlay: overlay(&content(live), &content(&change.applied)),
+        }))
+    }
+}
+
+/// The control plane has forgotten an attempt of which Git knows: where the copies are is anybody's guess.
+fn cut_short(phase: Phase, journal: &Journal) -> Stop {
+    let handle = journal.captured.as_ref().map(|captured| {
+        let values: Vec<String> = captured
+            .values
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        format!("; its state of then: {}", values.join(", "))
+    });
+    fail(
+        "CutShort",
+        format!(
+            "the status branch has this migration begun and not ended ({phase}, {} to {}), and the control plane knows nothing \
+             of it{}",
+            journal.source,
+            journal.target,
+            handle.unwrap_or_default()
+        ),
+        "make sure that the workload runs in one cluster and from its newest state; then ask for the move under another name",
+    )
+}
+
+/// What of a template reaches the members as their spec: metadata goes its own way, status is theirs.
+fn content(template: &Value) -> Value {
+    let mut content = template.clone();
+    if let Some(fields) = content.as_object_mut() {
+        fields.remove("metadata");
+        fields.remove("status");
+    }
+    content
+}
+
+fn fail(code: &str, message: String, hint: &str) -> Stop {
+    Stop::Fail(vec![Finding::new(code, message, hint)])
+}
+
+fn text(value: &Value, pointer: &str) -> String {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
+    let label = meta::binding_id_label(binding.metadata.namespace.is_none());
+    identify(binding).ok_or_else(|| Stop::Wait(format!("the binding has no label {label} yet")))
+}

@@ -1,0 +1,241 @@
+//! Why a migration could fail, seen before anything is touched: each reason with a code and a hint.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
+use crate::intent::seen::{NotKnown, Seen};
+use crate::intent::world::{OwnPolicy, Sampled};
+use crate::profile::{self, Profile};
+use cutover_karmada::{Cluster, ResourceBindingSpec, meta};
+
+/// The code of the finding that a policy keeps what leaves its clusters.
+pub(in crate::intent::migration) const PRESERVED: &str = "PreserveResources";
+
+pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !binding.graceful_eviction_tasks.is_empty() {
+        findings.push(Finding::new(
+            "EvictionRunning",
+            "Karmada is evicting the workload from a cluster",
+            "wait until the eviction has ended",
+        ));
+    }
+    if !binding.required_by.is_empty() {
+        findings.push(Finding::new(
+            "Required",
+            "another workload keeps this one in its clusters as a dependency",
+            "move the workload that depends on it",
+        ));
+    }
+    if binding.scheduling_suspended() {
+        findings.push(Finding::new(
+            "SchedulingSuspended",
+            "somebody has suspended the scheduling of this workload",
+            "end that suspension first: it would be lifted at the end of the migration",
+        ));
+    }
+    let dispatch = binding.suspension.as_ref().map(|suspension| &suspension.dispatch);
+    if dispatch.is_some_and(|dispatch| {
+        dispatch.dispatching == Some(true) || dispatch.dispatching_on_clusters.is_some()
+    }) {
+        findings.push(Finding::new(
+            "DispatchingSuspended",
+            "somebody has suspended the dispatching of this workload",
+            "end that suspension first: no pin would reach the members",
+        ));
+    }
+    if binding.preserve_resources_on_deletion == Some(true) {
+        findings.push(preserved());
+    }
+    findings
+}
+
+/// A policy that has it and has not come to the binding yet, or comes with the move.
+pub(super) fn policy_finding(policy: &OwnPolicy) -> Option<Finding> {
+    let to_be = policy.change.as_ref().map(|change| &change.applied);
+    let mut specs = [Some(&policy.live.spec), to_be].into_iter().flatten();
+    specs
+        .any(|spec| spec.preserve_resources_on_deletion == Some(true))
+        .then(preserved)
+}
+
+fn preserved() -> Finding {
+    Finding::new(
+        PRESERVED,
+        "preserveResourcesOnDeletion would leave the source's copy running, unmanaged",
+        "take preserveResourcesOnDeletion out of the policy for the time of the move",
+    )
+}
+
+pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<&Cluster>) -> Vec<Finding> {
+    let to = &spec.to;
+    let Some(cluster) = cluster else {
+        return vec![Finding::new(
+            "NoCluster",
+            format!("no cluster {to} is joined"),
+            "mend spec.to",
+        )];
+    };
+    let mut findings = Vec::new();
+    if !cluster.is_ready() {
+        findings.push(Finding::new(
+            "TargetNotReady",
+            format!("{to} is not Ready"),
+            "wait until Karmada says that it is, or choose another target",
+        ));
+    }
+    if !cluster.serves(&spec.workload.api_version, &spec.workload.kind) {
+        findings.push(Finding::new(
+            "NoApiInTarget",
+            format!("{to} does not serve {}", spec.workload.gvk()),
+            "install the CRD and its operator there",
+        ));
+    }
+    findings
+}
+
+/// What the spec asks for and can't be had.
+pub(super) fn asked_findings(
+    template: &Value,
+    spec: &MigrationSpec,
+    profile: &WorkloadProfileSpec,
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if spec.strategy == Strategy::StartFirst && profile.stateful {
+        findings.push(Finding::new(
+            "StatefulNeedsStopFirst",
+            "strategy StartFirst lets two copies run, and this kind of workload has state",
+            "leave spec.strategy out",
+        ));
+    }
+    for check in &spec.verify.checks {
+        if let Err(error) = profile::valid_check(check) {
+            findings.push(Finding::new(
+                "BadCheck",
+                error.to_string(),
+                "mend spec.verify.checks",
+            ));
+        }
+    }
+    for patch in spec
+        .changes
+        .patches
+        .iter()
+        .filter(|patch| inserts(template, patch))
+    {
+        findings.push(Finding::new(
+            "InsertsIntoList",
+            format!(
+                "spec.changes.patches: {} would insert another item each time",
+                patch.path
+            ),
+            "give the whole list, or a field of an item",
+        ));
+    }
+    for patch in spec.changes.patches.iter().filter(|patch| patch.op != "add") {
+        findings.push(Finding::new(
+            "OnlyAdd",
+            format!(
+                "spec.changes.patches: {} {}: only add can be carried by a pin",
+                patch.op, patch.path
+            ),
+            "use add: it replaces what is there",
+        ));
+    }
+    findings
+}
+
+/// A query that is refused would never be answered. One that isn't answered now is asked again.
+pub(super) fn query_findings(
+    spec: &MigrationSpec,
+    metrics: &BTreeMap<String, Seen<Sampled>>,
+) -> Result<Vec<Finding>, NotKnown> {
+    let mut findings = Vec::new();
+    for query in spec
+        .verify
+        .checks
+        .iter()
+        .filter_map(|check| check.prometheus.as_ref())
+    {
+        let answer = metrics.get(query);
+        let answer = answer.ok_or_else(|| NotKnown(format!("{query} was not asked")))?;
+        if let Err(why) = answer.get()? {
+            findings.push(Finding::new(
+                "BadQuery",
+                format!("spec.verify.checks: {query}: {why}"),
+                "try the expression in Prometheus itself",
+            ));
+        }
+    }
+    Ok(findings)
+}
+
+/// An `add` into a list isn't the same when it is done twice; what a pin carries is done again on the changed template.
+fn inserts(template: &Value, patch: &PatchOp) -> bool {
+    let parent = patch.path.rsplit_once('/').map(|(parent, _)| parent);
+    parent
+        .and_then(|parent| template.pointer(parent))
+        .is_some_and(Value::is_array)
+}
+
+pub(super) fn requirement_findings(
+    template: &Value,
+    profile: &Profile,
+) -> Result<Vec<Finding>, profile::Error> {
+    let unmet = profile.unmet(template)?;
+    let findings = unmet.into_iter().map(|requirement| Finding {
+        code: "NotMovable".to_owned(),
+        message: requirement.message.clone(),
+        hint: requirement.hint.clone(),
+    });
+    Ok(findings.collect())
+}
+
+/// Karmada's `add` below a field that isn't there freezes the Work, and nothing says so but a marker that never comes.
+pub(super) fn patch_findings(
+    template: &Value,
+    spec: &MigrationSpec,
+    profile: &WorkloadProfileSpec,
+) -> Vec<Finding> {
+    let patches = [
+        &profile.hold,
+        &profile.suspend,
+        &profile.start,
+        &profile.restart,
+        &profile.restart_from,
+        &spec.changes.patches,
+    ];
+    let parents: BTreeSet<&str> = patches
+        .into_iter()
+        .flatten()
+        .filter_map(|patch| Some(patch.path.rsplit_once('/')?.0))
+        .collect();
+    parents
+        .into_iter()
+        .filter(|parent| template.pointer(parent).is_none())
+        .map(|parent| {
+            Finding::new(
+                "NoPlaceForPatch",
+                format!("the template has no {parent}, below which the profile or the intent patches"),
+                "add it to the template, empty if need be",
+            )
+        })
+        .collect()
+}
+
+pub(super) fn template_findings(template: &Value) -> Vec<Finding> {
+    let retains = template
+        .pointer("/metadata/labels")
+        .and_then(|labels| labels.get(meta::RETAIN_REPLICAS))
+        .is_some_and(|value| value == "true");
+    if retains {
+        return vec![Finding::new(
+            "RetainReplicas",
+            "the template has retain-replicas: its members keep their own replicas whatever a pin says",
+            "take the label (and the HPA that sets it) off for the time of the move",
+        )];
+    }
+    Vec::new()
+}

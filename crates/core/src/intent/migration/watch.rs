@@ -1,0 +1,205 @@
+//! What a soak is made of: looks that showed the target healthy, one after the other, at the same run of the same copy.
+//!
+//! A pass judges one look. How long that has been so only somebody knows who looked all the time: the time between two looks
+//! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
+
+use super::{Input, Machine, Phase, Stop};
+use crate::api::OnFailure;
+use crate::intent::check;
+use crate::intent::proof::{Healthy, NotProved};
+use crate::intent::world::Pod;
+use cutover_karmada::name::ClusterName;
+
+/// How many characters of somebody else's message are passed on.
+const LONGEST: usize = 300;
+
+/// What a look shows of the target while it soaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It is as it should be: this run of this copy in these pods.
+    Good(String),
+    /// It is not.
+    Bad,
+    /// It could not be seen: that adds nothing, and breaks nothing.
+    Unknown,
+}
+
+/// Returns what one pass shows of the target while it soaks, for the one who keeps the time.
+pub fn look(input: &Input<'_>) -> Look {
+    let machine = Machine {
+        input,
+        status: input.status.clone(),
+        beside: Vec::new(),
+        recheck: None,
+    };
+    if machine.status.phase != Phase::Verify || machine.is_paused() {
+        return Look::Bad;
+    }
+    let Ok((_, target)) = machine.ends() else {
+        return Look::Bad;
+    };
+    match machine.soaks(&target) {
+        Ok(Ok((_, run))) => Look::Good(run),
+        Ok(Err(NotProved::No(_))) => Look::Bad,
+        Ok(Err(NotProved::Unknown(_))) | Err(_) => Look::Unknown,
+    }
+}
+
+impl Machine<'_> {
+    /// The target is healthy under the current marker, from the handle that it was given; its pods are Ready, and whatever
+    /// else the spec asks of it holds. Returns by what this run of it is known.
+    pub(super) fn soaks(&self, target: &ClusterName) -> Result<Result<(Healthy, String), NotProved>, Stop> {
+        let healthy = match self.healthy(target)? {
+            Ok(healthy) => healthy,
+            Err(why) => return Ok(Err(why)),
+        };
+        let pods = match self.ready_pods(target)? {
+            Ok(pods) => pods,
+            Err(why) => return Ok(Err(why)),
+        };
+        if let Err(why) = self.checks(target)? {
+            return Ok(Err(NotProved::No(why)));
+        }
+        let uid = self.uid_in(target)?.unwrap_or_default();
+        let run = healthy.run_id().unwrap_or_default();
+        let run = format!("attempt {}, copy {uid}, run {run}, {pods}", self.status.attempt);
+        Ok(Ok((healthy, run)))
+    }
+
+    /// The status of a copy may be an older one's; the pods that do its work show themselves.
+    fn ready_pods(&self, target: &ClusterName) -> Result<Result<String, NotProved>, Stop> {
+        let pods = match self.world().member(target)?.pods.get() {
+            Ok(pods) => pods,
+            Err(why) => return Ok(Err(why.into())),
+        };
+        if let Some(pod) = pods.iter().find(|pod| !pod.is_ready) {
+            let why = pod.trouble.as_ref().map(|why| format!(" ({})", brief(why)));
+            let why = why.unwrap_or_default();
+            return Ok(Err(NotProved::No(format!(
+                "{target}: pod {} is not Ready{why}",
+                pod.name
+            ))));
+        }
+        let journal = self.journal()?;
+        let has_pods = journal.profile.no_pods.is_some() && journal.binding.replicas != Some(0);
+        if has_pods && pods.is_empty() {
+            return Ok(Err(NotProved::No(format!("{target}: no pod of it is there"))));
+        }
+        let mut runs: Vec<String> = pods
+            .iter()
+            .map(|pod| format!("{}:{}", pod.uid, pod.restarts))
+            .collect();
+        runs.sort_unstable();
+        Ok(Ok(format!("pods {}", runs.join(" "))))
+    }
+
+    /// What else the spec asks of the target.
+    fn checks(&self, target: &ClusterName) -> Result<Result<(), String>, Stop> {
+        let object = self.world().member(target)?.object.get()?;
+        let object = object.clone().unwrap_or_default();
+        let beside = (&self.world().others, &self.world().metrics);
+        let mut checks = self.journal()?.spec.verify.checks.iter();
+        Ok(checks.try_for_each(|asked| check::holds(target, asked, &object, beside)))
+    }
+
+    /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
+    pub(super) fn not_failed(&self, target: &ClusterName) -> Result<(), Stop> {
+        let failed = self.prove(target, |facts| {
+            let object = facts.current_copy()?;
+            Ok(facts.profile.observed(object)? && facts.profile.failed(object)?)
+        })?;
+        if failed != Ok(true) {
+            return Ok(());
+        }
+        let why = format!("{target} has failed{}", self.symptoms(target));
+        Err(match self.journal()?.spec.on_failure {
+            OnFailure::RollBack => Stop::RollBack(why),
+            OnFailure::Hold => Stop::Wait(why),
+        })
+    }
+
+    /// Returns what the operator and the kubelets of a cluster say that is wrong, to be kept before the copy goes: empty, or
+    /// the end of a sentence.
+    pub(super) fn symptoms(&self, cluster: &ClusterName) -> String {
+        let Ok(member) = self.world().member(cluster) else {
+            return String::new();
+        };
+        let copy = member.object.get().ok().and_then(Option::as_ref);
+        let said = copy.and_then(operators_error);
+        let said = said.map(|said| format!("its operator says: {}", brief(&said)));
+        let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
+        let pods = pods.iter().filter_map(in_trouble);
+        let all: Vec<String> = said.into_iter().chain(pods.take(3)).collect();
+        if all.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", all.join("; "))
+        }
+    }
+}
+
+fn in_trouble(pod: &Pod) -> Option<String> {
+    let why = pod.trouble.as_ref()?;
+    Some(format!("pod {}: {}", pod.name, brief(why)))
+}
+
+/// Returns what an operator gives as its error: in `status.error`, as Flink's does, perhaps as JSON with a message; else the
+/// message of the first condition that speaks of a failure.
+fn operators_error(copy: &serde_json::Value) -> Option<String> {
+    let error = copy.pointer("/status/error").and_then(serde_json::Value::as_str);
+    if let Some(error) = error.filter(|error| !error.trim().is_empty()) {
+        let parsed: Option<serde_json::Value> = serde_json::from_str(error).ok();
+        let message = parsed.as_ref().and_then(|parsed| parsed["message"].as_str());
+        return Some(message.unwrap_or(error).to_owned());
+    }
+    let conditions = copy.pointer("/status/conditions")?.as_array()?;
+    let failing = conditions.iter().find(|condition| {
+        let holds = condition["status"] == "True";
+        match condition["type"].as_str().unwrap_or_default() {
+            "Failed" | "ReplicaFailure" | "Error" => holds,
+            "Ready" | "Available" | "Progressing" => !holds,
+            _ => false,
+        }
+    })?;
+    failing["message"]
+        .as_str()
+        .filter(|message| !message.is_empty())
+        .map(str::to_owned)
+}
+
+/// The first line of what somebody else says, and not more of it than a status bears.
+fn brief(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let mut brief: String = line
+        .chars()
+        .filter(|letter| !letter.is_control())
+        .take(LONGEST)
+        .collect();
+    if brief.len() < line.len() {
+        brief.push('…');
+    }
+    brief
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_operators_error_is_told_in_one_line_that_a_status_bears() {
+        let error = r#"{"type":"DeploymentFailed","message":"back-off pulling image\nat org.apache"}"#;
+        let said = operators_error(&json!({"status": {"error": error}})).unwrap();
+        assert_eq!(brief(&said), "back-off pulling image");
+        let said = operators_error(&json!({"status": {"error": "no quota"}}));
+        assert_eq!(said.as_deref(), Some("no quota"));
+        let failing = json!({"status": {"conditions": [
+            {"type": "Available", "status": "True", "message": "fine"},
+            {"type": "Progressing", "status": "False", "message": "deadline exceeded"},
+        ]}});
+        assert_eq!(operators_error(&failing).as_deref(), Some("deadline exceeded"));
+        assert_eq!(operators_error(&json!({"status": {"error": " "}})), None);
+        assert_eq!(brief(&"x".repeat(400)).chars().count(), LONGEST + 1);
+    }
+}

@@ -1,0 +1,97 @@
+//! The step machines of intents. Pure: the same inputs give the same step, in production and in every simulation.
+//!
+//! A machine never sends anything: it returns the journal to write and the effects to send after it.
+
+pub mod admission;
+pub mod beside;
+pub mod check;
+mod child;
+pub mod control;
+pub mod effect;
+pub mod evacuation;
+pub mod failover;
+pub mod fence;
+pub mod fight;
+pub mod gate;
+pub mod hold_back;
+pub mod migration;
+pub mod moves;
+pub mod owners;
+pub mod pin;
+pub mod proof;
+pub mod rebalance;
+pub mod record;
+pub mod rivals;
+pub mod rollout;
+pub mod rollout_policy;
+pub mod seen;
+pub mod shift;
+pub mod suspension;
+pub mod token;
+pub mod world;
+
+pub use effect::Effect;
+pub use seen::{NotKnown, Read, Seen};
+pub use world::World;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::api::ClaimOwner;
+
+/// What one pass decides. The status is written before the first effect is sent, and nothing is sent if that fails.
+#[derive(Clone, Debug)]
+pub struct Step<S> {
+    pub status: S,
+    pub effects: Vec<Effect>,
+    /// When to look again if nothing is heard before; `None`: only when something changes.
+    pub recheck: Option<Duration>,
+}
+
+/// An intent as it was read, and what one pass saw.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a, Spec, Status, World> {
+    pub uid: &'a str,
+    /// `None`: its kind is of cluster scope.
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
+    pub generation: i64,
+    /// The Git revision that last applied the spec.
+    pub revision: Option<&'a str>,
+    pub deleting: bool,
+    pub has_finalizer: bool,
+    pub spec: &'a Spec,
+    pub status: &'a Status,
+    /// Why the last effect failed, if it did.
+    pub trouble: Option<&'a Trouble>,
+    /// Who goes first with the workload, of those that have not got it yet: see [`rivals::ahead`].
+    pub ahead: Option<&'a ClaimOwner>,
+    pub world: &'a World,
+    pub now: Timestamp,
+}
+
+impl<Spec, Status, World> Input<'_, Spec, Status, World> {
+    /// Returns whom a claim of this intent belongs to.
+    pub fn owner(&self, kind: &str) -> ClaimOwner {
+        ClaimOwner {
+            kind: kind.to_owned(),
+            namespace: self.namespace.unwrap_or_default().to_owned(),
+            name: self.name.to_owned(),
+            uid: self.uid.to_owned(),
+        }
+    }
+
+    /// Returns whether no canary may be created.
+    pub fn no_canary(&self) -> bool {
+        self.trouble.is_some_and(|trouble| trouble.no_canary)
+    }
+}
+
+/// Why an effect failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub text: String,
+    /// No canary may be created.
+    pub no_canary: bool,
+}

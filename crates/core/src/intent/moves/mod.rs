@@ -1,0 +1,357 @@
+//! What intents that move many workloads have in common: a survey of what can move and what can't, before anything is
+//! touched; then so many at a time, each by an intent of its own; then whatever was put up is taken down.
+//!
+//! What differs is an [`Aim`]: which clusters it is about, and which workloads are to leave them.
+
+mod bound;
+mod children;
+mod choose;
+mod cordon;
+mod ending;
+mod evict;
+mod notes;
+mod run;
+mod start;
+mod survey;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use bound::{AT_ONCE, LISTED};
+pub use choose::{Room, Traveller, emptied};
+pub use cordon::taint_key;
+pub use evict::{Evicting, Ground, undo};
+pub(in crate::intent) use evict::{divides, fits, static_weight};
+pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
+
+use super::Step;
+use super::effect::Effect;
+use super::seen::{NotKnown, Seen};
+use crate::api::{
+    Claim, Finding, Migration, Move, MoveState, MovesEnding, MovesJournal, MovesPhase as Phase, MovesSpec,
+    MovesStatus, Opening, WaitCode, WorkloadProfile,
+};
+use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::{Cluster, ResourceBinding};
+
+/// How often it is looked again while something is expected.
+const SOON: Duration = Duration::from_millis(500);
+/// How often it is looked whether it can begin, or go on.
+const NOW_AND_THEN: Duration = Duration::from_secs(5);
+/// How often one that stands is looked after.
+const LATER: Duration = Duration::from_secs(10);
+/// How many of a sort are named in a sentence.
+const MOST: usize = 5;
+
+/// An intent as it was read, and what one pass saw.
+pub type Input<'a, A> = super::Input<'a, A, MovesStatus<A>, World>;
+
+/// What an intent moves workloads for: its spec.
+pub trait Aim: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The kind, as it is written in YAML.
+    const KIND: &'static str;
+
+    fn moves(&self) -> &MovesSpec;
+
+    /// Returns the spec without its control fields, which never make a new attempt.
+    #[must_use]
+    fn bare(&self) -> Self;
+
+    /// Returns what is wrong with the spec by itself.
+    fn refused(&self) -> Vec<Finding>;
+
+    /// Returns whether it goes on when there is nothing more to do.
+    fn stands(&self) -> bool;
+
+    /// Returns whether it only says what it would do.
+    fn is_dry_run(&self) -> bool;
+
+    /// Returns whether its clusters take nothing new meanwhile, and whether that lasts.
+    fn cordons(&self) -> (bool, bool);
+
+    /// Returns the clusters that it is about now.
+    fn clusters(&self, world: &World) -> Result<BTreeSet<ClusterName>, NotKnown>;
+
+    /// Returns what is to be done, but for what is on its way or over already.
+    fn survey(&self, world: &World, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown>;
+
+    /// Returns whether nothing begins as long as something can't be moved.
+    fn needs_all(&self) -> bool;
+
+    /// Returns whether what is planned in Preflight is all that is done in a round.
+    fn plans_once(&self) -> bool;
+
+    /// Returns what has brought a new round about, if anything has.
+    fn occasion(
+        &self,
+        world: &World,
+        status: &MovesStatus<Self>,
+        now: Timestamp,
+    ) -> Result<Option<String>, NotKnown>;
+}
+
+/// One pass's view: fresh reads, the children before what they change.
+#[derive(Debug)]
+pub struct World {
+    pub now: Timestamp,
+    pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
+    /// Everything that a survey needs was asked for.
+    pub looked: bool,
+    /// Migrations of this intent's making, by namespace and name.
+    pub migrations: Seen<BTreeMap<(String, String), Migration>>,
+    /// `WorkloadRebalancer`s of this intent's making.
+    pub rebalancers: Seen<BTreeMap<String, Value>>,
+    /// Every binding; read only where it has to be decided what moves.
+    pub bindings: Seen<Vec<ResourceBinding>>,
+    /// Those of the workloads that may have to move.
+    pub templates: Seen<BTreeMap<ObjectKey, Value>>,
+    pub profiles: Seen<Vec<WorkloadProfile>>,
+    /// By name.
+    pub claims: Seen<BTreeMap<String, Claim>>,
+    /// What Preflight of a Migration would come to, for those that were looked at.
+    pub verdicts: BTreeMap<(ObjectKey, ClusterName), Verdict>,
+    /// The bindings of what Karmada's scheduler is asked to schedule anew.
+    pub rescheduled: BTreeMap<ObjectKey, Seen<Option<ResourceBinding>>>,
+    /// What this intent itself takes out of a cluster.
+    pub evictions: BTreeMap<ObjectKey, Evicting>,
+    /// What the status branch says of this intent.
+    pub record: Seen<Option<Value>>,
+}
+
+/// What Preflight of a Migration would come to, were it now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    Clear,
+    Blocked(Vec<Finding>),
+    /// It would wait, for this.
+    Waits(String),
+    Unknown(String),
+}
+
+/// Returns whether it has to be decided what moves, for which everything has to be read.
+pub fn wants_survey<A: Aim>(spec: &A, status: &MovesStatus<A>) -> bool {
+    let asked = spec.moves();
+    let obeyed = status
+        .journal
+        .as_ref()
+        .map_or(spec, |journal| &journal.spec)
+        .moves();
+    match status.phase {
+        Phase::Preflight | Phase::Watching => true,
+        Phase::Moving => under_way(status) < obeyed.max_parallel as usize && !asked.paused && !asked.abort,
+        _ => false,
+    }
+}
+
+/// Returns the moves of which it has to be known whether anything stands in their way. `again`: also those that were looked
+/// at and can't be moved.
+pub fn unchecked<A>(status: &MovesStatus<A>, again: bool) -> Vec<&Move> {
+    let waits = |one: &&Move| {
+        one.state == MoveState::Waiting
+            && one.to.is_some()
+            && (!one.checked || (again && (one.blocked.is_some() || one.note.is_some())))
+    };
+    match status.phase {
+        Phase::Preflight | Phase::Moving => status.moves.iter().filter(waits).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn under_way<A>(status: &MovesStatus<A>) -> usize {
+    status.moves.iter().filter(|one| one.state.is_under_way()).count()
+}
+
+/// Decides what one pass does.
+pub fn step<A: Aim>(input: &Input<'_, A>) -> Step<MovesStatus<A>> {
+    let mut machine = Machine {
+        input,
+        status: input.status.clone(),
+        recheck: Some(SOON),
+    };
+    let effects = machine.pass();
+    machine.status.common.observed_generation = input.generation;
+    machine.note(&effects);
+    Step {
+        status: machine.status,
+        effects,
+        recheck: machine.recheck,
+    }
+}
+
+/// Why a pass goes no further.
+enum Stop {
+    Act(Vec<Effect>),
+    Wait(String),
+    WaitFor(WaitCode, String),
+    /// Nothing begins before the window opens.
+    Window(Opening, String),
+    /// The journal has changed: write it, then look again.
+    Again,
+    /// Nothing was touched.
+    Fail(Vec<Finding>),
+}
+
+impl From<NotKnown> for Stop {
+    fn from(unknown: NotKnown) -> Self {
+        Self::Wait(unknown.0)
+    }
+}
+
+struct Machine<'a, A: Aim> {
+    input: &'a Input<'a, A>,
+    status: MovesStatus<A>,
+    recheck: Option<Duration>,
+}
+
+impl<'a, A: Aim> Machine<'a, A> {
+    fn pass(&mut self) -> Vec<Effect> {
+        let outcome = if self.status.phase.is_terminal() {
+            self.after_the_end()
+        } else if self.turns_back() {
+            Err(Stop::Again)
+        } else {
+            match self.status.phase {
+                Phase::Pending => self.pending(),
+                Phase::Preflight => self.preflight(),
+                Phase::Moving => self.moving(),
+                Phase::Watching => self.watching(),
+                Phase::Ending => self.ending(),
+                Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
+            }
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
+            Err(Stop::Act(effects)) => {
+                let now = self.input.now;
+                match self.input.trouble {
+                    Some(trouble) => {
+                        let reason = format!("trying again: {}", trouble.text);
+                        self.status.common.wait(WaitCode::Retry, reason, now);
+                    }
+                    None => self.status.common.waiting_for = None,
+                }
+                return effects;
+            }
+            Err(Stop::Wait(reason)) => self.wait(WaitCode::Evidence, reason),
+            Err(Stop::WaitFor(code, reason)) => self.wait(code, reason),
+            Err(Stop::Window(opening, reason)) => self.wait_for_window(opening, reason),
+            Err(Stop::Fail(findings)) => {
+                let evidence = findings.iter().map(|finding| finding.message.clone()).collect();
+                self.status.common.findings = findings;
+                self.end(Phase::Failed, evidence);
+            }
+        }
+        Vec::new()
+    }
+
+    /// Begins to end when it is asked for, or its time is over.
+    fn turns_back(&mut self) -> bool {
+        let spec = self.input.spec.moves();
+        let (reason, ends_as) = if self.input.deleting {
+            ("the intent was deleted", Phase::Aborted)
+        } else if spec.abort {
+            ("abort was asked for", Phase::Aborted)
+        } else if spec.deadline.is_some_and(|deadline| self.input.now >= deadline) {
+            ("the deadline has passed", Phase::Failed)
+        } else {
+            return false;
+        };
+        let Some(journal) = &mut self.status.journal else {
+            self.end(ends_as, vec![format!("{reason}: nothing was touched")]);
+            return true;
+        };
+        // One that ends by itself already can still be told to roll back what is on its way.
+        if journal.ending.as_ref().is_some_and(|ending| ending.turns_back) {
+            return false;
+        }
+        journal.ending = Some(MovesEnding {
+            reason: reason.to_owned(),
+            ends_as,
+            turns_back: true,
+        });
+        if self.status.phase != Phase::Ending {
+            self.enter(Phase::Ending, vec![reason.to_owned()]);
+        }
+        true
+    }
+
+    /// Ends by itself: what has begun comes to its end.
+    fn begin_to_end(&mut self, reason: String, ends_as: Phase) -> Stop {
+        if let Some(journal) = &mut self.status.journal {
+            journal.ending = Some(MovesEnding {
+                reason: reason.clone(),
+                ends_as,
+                turns_back: false,
+            });
+        }
+        self.enter(Phase::Ending, vec![reason]);
+        Stop::Again
+    }
+
+    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
+        self.status.phase = phase;
+        self.status.common.enter(phase.name(), evidence, self.input.now);
+        // One that stands would grow for ever.
+        let steps = &mut self.status.common.steps;
+        if steps.len() > STEPS {
+            steps.drain(..steps.len() - STEPS);
+        }
+    }
+
+    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
+        self.status.phase = phase;
+        self.status.common.end(evidence, self.input.now);
+        self.recheck = Some(Duration::ZERO);
+    }
+
+    fn wait(&mut self, code: WaitCode, reason: String) {
+        self.status.common.wait(code, reason, self.input.now);
+    }
+
+    fn wait_for_window(&mut self, opening: Opening, reason: String) {
+        self.wait(WaitCode::Evidence, reason);
+        if let (Opening::At(opens), Some(wait)) = (opening, &mut self.status.common.waiting_for) {
+            (wait.until, wait.then) = (Some(opens), Some("go on".to_owned()));
+            let left = Duration::try_from(opens.duration_since(self.input.now)).unwrap_or_default();
+            self.recheck = Some(left.clamp(Duration::from_millis(1), LATER));
+        }
+    }
+
+    /// The spec of this attempt.
+    fn spec(&self) -> &A {
+        let journal = self.status.journal.as_ref();
+        journal.map_or(self.input.spec, |journal| &journal.spec)
+    }
+
+    /// What a person may change at any time.
+    const fn world(&self) -> &'a World {
+        self.input.world
+    }
+
+    fn journal(&self) -> Result<&MovesJournal<A>, Stop> {
+        let journal = self.status.journal.as_ref();
+        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
+    }
+
+    fn journal_mut(&mut self) -> Result<&mut MovesJournal<A>, Stop> {
+        let journal = self.status.journal.as_mut();
+        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
+    }
+}
+
+/// How many steps are kept.
+const STEPS: usize = 50;
+
+/// Names the first of many.
+fn listed(names: &[String]) -> String {
+    match names.len().checked_sub(MOST + 1) {
+        Some(more) => format!("{} and {} more", names[..MOST].join(", "), more + 1),
+        None => names.join(", "),
+    }
+}

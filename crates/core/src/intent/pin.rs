@@ -1,0 +1,587 @@
+//! The pin: one OverridePolicy that says for each cluster what is different there from the template; above all, which cluster
+//! may run the workload, and that it is held everywhere else. That of a workload of cluster scope is a
+//! `ClusterOverridePolicy`: Karmada applies no other to it.
+//!
+//! Holding is always by `exclude`, so a cluster that joins or is listed later is born held.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::effect::Exactly;
+use super::proof::{Loose, Release, Sole, Stateless};
+use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp};
+use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::{
+    ClusterAffinity, MapOverrider, Operator, OverridePolicy, OverrideRule, OverrideSpec, Overriders,
+    PlaintextOverrider, ResourceSelector, meta,
+};
+
+/// Label of every object that an intent made for itself.
+pub const OWNER_LABEL: &str = "cutover.dev/intent-uid";
+
+/// Annotation of a pin that says for people, and for the admission fence, whose it is.
+pub const OWNER_ANNOTATION: &str = "cutover.dev/owner";
+
+/// How the names of pins begin.
+pub const PREFIX: &str = "zzzz-cutover-";
+
+/// The one cluster that a pin is about which says nothing yet: no cluster can have this name, so Karmada writes no Work for it.
+const NOWHERE: &str = "nowhere.cutover.dev";
+
+/// The name of a pin that there never is: the admission fence refuses it to everybody.
+pub const SELF_TEST: &str = "zzzz-cutover-self-test";
+
+/// Who may run a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tenure {
+    Nobody,
+    /// One cluster; every other one is held.
+    Only(ClusterName),
+    /// Every cluster, for it has no state; what is carried goes to one of them.
+    Shared {
+        carrier: ClusterName,
+    },
+}
+
+impl Tenure {
+    /// Returns the one cluster that may write.
+    pub fn writer(&self) -> Option<&ClusterName> {
+        match self {
+            Self::Only(writer) => Some(writer),
+            Self::Nobody | Self::Shared { .. } => None,
+        }
+    }
+
+    fn carrier(&self) -> Option<&ClusterName> {
+        match self {
+            Self::Only(carrier) | Self::Shared { carrier } => Some(carrier),
+            Self::Nobody => None,
+        }
+    }
+}
+
+impl fmt::Display for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shared { .. } => f.write_str("shared"),
+            Self::Nobody | Self::Only(_) => {
+                write!(f, "writer {}", super::effect::writer(self.writer()))
+            }
+        }
+    }
+}
+
+/// Which clusters something is said in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Also clusters that join or are listed later: they get it from the start.
+    AllBut(Vec<ClusterName>),
+    Only(Vec<ClusterName>),
+}
+
+impl Place {
+    fn contains(&self, cluster: &ClusterName) -> bool {
+        match self {
+            Self::AllBut(others) => !others.contains(cluster),
+            Self::Only(these) => these.contains(cluster),
+        }
+    }
+
+    fn target(&self) -> Option<ClusterAffinity> {
+        match self {
+            Self::AllBut(none) if none.is_empty() => None,
+            Self::AllBut(others) => Some(ClusterAffinity::all_but(others.iter().cloned())),
+            Self::Only(these) => Some(ClusterAffinity::only(these.iter().cloned())),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (but, clusters) = match self {
+            Self::AllBut(none) if none.is_empty() => return f.write_str("everywhere"),
+            Self::AllBut(others) => ("everywhere but in ", others),
+            Self::Only(these) => ("in ", these),
+        };
+        let names: Vec<&str> = clusters.iter().map(ClusterName::as_str).collect();
+        write!(f, "{but}{}", names.join(", "))
+    }
+}
+
+/// One thing that a pin says, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    pub place: Place,
+    pub patches: Vec<PatchOp>,
+}
+
+/// What a pin says of a workload.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Says {
+    /// Who may run it.
+    Token(Token),
+    /// What is different in some clusters, whoever runs it: a version, a number of replicas. It holds nobody, and is never
+    /// written over what somebody else says.
+    Differences(Vec<Rule>),
+}
+
+impl Says {
+    fn rules(&self) -> Cow<'_, [Rule]> {
+        match self {
+            Self::Token(token) => Cow::Owned(token.rules()),
+            Self::Differences(rules) => Cow::Borrowed(rules),
+        }
+    }
+}
+
+impl fmt::Display for Says {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(token) => write!(f, "{}", token.tenure),
+            Self::Differences(rules) if rules.is_empty() => f.write_str("the same everywhere"),
+            Self::Differences(rules) => {
+                let places: Vec<String> = rules.iter().map(|rule| rule.place.to_string()).collect();
+                write!(f, "differs {}", places.join("; "))
+            }
+        }
+    }
+}
+
+/// Who may run a workload, and with what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    pub tenure: Tenure,
+    pub hold: Vec<PatchOp>,
+    /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
+    pub suspended: Vec<ClusterName>,
+    pub suspend: Vec<PatchOp>,
+    /// What the writer carries beyond the template: the state handle, a new image.
+    pub carry: Vec<PatchOp>,
+}
+
+impl Token {
+    /// Returns the rules: everybody else held, the suspended ones suspended, the writer's own.
+    fn rules(&self) -> Vec<Rule> {
+        let writer = self.tenure.writer();
+        let mut rules = Vec::new();
+        if !matches!(self.tenure, Tenure::Shared { .. }) {
+            rules.push(Rule {
+                place: Place::AllBut(writer.into_iter().cloned().collect()),
+                patches: self.hold.clone(),
+            });
+        }
+        let suspended: Vec<_> = self
+            .suspended
+            .iter()
+            .filter(|cluster| writer != Some(cluster))
+            .cloned()
+            .collect();
+        if !suspended.is_empty() {
+            rules.push(Rule {
+                place: Place::Only(suspended),
+                patches: self.suspend.clone(),
+            });
+        }
+        if let Some(carrier) = self.tenure.carrier()
+            && !self.carry.is_empty()
+        {
+            rules.push(Rule {
+                place: Place::Only(vec![carrier.clone()]),
+                patches: self.carry.clone(),
+            });
+        }
+        rules
+    }
+}
+
+/// What a pin shall say. A value anybody may make, compare and show; writing one that names a writer takes a proof.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pin {
+    /// That of the workload; none for one of cluster scope.
+    pub namespace: Option<String>,
+    pub name: String,
+    pub owner_uid: String,
+    /// Kind, namespace and name of the intent.
+    pub owner: String,
+    pub api_version: String,
+    /// Every `apiVersion` under which the control plane serves the kind, as far as it is known: Karmada makes the Works from
+    /// the one that it prefers, which can change, and a selector means exactly one.
+    pub versions: Arc<Vec<String>>,
+    pub kind: String,
+    pub workload: String,
+    pub marker: String,
+    pub says: Says,
+}
+
+/// Returns the name of the pin of a workload: it sorts after the names that people choose, and the last name wins.
+pub fn name(workload: &ObjectKey) -> String {
+    format!("{PREFIX}{}", crate::api::claim_name(workload))
+}
+
+/// Returns the marker of a sequence.
+pub fn marker(owner_uid: &str, attempt: u32, seq: u64) -> String {
+    format!("{owner_uid}.{attempt}.{seq}")
+}
+
+/// Returns the attempt and the sequence of a marker of an intent.
+pub fn sequence(marker: &str, owner_uid: &str) -> Option<(u32, u64)> {
+    let (attempt, seq) = marker
+        .strip_prefix(owner_uid)?
+        .strip_prefix('.')?
+        .split_once('.')?;
+    // A number that no migration comes to is somebody else's: counting on from it must not overflow.
+    let attempt = attempt.parse().ok().filter(|attempt| *attempt < u32::MAX)?;
+    Some((attempt, u64::from(seq.parse::<u32>().ok()?)))
+}
+
+impl Pin {
+    /// Returns the one cluster that may write, if it says so.
+    pub fn writer(&self) -> Option<&ClusterName> {
+        match &self.says {
+            Says::Token(token) => token.tenure.writer(),
+            Says::Differences(_) => None,
+        }
+    }
+
+    /// Compiles the rules: what it says, and the marker everywhere.
+    pub fn spec(&self) -> OverrideSpec {
+        let said = self.says.rules();
+        let rule = |rule: &Rule| OverrideRule {
+            target_cluster: rule.place.target(),
+            overriders: plaintext(&rule.patches),
+            ..OverrideRule::default()
+        };
+        let mut rules: Vec<OverrideRule> = said.iter().map(rule).collect();
+        let marker = BTreeMap::from([(MARKER_ANNOTATION.to_owned(), self.marker.clone())]);
+        rules.push(OverrideRule {
+            target_cluster: None,
+            overriders: Overriders {
+                annotations_overrider: vec![MapOverrider {
+                    operator: Operator::Add,
+                    value: marker,
+                    ..MapOverrider::default()
+                }],
+                ..Overriders::default()
+            },
+            ..OverrideRule::default()
+        });
+        OverrideSpec {
+            resource_selectors: self.selectors(),
+            override_rules: rules,
+            ..OverrideSpec::default()
+        }
+    }
+
+    /// Names the workload under each version of its kind: the one that the intent speaks of first.
+    fn selectors(&self) -> Vec<ResourceSelector> {
+        let others = self
+            .versions
+            .iter()
+            .filter(|version| **version != self.api_version);
+        let named = |api_version: &String| ResourceSelector {
+            api_version: api_version.clone(),
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: self.workload.clone(),
+            ..ResourceSelector::default()
+        };
+        [&self.api_version].into_iter().chain(others).map(named).collect()
+    }
+
+    /// Returns whether a policy selects the workload under every version that is served: one may have come since.
+    pub fn reaches(&self, policy: &OverridePolicy) -> bool {
+        let there = &policy.spec.resource_selectors;
+        self.selectors().iter().all(|selector| there.contains(selector))
+    }
+
+    /// Returns whether all that a policy selects is the workload, under some version; and under the intent's in any case.
+    fn means(&self, policy: &OverridePolicy) -> bool {
+        let own = self.selectors();
+        let group = |api_version: &str| api_version.rsplit_once('/').map(|(group, _)| group.to_owned());
+        let is_same = |there: &ResourceSelector| {
+            own.first().is_some_and(|own| {
+                group(&there.api_version) == group(&own.api_version)
+                    && *own
+                        == ResourceSelector {
+                            api_version: own.api_version.clone(),
+                            ..there.clone()
+                        }
+            })
+        };
+        let selectors = &policy.spec.resource_selectors;
+        selectors.iter().all(is_same) && own.first().is_some_and(|own| selectors.contains(own))
+    }
+
+    /// Returns whether a policy in the API server says what this pin says.
+    ///
+    /// Karmada reads the deprecated `targetCluster` and `overriders` only without `overrideRules`, and its webhook adds an
+    /// empty one: they say nothing here. One that is being deleted says what it says for as long as its finalizer is on:
+    /// Karmada applies it, and it can be changed.
+    pub fn is_written_as(&self, policy: &OverridePolicy) -> bool {
+        let wanted = self.spec();
+        policy.spec.override_rules == wanted.override_rules
+            && self.means(policy)
+            && policy
+                .metadata
+                .finalizers
+                .iter()
+                .flatten()
+                .any(|finalizer| finalizer == PIN_FINALIZER)
+            && policy
+                .metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(key, value)| key == meta::DELETION_PROTECTED && value == meta::PROTECTED_ALWAYS)
+    }
+
+    /// Returns what a cluster gets, in the order in which it is set.
+    pub(super) fn says_in(&self, cluster: &ClusterName) -> Vec<PatchOp> {
+        let rules = self.says.rules();
+        let here = rules.iter().filter(|rule| rule.place.contains(cluster));
+        here.flat_map(|rule| rule.patches.iter().cloned()).collect()
+    }
+
+    pub(super) fn policy(&self) -> OverridePolicy {
+        let mut policy = OverridePolicy::new(&self.name, self.spec());
+        policy.metadata.namespace.clone_from(&self.namespace);
+        policy.metadata.labels = Some(BTreeMap::from([
+            (
+                meta::DELETION_PROTECTED.to_owned(),
+                meta::PROTECTED_ALWAYS.to_owned(),
+            ),
+            (OWNER_LABEL.to_owned(), self.owner_uid.clone()),
+        ]));
+        let owner = (OWNER_ANNOTATION.to_owned(), self.owner.clone());
+        policy.metadata.annotations = Some(BTreeMap::from([owner]));
+        policy.metadata.finalizers = Some(vec![PIN_FINALIZER.to_owned()]);
+        policy
+    }
+}
+
+/// Returns the marker that a policy spreads, if it is a pin.
+pub fn marker_of(policy: &OverridePolicy) -> Option<&str> {
+    policy
+        .spec
+        .override_rules
+        .iter()
+        .flat_map(|rule| &rule.overriders.annotations_overrider)
+        .find_map(|overrider| overrider.value.get(MARKER_ANNOTATION))
+        .map(String::as_str)
+}
+
+/// Returns whether a pin, whosever it is, says nothing yet: see [`PinWrite::new`].
+pub fn is_blank(policy: &OverridePolicy) -> bool {
+    let spec = &policy.spec;
+    let mut rules = spec.override_rules.iter();
+    let says_nothing = rules.all(|rule| rule.overriders == Overriders::default());
+    // Without rules Karmada reads what stood there before there were any.
+    says_nothing && !spec.override_rules.is_empty() && owner_of(policy).is_some()
+}
+
+/// Leaves a pin out that says nothing yet.
+pub fn not_blank(live: Option<&OverridePolicy>) -> Option<&OverridePolicy> {
+    live.filter(|live| !is_blank(live))
+}
+
+/// Returns the uid of the intent that a pin is labelled with.
+pub fn owner_of(policy: &OverridePolicy) -> Option<&String> {
+    policy.metadata.labels.as_ref()?.get(OWNER_LABEL)
+}
+
+fn plaintext(patches: &[PatchOp]) -> Overriders {
+    Overriders {
+        plaintext: patches
+            .iter()
+            .map(|patch| PlaintextOverrider {
+                path: patch.path.clone(),
+                operator: match patch.op.as_str() {
+                    "remove" => Operator::Remove,
+                    "replace" => Operator::Replace,
+                    _ => Operator::Add,
+                },
+                value: patch.value.clone().unwrap_or_else(|| json!(null)),
+                ..PlaintextOverrider::default()
+            })
+            .collect(),
+        ..Overriders::default()
+    }
+}
+
+/// Why a pin may be written.
+#[derive(Clone, Copy, Debug)]
+pub enum Authority<'a> {
+    /// It names nobody: always safe.
+    Nobody,
+    /// It names the cluster that runs the workload already, alone.
+    Sole(&'a Sole),
+    /// It names a cluster after every other one has been proved inert.
+    Release(&'a Release),
+    /// It names the cluster that nothing holds as it is, and holds the others: it lets nobody go.
+    Loose(&'a Loose),
+    /// It names nobody and holds nobody: the workload has no state.
+    Stateless(&'a Stateless),
+}
+
+/// A pin on its way to the API server. Made only by [`PinWrite::new`], which asks for the authority.
+#[derive(Clone, Debug)]
+pub struct PinWrite {
+    policy: OverridePolicy,
+    says: String,
+    creates: bool,
+}
+
+/// Why a pin may not be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unauthorized {
+    #[error("a pin with {0} needs a proof about every other cluster")]
+    Unproved(String),
+    #[error("the pin that is there is somebody else's: a person must look")]
+    Foreign,
+}
+
+impl Unauthorized {
+    fn of(says: &Says) -> Self {
+        match says {
+            Says::Token(token) => Self::Unproved(token.tenure.to_string()),
+            Says::Differences(_) => Self::Foreign,
+        }
+    }
+}
+
+impl PinWrite {
+    /// `live`: the policy as it was read; its resource version is the precondition. `None`: it must not exist.
+    ///
+    /// A creation has no other precondition than that. So what is created says nothing: sent late, when its intent is gone, it
+    /// changes nothing anywhere, and is taken away. What it has to say is written over it, and that is refused where it isn't
+    /// there any more, or was changed.
+    pub fn new(
+        pin: &Pin,
+        live: Option<&OverridePolicy>,
+        authority: Authority<'_>,
+    ) -> Result<Self, Unauthorized> {
+        // The same pin under another marker changes nobody's right to run.
+        let renewed = live.is_some_and(|live| {
+            let marker = marker_of(live).unwrap_or_default().to_owned();
+            Pin {
+                marker,
+                ..pin.clone()
+            }
+            .is_written_as(live)
+        });
+        let allowed = renewed
+            || match &pin.says {
+                Says::Token(token) => match (authority, &token.tenure) {
+                    (_, Tenure::Nobody) | (Authority::Stateless(_), Tenure::Shared { .. }) => true,
+                    (Authority::Sole(sole), Tenure::Only(writer)) => sole.cluster() == writer,
+                    (Authority::Release(release), Tenure::Only(writer)) => release.to() == writer,
+                    (Authority::Loose(loose), Tenure::Only(writer)) => loose.cluster() == writer,
+                    (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
+                },
+                Says::Differences(_) => {
+                    live.is_none_or(|live| is_blank(live) || owner_of(live) == Some(&pin.owner_uid))
+                }
+            };
+        if !allowed {
+            return Err(Unauthorized::of(&pin.says));
+        }
+        let Some(live) = live else {
+            return Ok(Self::blank(pin));
+        };
+        let mut policy = pin.policy();
+        policy
+            .metadata
+            .resource_version
+            .clone_from(&live.metadata.resource_version);
+        policy.metadata.uid.clone_from(&live.metadata.uid);
+        Ok(Self {
+            policy,
+            says: pin.says.to_string(),
+            creates: false,
+        })
+    }
+
+    fn blank(pin: &Pin) -> Self {
+        let mut policy = pin.policy();
+        policy.spec.override_rules = vec![OverrideRule {
+            target_cluster: Some(ClusterAffinity::only([ClusterName::new(NOWHERE)])),
+            ..OverrideRule::default()
+        }];
+        Self {
+            policy,
+            says: "says nothing yet".to_owned(),
+            creates: true,
+        }
+    }
+
+    /// Returns whether a pin still keeps itself from being deleted.
+    pub fn is_protected(live: &OverridePolicy) -> bool {
+        let mut labels = live.metadata.labels.iter().flatten();
+        live.metadata.finalizers.iter().flatten().next().is_some()
+            || labels.any(|(key, _)| key == meta::DELETION_PROTECTED)
+    }
+
+    /// Takes the protection off a pin that is to be deleted; what it says stays as it is.
+    pub fn unprotected(live: &OverridePolicy) -> Self {
+        let mut policy = live.clone();
+        if let Some(labels) = &mut policy.metadata.labels {
+            labels.remove(meta::DELETION_PROTECTED);
+        }
+        policy.metadata.finalizers = policy.metadata.finalizers.map(|all| {
+            all.into_iter()
+                .filter(|finalizer| finalizer != PIN_FINALIZER)
+                .collect()
+        });
+        policy.metadata.managed_fields = None;
+        Self {
+            policy,
+            says: String::new(),
+            creates: false,
+        }
+    }
+
+    pub fn policy(&self) -> &OverridePolicy {
+        &self.policy
+    }
+
+    pub fn creates(&self) -> bool {
+        self.creates
+    }
+
+    /// Returns the precondition for deleting a policy that was read.
+    pub fn exactly(live: &OverridePolicy) -> Exactly {
+        Exactly {
+            namespace: live.metadata.namespace.clone(),
+            name: live.metadata.name.clone().unwrap_or_default(),
+            uid: live.metadata.uid.clone().unwrap_or_default(),
+            resource_version: live.metadata.resource_version.clone(),
+        }
+    }
+}
+
+impl fmt::Display for PinWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protected = self
+            .policy
+            .metadata
+            .finalizers
+            .iter()
+            .flatten()
+            .any(|finalizer| finalizer == PIN_FINALIZER);
+        if !protected {
+            return f.write_str("pin: take the protection off");
+        }
+        let Some(marker) = marker_of(&self.policy) else {
+            return write!(f, "pin: {}", self.says);
+        };
+        let seq = marker.rsplit('.').next().unwrap_or_default();
+        write!(f, "pin: sequence {seq}, {}", self.says)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! At rest: nothing is claimed and nothing is pinned. A change is taken up when nothing stands in its way.
+
+use serde_json::Value;
+
+use super::goal::Goal;
+use super::versions::{applied_by, content, revision_name, trimmed};
+use super::{Finding, Machine, Phase, Stop};
+use crate::api::{BindingId, HeldBack, Opening, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec};
+use crate::intent::effect::Effect;
+use crate::intent::rivals;
+use crate::profile::{self, Profile};
+use cutover_karmada::{DispatchSuspension, meta};
+
+impl Machine<'_> {
+    pub(super) fn rest(&mut self) -> Result<(), Stop> {
+        if self.input.deleting {
+            self.recheck = None;
+            self.status.common.waiting_for = None;
+            if self.input.has_finalizer {
+                return Err(Stop::Act(vec![Effect::RemoveFinalizer]));
+            }
+            return Ok(());
+        }
+        self.forget_another_workload();
+        if let Some(wanted) = self.input.world.goal.get()?.as_ref() {
+            self.changes_begin(wanted)
+        } else {
+            self.nothing_wanted();
+            let template = self.world().template.get().ok().and_then(Option::as_ref);
+            self.note_who_applies(template);
+            Ok(())
+        }
+    }
+
+    /// Git doesn't have the template, or `abort` stands: nothing begins.
+    fn nothing_wanted(&mut self) {
+        self.recheck = None;
+        self.status.common.waiting_for = None;
+    }
+
+    /// What is known is about the workload that it was found out of.
+    fn forget_another_workload(&mut self) {
+        let name = &self.input.spec.workload.name;
+        let is_other = |manifest: &Value| manifest["metadata"]["name"] != name.as_str();
+        if self
+            .status
+            .revisions
+            .iter()
+            .any(|known| is_other(&known.manifest))
+        {
+            self.status.revisions.clear();
+            self.status.stable = None;
+            self.status.target = None;
+            self.status.held_back = None;
+        }
+    }
+
+    fn changes_begin(&mut self, goal: &Goal) -> Result<(), Stop> {
+        let Some(template) = self.world().template.get()? else {
+            self.nothing_wanted();
+            self.rest_as(Phase::Pending);
+            return Ok(());
+        };
+        let Some(rehearsed) = self.world().rehearsed.get()? else {
+            self.settled(goal, template);
+            return Ok(());
+        };
+        let labels = |object: &Value| {
+            let of = |field| object["metadata"].get(field).cloned().unwrap_or_default();
+            (of("labels"), of("annotations"))
+        };
+        if content(rehearsed) == content(template) && labels(rehearsed) == labels(template) {
+            self.settled(goal, template);
+            return Ok(());
+        }
+        self.may_begin()?;
+        self.begin(goal, template, rehearsed)
+    }
+
+    /// Every cluster has what it shall have.
+    fn settled(&mut self, goal: &Goal, template: &Value) {
+        let now = content(template);
+        let name = revision_name(&now);
+        if self.status.stable.as_ref() != Some(&name) || self.status.revision(&name).is_none() {
+            self.remember(now, goal.manifest.clone(), goal.git.clone());
+            let known = self.status.revisions.iter_mut().find(|known| known.name == name);
+            if let Some(known) = known {
+                known.completed_at = Some(self.input.now);
+            }
+            self.status.stable = Some(name.clone());
+            self.status.target = Some(name);
+            self.trim();
+        }
+        if !goal.instead {
+            self.status.held_back = None;
+        }
+        self.rest_as(if goal.instead {
+            Phase::Undone
+        } else {
+            Phase::Completed
+        });
+        self.status.common.waiting_for = None;
+        self.recheck = None;
+    }
+
+    fn rest_as(&mut self, phase: Phase) {
+        if self.status.phase != phase {
+            self.status.phase = phase;
+            self.status.common.findings.clear();
+        }
+    }
+
+    pub(super) fn trim(&mut self) {
+        let most = usize::try_from(self.input.spec.strategy.history).unwrap_or(usize::MAX);
+        let journal = self.status.journal.as_ref();
+        let mut needed: Vec<String> = self.status.stable.iter().cloned().collect();
+        if let Some(journal) = journal {
+            needed.extend([journal.stable.clone(), journal.target.clone()]);
+            needed.extend(journal.left.values().chain(&journal.possible).cloned());
+        }
+        let needed: Vec<&str> = needed.iter().map(String::as_str).collect();
+        trimmed(&mut self.status.revisions, most, &needed);
+    }
+
+    /// Nothing is written until everything that could stand in the way has been looked at.
+    fn may_begin(&mut self) -> Result<(), Stop> {
+        let (spec, now) = (self.input.spec, self.input.now);
+        self.rest_as(Phase::Pending);
+        if spec.controls.abort {
+            return Err(gate(
+                WaitCode::Pause,
+                "spec.abort stands: a change waits until it is taken away",
+            ));
+        }
+        if spec.controls.paused {
+            return Err(gate(WaitCode::Pause, "paused by the spec: a change waits"));
+        }
+        if spec.controls.deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(gate(
+                WaitCode::Pause,
+                "a change waits, and the deadline has passed: a person must set another",
+            ));
+        }
+        self.window_is_open()?;
+        let claim = self.world().claim.get()?.as_ref();
+        rivals::may_claim(claim, self.input.uid, self.input.ahead)
+            .map_err(|reason| gate(WaitCode::Claim, &reason))
+    }
+
+    pub(super) fn window_is_open(&self) -> Result<(), Stop> {
+        let Some(window) = &self.input.spec.strategy.window else {
+            return Ok(());
+        };
+        match window.at(self.input.now) {
+            Opening::Open => Ok(()),
+            Opening::At(opens) => Err(Stop::Gate {
+                code: WaitCode::Evidence,
+                reason: format!("the window to open at {opens}"),
+                until: Some(opens),
+            }),
+            Opening::Never => Err(gate(
+                WaitCode::Pause,
+                "the window doesn't open again: a person must set another",
+            )),
+        }
+    }
+
+    fn begin(&mut self, goal: &Goal, template: &Value, rehearsed: &Value) -> Result<(), Stop> {
+        let spec = self.input.spec;
+        let profile = self.profile_found()?;
+        let binding = self.binding_id()?;
+        self.dispatches()?;
+        self.others_are_held(template)?;
+        if !self.input.has_finalizer {
+            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+        }
+        // Last of all: whoever has its turn begins, and shows it in the same breath.
+        if spec.queued {
+            return Err(gate(
+                WaitCode::Turn,
+                "its turn: as many others of its policy are under way as may be at once",
+            ));
+        }
+        // What is live may be a revision of which nothing is known but itself.
+        let live = content(template);
+        let stable = revision_name(&live);
+        if self.status.revision(&stable).is_none() {
+            self.remember(live, applied_by(template, SYNC_MANAGER), None);
+        }
+        let target = self.remember(content(rehearsed), goal.manifest.clone(), goal.git.clone());
+        if let Some(revision) = self
+            .status
+            .revisions
+            .iter_mut()
+            .find(|known| known.name == target)
+        {
+            revision.undone = None;
+        }
+        let now = self.input.now;
+        let common = &mut self.status.common;
+        common.attempt += 1;
+        common.started_at = Some(now);
+        common.finished_at = None;
+        common.revision = self.input.revision.map(str::to_owned);
+        common.findings.clear();
+        common.steps.clear();
+        let attempt = common.attempt;
+        self.status.stable = Some(stable.clone());
+        self.status.target = Some(target.clone());
+        self.status.held_back = None;
+        self.status.journal = Some(RolloutJournal {
+            workload: spec.workload.clone(),
+            profile: Box::new(profile),
+            binding,
+            template_uid: template["metadata"]["uid"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            pin_attempt: attempt,
+            seq: 1,
+            pinned: false,
+            repairing: false,
+            rules: Vec::new(),
+            possible: vec![stable.clone(), target.clone()],
+            stable,
+            target,
+            wanted: HeldBack {
+                hash: goal.id.clone(),
+                revision: goal.git.clone(),
+            },
+            left: std::collections::BTreeMap::new(),
+            released: std::collections::BTreeMap::new(),
+            undoing: None,
+            halted: None,
+            retried: spec.controls.retry,
+            phase_since: None,
+            unpinning: false,
+            planned: Vec::new(),
+        });
+        self.trim();
+        self.enter(Phase::Holding, Vec::new());
+        Err(Stop::Again)
+    }
+
+    fn profile_found(&mut self) -> Result<WorkloadProfileSpec, Stop> {
+        let spec = self.input.spec;
+        let given = self.world().profiles.get()?;
+        let found = profile::find(given, spec.strategy.profile.as_deref(), &spec.workload.gvk())?;
+        let Some(found) = found else {
+            let finding = Finding::new(
+                "NoProfile",
+                format!("no WorkloadProfile says when a {} is healthy", spec.workload.kind),
+                "write one, or name one in spec.profile",
+            );
+            let reason = finding.message.clone();
+            self.find(finding);
+            return Err(Stop::Wait(reason));
+        };
+        Profile::compile("found", &found.spec)?;
+        Ok(found.spec)
+    }
+
+    /// A change that doesn't arrive can't be judged.
+    fn dispatches(&self) -> Result<(), Stop> {
+        let suspension = self.binding()?.spec.suspension.as_ref();
+        if suspension.is_some_and(|suspension| suspension.dispatch != DispatchSuspension::default()) {
+            return Err(Stop::Wait(
+                "dispatching is suspended: no change would arrive".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn binding_id(&self) -> Result<BindingId, Stop> {
+        let workload = self.workload();
+        let Some(binding) = self.world().binding.get()? else {
+            return Err(Stop::Wait(
+                "no policy has taken the workload up yet: it has no binding".to_owned(),
+            ));
+        };
+        let label = meta::binding_id_label(workload.namespace.is_none());
+        let id = binding
+            .metadata
+            .labels
+            .as_ref()
+            .and_then(|labels| labels.get(label));
+        let id = id.ok_or_else(|| Stop::Wait("Karmada has not marked the binding yet".to_owned()))?;
+        Ok(BindingId {
+            name: binding.metadata.name.clone().unwrap_or_default(),
+            uid: binding.metadata.uid.clone().unwrap_or_default(),
+            id: id.clone(),
+            cluster_scoped: workload.namespace.is_none(),
+            replicas: None,
+            target_affinity: None,
+        })
+    }
+}
+
+pub(super) fn gate(code: WaitCode, reason: &str) -> Stop {
+    Stop::Gate {
+        code,
+        reason: reason.to_owned(),
+        until: None,
+    }
+}

@@ -1,0 +1,275 @@
+//! How the released clusters are: from fresh reads in the members, by the profile and the checks of the spec.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+
+use super::{Machine, Stop, duration, waves};
+use crate::api::{RolloutCluster, RolloutClusterState as State, WaitCode, Wave};
+use crate::intent::check;
+use crate::intent::proof::{Facts, Healthy};
+use crate::intent::token;
+use crate::profile::Profile;
+use cutover_karmada::meta;
+use cutover_karmada::name::ClusterName;
+
+/// What a look at the clusters came to.
+pub(super) struct Judged {
+    /// Released, and healthy for long enough.
+    pub good: BTreeSet<ClusterName>,
+    /// How many are released and not good yet.
+    pub pending: usize,
+    pub failed: Option<String>,
+    /// What the first of those that aren't good is waited for.
+    pub wait: Option<Stop>,
+}
+
+/// One released cluster, at one look.
+enum Found {
+    Healthy,
+    Ill(String),
+    /// It won't become healthy by itself.
+    Failed(String),
+}
+
+impl Machine<'_> {
+    pub(super) fn waves(&self) -> Result<Vec<Wave>, Stop> {
+        let synced = token::synced(self.binding()?);
+        Ok(waves(
+            &self.input.spec.strategy,
+            &synced,
+            self.world().clusters.get()?,
+        ))
+    }
+
+    /// Looks at every released cluster, and takes note since when it is healthy, or isn't.
+    pub(super) fn judge(&mut self) -> Result<Judged, Stop> {
+        let waves = self.waves()?;
+        let limit = duration(&self.input.spec.strategy.progress.timeout);
+        let (now, mut judged) = (self.input.now, Judged::nothing());
+        let mut all = Vec::new();
+        for (number, wave) in (1..).zip(&waves) {
+            let soak = wave
+                .soak
+                .as_ref()
+                .unwrap_or(&self.input.spec.strategy.progress.healthy_for);
+            let soak = duration(soak);
+            for name in &wave.clusters {
+                let mut cluster = RolloutCluster {
+                    name: name.clone(),
+                    wave: number,
+                    revision: self.let_have(name)?,
+                    state: State::Held,
+                    why: None,
+                };
+                if self.journal()?.released.contains_key(name) {
+                    let found = self.look_at(name)?;
+                    self.take_note(name, &found)?;
+                    let released = &self.journal()?.released[name];
+                    let ill = released.ill_since.map(|since| now.duration_since(since));
+                    let healthy = released.healthy_since.map(|since| now.duration_since(since));
+                    (cluster.state, cluster.why) = judged.add(name, found, (ill, limit), (healthy, soak));
+                    if let (State::Soaking, Some(since)) = (cluster.state, released.healthy_since) {
+                        judged.wait.get_or_insert(Stop::Gate {
+                            code: WaitCode::Evidence,
+                            reason: format!("{name} to stay healthy for {soak:#}"),
+                            until: Some(since + soak),
+                        });
+                    } else if let (State::Released, Some(why)) = (cluster.state, &cluster.why) {
+                        judged.wait.get_or_insert(Stop::Gate {
+                            code: WaitCode::Evidence,
+                            reason: why.clone(),
+                            until: released.ill_since.map(|since| since + limit),
+                        });
+                    }
+                }
+                all.push(cluster);
+            }
+        }
+        self.status.updated = Some(format!("{}/{}", judged.good.len(), all.len()));
+        self.status.clusters = all;
+        Ok(judged)
+    }
+
+    /// Returns the revision that a cluster is let have.
+    fn let_have(&self, cluster: &ClusterName) -> Result<String, Stop> {
+        let journal = self.journal()?;
+        if journal.released.contains_key(cluster) {
+            return Ok(journal.target.clone());
+        }
+        Ok(journal.left.get(cluster).unwrap_or(&journal.stable).clone())
+    }
+
+    fn take_note(&mut self, cluster: &ClusterName, found: &Found) -> Result<(), Stop> {
+        let now = self.input.now;
+        if let Some(released) = self.journal_mut()?.released.get_mut(cluster) {
+            match found {
+                Found::Healthy => {
+                    released.healthy_since.get_or_insert(now);
+                    released.ill_since = None;
+                }
+                Found::Ill(_) | Found::Failed(_) => {
+                    released.healthy_since = None;
+                    released.ill_since.get_or_insert(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What can't be seen is not healthy, and no failure before its time is over.
+    fn look_at(&self, cluster: &ClusterName) -> Result<Found, Stop> {
+        match self.healthy(cluster) {
+            Ok(()) => {}
+            Err(Stop::Wait(why)) => {
+                return Ok(if self.failed(cluster)? {
+                    Found::Failed(format!("{why}, and its profile says that it has failed"))
+                } else {
+                    Found::Ill(why)
+                });
+            }
+            Err(other) => return Err(other),
+        }
+        let object = self
+            .world()
+            .member(cluster)
+            .and_then(|member| member.object.get().cloned());
+        let object = object.ok().flatten().unwrap_or_default();
+        for asked in &self.input.spec.strategy.progress.checks {
+            let beside = (&self.world().others, &self.world().metrics);
+            if let Err(why) = check::holds(cluster, asked, &object, beside) {
+                return Ok(Found::Ill(why));
+            }
+        }
+        Ok(Found::Healthy)
+    }
+
+    /// The copy is made with the current pin from the current template, and is healthy.
+    fn healthy(&self, cluster: &ClusterName) -> Result<(), Stop> {
+        let (profile, marker) = (self.profile()?, self.marker()?);
+        let member = self.world().member(cluster)?;
+        let facts = Facts {
+            cluster,
+            member,
+            works: self.world().works.get()?,
+            marker: &marker,
+            profile: &profile,
+            nodes: None,
+            offered: None,
+        };
+        Healthy::prove(&facts, None)?;
+        let object = member.object.get()?.as_ref();
+        let made_from = object.and_then(|object| {
+            object
+                .pointer("/metadata/annotations")?
+                .get(meta::TEMPLATE_GENERATION)?
+                .as_str()
+        });
+        let current = self
+            .template()?
+            .pointer("/metadata/generation")
+            .map(ToString::to_string);
+        match made_from {
+            Some(made_from) if Some(made_from) != current.as_deref() => {
+                Err(Stop::Wait(format!("{cluster}: the copy is of an older template")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a copy is seen to have failed, for what it is now.
+    fn failed(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let Ok(Some(object)) = self
+            .world()
+            .member(cluster)
+            .and_then(|member| member.object.get())
+        else {
+            return Ok(false);
+        };
+        let annotations = object.pointer("/metadata/annotations");
+        let marker = annotations.and_then(|all| all.get(crate::api::MARKER_ANNOTATION)?.as_str());
+        if marker != Some(&*self.marker()?) {
+            return Ok(false);
+        }
+        let profile = self.profile()?;
+        Ok(profile.observed(object)? && profile.failed(object)?)
+    }
+
+    /// Returns the first cluster that isn't healthy with what it went back to.
+    pub(super) fn ill_after_undo(&mut self) -> Result<Option<String>, Stop> {
+        let stable = self.journal()?.stable.clone();
+        let waves = self.waves()?;
+        let (mut ill, mut all) = (None, Vec::new());
+        for (number, wave) in (1..).zip(&waves) {
+            for name in &wave.clusters {
+                let why = match self.healthy(name) {
+                    Ok(()) => None,
+                    Err(Stop::Wait(why)) => Some(why),
+                    Err(other) => return Err(other),
+                };
+                all.push(RolloutCluster {
+                    name: name.clone(),
+                    wave: number,
+                    revision: stable.clone(),
+                    state: if why.is_none() {
+                        State::Good
+                    } else {
+                        State::Released
+                    },
+                    why: why.clone(),
+                });
+                ill = ill.or(why);
+            }
+        }
+        self.status.clusters = all;
+        self.status.updated = None;
+        Ok(ill)
+    }
+
+    fn profile(&self) -> Result<Profile, Stop> {
+        Ok(Profile::compile("journal", &self.journal()?.profile)?)
+    }
+}
+
+impl Judged {
+    const fn nothing() -> Self {
+        Self {
+            good: BTreeSet::new(),
+            pending: 0,
+            failed: None,
+            wait: None,
+        }
+    }
+
+    /// Adds what was found of one cluster: `ill` and `healthy` since when, and how long that may or must be.
+    fn add(
+        &mut self,
+        name: &ClusterName,
+        found: Found,
+        (ill, limit): (Option<SignedDuration>, SignedDuration),
+        (healthy, soak): (Option<SignedDuration>, SignedDuration),
+    ) -> (State, Option<String>) {
+        match found {
+            Found::Healthy if healthy.is_some_and(|healthy| healthy >= soak) => {
+                self.good.insert(name.clone());
+                (State::Good, None)
+            }
+            Found::Healthy => {
+                self.pending += 1;
+                (State::Soaking, None)
+            }
+            Found::Failed(why) => {
+                self.pending += 1;
+                self.failed.get_or_insert(why.clone());
+                (State::Released, Some(why))
+            }
+            Found::Ill(why) => {
+                self.pending += 1;
+                if ill.is_some_and(|ill| ill >= limit) {
+                    self.failed.get_or_insert(format!("{why}, for {limit:#}"));
+                }
+                (State::Released, Some(why))
+            }
+        }
+    }
+}

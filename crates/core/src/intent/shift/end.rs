@@ -1,0 +1,325 @@
+//! The end: what was asked for afterwards, and the pin, which goes when the policies say the same without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use super::moves::floor;
+use super::predict::{Before, predicted};
+use super::{LATER, Machine, Next, Phase, SELDOM, Stop, replicas_of, suspension_name};
+use crate::api::{self, Finding, MARKER_ANNOTATION, Suspension, SuspensionPhase};
+use crate::intent::effect::Effect;
+use crate::intent::fence::observed_generation;
+use crate::intent::pin;
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{ClusterOverridePolicy, OverridePolicy, Placement, meta, overrides};
+
+impl Machine<'_> {
+    /// The Suspension that was asked for is in force: it stays when this intent has ended, until a person ends it.
+    pub(super) fn suspending(&mut self) -> Result<Next, Stop> {
+        self.stand()?;
+        let name = suspension_name(self.input.name);
+        let Some(suspension) = self.world().suspension.get()? else {
+            return Err(Stop::Act(vec![Effect::CreateIntent {
+                manifest: Box::new(self.suspension(&name)?),
+            }]));
+        };
+        if !self.is_ours(suspension) {
+            return Err(Stop::Wait(format!(
+                "there is a Suspension {name} that is somebody else's: remove it, or end it and rename it"
+            )));
+        }
+        let status = suspension.status.clone().unwrap_or_default();
+        let evidence = match status.phase {
+            SuspensionPhase::Suspended => format!("Suspension {name} is in force"),
+            SuspensionPhase::Completed | SuspensionPhase::Aborted => {
+                format!("Suspension {name} was ended already")
+            }
+            SuspensionPhase::Failed => {
+                let why = status.common.findings.first();
+                let why = why.map_or("it says not why", |finding| finding.message.as_str());
+                self.status.common.findings.push(Finding::new(
+                    "NotSuspended",
+                    format!("Suspension {name} has failed: {why}"),
+                    "suspend what is to be suspended by hand: cutover suspend",
+                ));
+                format!("Suspension {name} has failed")
+            }
+            SuspensionPhase::Pending | SuspensionPhase::Suspending | SuspensionPhase::Resuming => {
+                let why = status.common.waiting_for.map(|wait| wait.reason);
+                return Err(Stop::Wait(format!(
+                    "Suspension {name} to be in force: {}",
+                    why.unwrap_or_else(|| status.phase.to_string())
+                )));
+            }
+        };
+        Ok(Next::Enter(Phase::Shifted, vec![evidence]))
+    }
+
+    fn suspension(&self, name: &str) -> Result<serde_json::Value, Stop> {
+        let spec = &self.journal()?.spec;
+        Ok(json!({
+            "apiVersion": api::API_VERSION, "kind": "Suspension",
+            "metadata": {
+                "name": name, "namespace": self.input.namespace, "labels": {pin::OWNER_LABEL: self.input.uid},
+            },
+            "spec": {
+                "target": {"workload": spec.workload}, "clusters": spec.then.suspend,
+                "reason": format!(
+                    "ReplicaShift {}/{} has moved its replicas to {}",
+                    self.input.namespace.unwrap_or_default(), self.input.name, spec.to
+                ),
+            },
+        }))
+    }
+
+    pub(super) fn is_ours(&self, suspension: &Suspension) -> bool {
+        let labels = suspension.metadata.labels.as_ref();
+        labels.is_some_and(|labels| {
+            labels
+                .get(pin::OWNER_LABEL)
+                .is_some_and(|uid| uid == self.input.uid)
+        })
+    }
+
+    /// The replicas have gone. The pin stays as long as something would change without it.
+    pub(super) fn shifted(&mut self) -> Result<Next, Stop> {
+        self.recheck = Some(LATER);
+        if !self.journal()?.unpinning && !self.journal()?.fence.lowered {
+            self.follow_scale()?;
+            self.stand()?;
+        }
+        let outcome = self.finish(Phase::Completed);
+        if matches!(outcome, Err(Stop::Wait(_))) && !self.journal()?.fence.lowered {
+            self.recheck = Some(SELDOM);
+        }
+        outcome
+    }
+
+    /// While it rests, what Git changes of the workload goes through, for that is what it waits for. Where the template runs
+    /// itself, only once Git has no other replicas than it has: they would come back.
+    pub(super) fn is_standing(&self) -> Result<bool, Stop> {
+        // Only a claim that lists the clusters lets the API server refuse what the scheduler has queued.
+        let fence = &self.journal()?.fence;
+        let needs_barrier = fence.barrier.is_none() && !fence.lowered;
+        if self.status.phase != Phase::Shifted || needs_barrier {
+            return Ok(false);
+        }
+        match self.journal()?.template_wanted {
+            None => Ok(true),
+            Some(wanted) => {
+                let in_git = self.world().wanted_in_git.get()?;
+                Ok(in_git.is_none_or(|in_git| in_git == wanted))
+            }
+        }
+    }
+
+    /// Somebody has scaled the template: what has the replicas now gets more or fewer.
+    fn follow_scale(&mut self) -> Result<(), Stop> {
+        if self.journal()?.template_wanted.is_some() {
+            return Ok(());
+        }
+        let now = replicas_of(self.template()?);
+        let now = now.ok_or_else(|| Stop::Wait("the template's replicas are no number".to_owned()))?;
+        let before = self.journal()?.template_replicas;
+        if now == before {
+            return Ok(());
+        }
+        let divides = self
+            .binding()?
+            .spec
+            .placement
+            .as_ref()
+            .is_some_and(Placement::divides);
+        let journal = self.journal_mut()?;
+        let to = journal.spec.to.clone();
+        let from = journal.spec.from.cluster.clone();
+        for (cluster, wanted) in &mut journal.wanted {
+            let follows = if divides {
+                *cluster == to
+            } else {
+                from.as_ref() != Some(cluster)
+            };
+            if follows {
+                *wanted = (*wanted + now).saturating_sub(before);
+            }
+        }
+        // On the way back it is the same for those that had the replicas.
+        for (cluster, start) in &mut journal.start {
+            let follows = if divides {
+                from.as_ref() == Some(cluster)
+            } else {
+                *start > 0
+            };
+            if follows {
+                *start = (*start + now).saturating_sub(before);
+            }
+        }
+        let total = total(&journal.wanted, None);
+        journal.floor = floor(&journal.spec.floor, total).map_or(total, |new| new.min(total));
+        journal.template_replicas = now;
+        journal.seq += 1;
+        Err(Stop::Again)
+    }
+
+    /// Scheduler on, pin off, claim given up: in this order, and only when that changes no replicas anywhere.
+    pub(super) fn finish(&mut self, end: Phase) -> Result<Next, Stop> {
+        if !self.journal()?.unpinning {
+            if self.journal()?.pinned || self.has_pin()? {
+                let listed = self.needless()?;
+                self.resume_scheduling()?;
+                self.settled_on(&listed)?;
+            } else if self.journal()?.fence.suspending.is_some() {
+                self.resume_scheduling()?;
+            }
+            self.journal_mut()?.unpinning = true;
+            return Ok(Next::Again);
+        }
+        if self
+            .world()
+            .claim
+            .get()?
+            .as_ref()
+            .is_some_and(|claim| claim.spec.owner.uid == self.input.uid)
+        {
+            self.claim()?;
+        }
+        self.remove_pin()?;
+        for (cluster, work) in self.world().works.get()? {
+            if work.manifest_annotation(MARKER_ANNOTATION).is_some() {
+                return Err(Stop::Wait(format!(
+                    "{cluster}: the Work still carries the marker"
+                )));
+            }
+        }
+        self.remove_canary()?;
+        self.remove_claim()?;
+        let reason = self.journal()?.back.as_ref().map(|back| back.reason.clone());
+        let mut evidence: Vec<String> = reason.into_iter().collect();
+        evidence.push("no pin, no suspended scheduling, no claim is left".to_owned());
+        self.end(end, evidence);
+        Ok(Next::Again)
+    }
+
+    /// Returns the clusters that the scheduler will list, once it is known that without the pin each of them gets what it has.
+    fn needless(&mut self) -> Result<BTreeSet<ClusterName>, Stop> {
+        let needless = self.without_pin();
+        if let Err(Stop::Wait(_)) = &needless
+            && self.journal()?.fence.lowered
+        {
+            self.journal_mut()?.fence.lowered = false;
+            return Err(Stop::Again);
+        }
+        needless
+    }
+
+    fn without_pin(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+        let (binding, template) = (self.binding()?, self.template()?);
+        let clusters = self.world().clusters.get()?;
+        let journal = self.journal()?;
+        let before = Before {
+            placement: &journal.placement,
+            replicas: journal.template_replicas,
+            listed: &journal.listed,
+        };
+        let next = predicted(&binding.spec, clusters, before)
+            .map_err(|why| Stop::Wait(format!("the pin stays: {why}")))?;
+        self.works_are_current()?;
+        let works = self.world().works.get()?;
+        let all = self.other_overrides()?;
+        for (name, share) in &next {
+            let held = binding.spec.dispatching_suspended(name.as_str())
+                && works.get(name).is_some_and(|work| work.is_held() == Some(true));
+            let Some(cluster) = clusters.get(name).filter(|_| !held) else {
+                continue;
+            };
+            let mut manifest = template.clone();
+            manifest["spec"]["replicas"] = json!(share);
+            let becomes = overrides::effective(&manifest, cluster, &all.0, &all.1);
+            let becomes = becomes.map_err(|error| Stop::Wait(error.to_string()))?;
+            let gets = replicas_of(&becomes);
+            let has = journal.wanted.get(name).copied().unwrap_or_default();
+            if gets != Some(has) {
+                return Err(Stop::Wait(format!(
+                    "the pin stays: without it {name} would have {} replicas and not {has}; change the policies in Git so that \
+                     they say the same",
+                    gets.map_or_else(|| "other".to_owned(), |gets| gets.to_string())
+                )));
+            }
+        }
+        let lost = journal
+            .wanted
+            .iter()
+            .find(|(name, has)| **has > 0 && !next.contains_key(*name));
+        if let Some((name, has)) = lost {
+            return Err(Stop::Wait(format!(
+                "the pin stays: the policy doesn't keep the {has} replicas in {name}; add the cluster to its placement"
+            )));
+        }
+        Ok(next.into_keys().collect())
+    }
+
+    /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
+    fn works_are_current(&self) -> Result<(), Stop> {
+        let current = self
+            .template()?
+            .pointer("/metadata/generation")
+            .map(ToString::to_string);
+        for (cluster, work) in self.world().works.get()? {
+            match (work.manifest_annotation(meta::TEMPLATE_GENERATION), &current) {
+                (Some(made_from), Some(current)) if made_from != current => {
+                    return Err(Stop::Wait(format!(
+                        "{cluster}: the Work to be made from the current template"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The scheduler has looked at the binding, and lists what was expected. Else it is kept off again, with the pin on.
+    fn settled_on(&mut self, expected: &BTreeSet<ClusterName>) -> Result<(), Stop> {
+        let binding = self.binding()?;
+        let generation = binding.metadata.generation.unwrap_or_default();
+        if observed_generation(binding) < generation {
+            return Err(Stop::Wait(
+                "the scheduler to look at the resumed binding".to_owned(),
+            ));
+        }
+        let listed: BTreeSet<ClusterName> = binding
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| cluster.name.clone())
+            .collect();
+        if listed == *expected && binding.spec.graceful_eviction_tasks.is_empty() {
+            return Ok(());
+        }
+        self.journal_mut()?.fence.lowered = false;
+        Err(Stop::Again)
+    }
+
+    /// Returns every override policy but the pin.
+    pub(super) fn other_overrides(&self) -> Result<(Vec<ClusterOverridePolicy>, Vec<OverridePolicy>), Stop> {
+        let all = self.world().overrides.get()?;
+        let name = pin::name(self.workload());
+        let mut namespaced = all.namespaced.to_vec();
+        namespaced.retain(|policy| policy.metadata.name.as_deref() != Some(&name));
+        Ok((all.cluster_wide.to_vec(), namespaced))
+    }
+}
+
+/// Returns what a placement says, as a digest.
+pub(super) fn placement_digest(placement: Option<&Placement>) -> String {
+    crate::intent::record::digest(&json!(placement))
+}
+
+/// Returns how many replicas there are in all.
+pub(super) fn total(wanted: &BTreeMap<ClusterName, u32>, template: Option<u32>) -> u32 {
+    wanted
+        .values()
+        .copied()
+        .chain(template)
+        .fold(0, u32::saturating_add)
+}

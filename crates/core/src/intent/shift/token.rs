@@ -1,0 +1,360 @@
+//! The claim, the pin that says how many replicas each cluster has, and the markers that show the pin to be in force.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Machine, Room, Side, Stop, replicas_of};
+use crate::api::{ClaimSpec, MARKER_ANNOTATION, PatchOp};
+use crate::intent::effect::{Effect, Exactly};
+use crate::intent::pin::{self, Authority, Pin, PinWrite, Place, Rule, Says};
+use crate::intent::seen::NotKnown;
+use crate::intent::token::{self, Known, Standing};
+use crate::profile::{self, Profile};
+use cutover_karmada::name::ClusterName;
+use cutover_karmada::{ClusterAffinity, OverridePolicy, overrides};
+
+const REPLICAS: &str = "/spec/replicas";
+
+impl Machine<'_> {
+    /// The claim says what the journal says: written by compare-and-swap, before what it allows.
+    pub(super) fn claim(&self) -> Result<(), Stop> {
+        let live = self.world().claim.get()?.as_ref();
+        Ok(token::claim(live, self.workload(), self.claim_spec()?)?)
+    }
+
+    fn claim_spec(&self) -> Result<ClaimSpec, Stop> {
+        let journal = self.journal()?;
+        let workload = self.workload();
+        let standing = self.is_standing()?;
+        Ok(ClaimSpec {
+            workload: token::claimed(workload),
+            binding_id: journal.binding.id.clone(),
+            owner: self.input.owner("ReplicaShift"),
+            attempt: self.status.common.attempt,
+            seq: journal.seq,
+            marker: if journal.unpinning {
+                String::new()
+            } else {
+                self.marker()?
+            },
+            writer: None,
+            shared: true,
+            // While it rests, Karmada goes by the policy again.
+            clusters: if standing { Vec::new() } else { self.clusters()? },
+            standing,
+            guards: false,
+            lender: None,
+        })
+    }
+
+    /// Returns the clusters that the binding is to list.
+    pub(super) fn clusters(&self) -> Result<Vec<ClusterName>, Stop> {
+        let journal = self.journal()?;
+        let mut clusters = journal.listed.clone();
+        if journal.expands && !clusters.contains(&journal.spec.to) {
+            clusters.push(journal.spec.to.clone());
+        }
+        Ok(clusters)
+    }
+
+    pub(super) fn marker(&self) -> Result<String, Stop> {
+        let attempt = self.status.common.attempt;
+        Ok(pin::marker(self.input.uid, attempt, self.journal()?.seq))
+    }
+
+    /// The pin says what the journal says. One that was lost or edited is written anew, under a new sequence.
+    pub(super) fn pin(&mut self) -> Result<(), Stop> {
+        let pin = self.compile()?;
+        let live = self.world().pin.get()?.as_ref();
+        let journal = self.journal()?;
+        let known = Known {
+            owner_uid: self.input.uid,
+            attempt: self.status.common.attempt,
+            seq: journal.seq,
+            pinned: journal.pinned,
+            repairing: journal.repairing,
+        };
+        let standing = token::standing(&pin, live, known);
+        match standing {
+            Standing::InForce if journal.pinned && !journal.repairing => return Ok(()),
+            Standing::InForce => {
+                let journal = self.journal_mut()?;
+                journal.pinned = true;
+                journal.repairing = false;
+                return Err(Stop::Again);
+            }
+            Standing::Tampered => {
+                let journal = self.journal_mut()?;
+                journal.seq += 1;
+                journal.repairing = true;
+                return Err(Stop::Again);
+            }
+            Standing::Due => {}
+        }
+        self.has_its_way(&pin)?;
+        let room = self.room_for_pin(live)?;
+        let write = self.write(&pin, live, room.as_ref())?;
+        Err(Stop::Act(vec![Effect::WritePin(Box::new(write))]))
+    }
+
+    /// Nothing is taken away without a room for it.
+    fn write(&self, pin: &Pin, live: Option<&OverridePolicy>, room: Option<&Room>) -> Result<PinWrite, Stop> {
+        for (cluster, replicas) in &self.journal()?.wanted {
+            let side = Side::Member(cluster.clone());
+            let lowers = self.may_lower(&side, *replicas, live);
+            if lowers && !room.is_some_and(|room| room.allows(&side, *replicas)) {
+                return Err(Stop::Wait(format!(
+                    "no room is proved to take replicas from {side}"
+                )));
+            }
+        }
+        PinWrite::new(pin, live, Authority::Nobody).map_err(|error| Stop::Wait(error.to_string()))
+    }
+
+    /// Returns what allows the pin to be written, where it takes something away.
+    fn room_for_pin(&self, live: Option<&OverridePolicy>) -> Result<Option<Room>, Stop> {
+        let wanted = &self.journal()?.wanted;
+        let mut lowers = wanted.iter().filter(|(cluster, replicas)| {
+            self.may_lower(&Side::Member((*cluster).clone()), **replicas, live)
+        });
+        if lowers.next().is_none() {
+            return Ok(None);
+        }
+        Ok(Some(self.room_for(None)?))
+    }
+
+    /// Returns whether a cluster may have fewer by this pin than it has: by the pin in force, or by its copy.
+    fn may_lower(&self, side: &Side, replicas: u32, live: Option<&OverridePolicy>) -> bool {
+        let Side::Member(cluster) = side else {
+            return false;
+        };
+        let by_pin = pin::not_blank(live).map(|live| pinned(live, cluster));
+        let copy = self.world().members.get(cluster);
+        let by_copy = copy
+            .and_then(|copy| copy.get().ok())
+            .map(|copy| copy.as_ref().map_or(Some(0), replicas_of));
+        match (by_pin, by_copy.flatten()) {
+            (Some(pinned), Some(has)) => pinned.is_none_or(|pinned| replicas < pinned) || replicas < has,
+            (Some(pinned), None) => pinned.is_none_or(|pinned| replicas < pinned),
+            (None, Some(has)) => replicas < has,
+            // What isn't known may be more.
+            (None, None) => true,
+        }
+    }
+
+    /// Proves that what the journal wants, with this change, leaves enough.
+    pub(super) fn room_for(&self, change: Option<(&Side, u32)>) -> Result<Room, Stop> {
+        let journal = self.journal()?;
+        let mut wanted: BTreeMap<Side, u32> = journal
+            .wanted
+            .iter()
+            .map(|(cluster, replicas)| (Side::Member(cluster.clone()), *replicas))
+            .collect();
+        wanted.extend(
+            journal
+                .template_wanted
+                .map(|replicas| (Side::ControlPlane, replicas)),
+        );
+        wanted.extend(change.map(|(side, replicas)| (side.clone(), replicas)));
+        Ok(Room::prove(&self.counts(), &wanted, journal.floor)?)
+    }
+
+    /// Every Work that Karmada keeps for the workload carries the current marker.
+    pub(super) fn markers(&self) -> Result<(), Stop> {
+        let marker = self.marker()?;
+        let works = self.world().works.get()?;
+        let synced = token::synced(self.binding()?);
+        token::markers(&synced, works, &marker).map_err(|unmarked| Stop::Wait(unmarked.wait()))
+    }
+
+    /// A side has what it was asked for: its copy carries what the pin says, and all of it is ready and at rest.
+    pub(super) fn arrived(&self, side: &Side) -> Result<String, Stop> {
+        let wanted = self.wanted(side)?;
+        if let Side::Member(cluster) = side {
+            self.carries_marker(cluster, wanted)?;
+        }
+        let counts = self.counts();
+        let count = match counts.get(side) {
+            Some(Ok(count)) => *count,
+            Some(Err(why)) => return Err(Stop::Wait(format!("{side}: {why}"))),
+            None => return Err(Stop::Wait(format!("{side} was not looked at"))),
+        };
+        if count.wanted != wanted {
+            let copy = match side {
+                Side::Member(cluster) => self.world().members.get(cluster),
+                Side::ControlPlane => None,
+            };
+            let copy = copy.and_then(|copy| copy.get().ok()?.as_ref());
+            let who = copy.and_then(sets_replicas);
+            let who = who.map(|who| format!(" ({who} sets them)")).unwrap_or_default();
+            return Err(Stop::Wait(format!(
+                "{side} to be asked for {wanted} replicas, not {}{who}",
+                count.wanted
+            )));
+        }
+        if !count.is_full() {
+            return Err(Stop::Wait(format!(
+                "{side}: {} of {wanted} replicas are ready",
+                count.ready
+            )));
+        }
+        Ok(format!("{side}: {wanted} of {wanted} ready"))
+    }
+
+    /// A cluster that is to have none may have no copy: then there is nothing to carry a marker.
+    fn carries_marker(&self, cluster: &ClusterName, wanted: u32) -> Result<(), Stop> {
+        let Some(copy) = self.world().members.get(cluster) else {
+            return Err(Stop::Wait(format!("{cluster} was not looked at")));
+        };
+        let copy = copy.get().map_err(|why| NotKnown(format!("{cluster}: {why}")))?;
+        let Some(copy) = copy else {
+            if wanted == 0 && !self.clusters()?.contains(cluster) {
+                return Ok(());
+            }
+            return Err(Stop::Wait(format!("{cluster} has no copy yet")));
+        };
+        let marker = copy.pointer("/metadata/annotations");
+        let marker = marker
+            .and_then(|all| all.get(MARKER_ANNOTATION))
+            .and_then(Value::as_str);
+        if marker != Some(self.marker()?.as_str()) {
+            return Err(Stop::Wait(format!(
+                "{cluster}: the copy has not the current marker yet"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The template has the replicas that it is to have, where it runs itself.
+    pub(super) fn template_replicas(&self) -> Result<(), Stop> {
+        let Some(wanted) = self.journal()?.template_wanted else {
+            return Ok(());
+        };
+        let template = self.template()?;
+        let has = replicas_of(template);
+        if has == Some(wanted) {
+            return Ok(());
+        }
+        if has.is_none_or(|has| wanted < has) && !self.room_for(None)?.allows(&Side::ControlPlane, wanted) {
+            return Err(Stop::Wait(
+                "no room is proved to take replicas from the template".to_owned(),
+            ));
+        }
+        let text = |pointer: &str| {
+            let text = template.pointer(pointer).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        let template = Exactly {
+            namespace: self.workload().namespace.clone(),
+            name: self.workload().name.clone(),
+            uid: self.journal()?.template_uid.clone(),
+            resource_version: Some(text("/metadata/resourceVersion")),
+        };
+        let patch = vec![json!({"op": "add", "path": REPLICAS, "value": wanted})];
+        Err(Stop::Act(vec![Effect::PatchTemplate { template, patch }]))
+    }
+
+    /// Compiles the pin of the journal: a number for each cluster that has one, and none for whichever comes later.
+    pub(super) fn compile(&self) -> Result<Pin, Stop> {
+        let journal = self.journal()?;
+        let workload = self.workload();
+        let says = |replicas: u32| vec![PatchOp::add(REPLICAS, replicas)];
+        let named = journal.wanted.iter().map(|(cluster, replicas)| Rule {
+            place: Place::Only(vec![cluster.clone()]),
+            patches: says(*replicas),
+        });
+        let others = Rule {
+            place: Place::AllBut(journal.wanted.keys().cloned().collect()),
+            patches: says(0),
+        };
+        Ok(Pin {
+            namespace: workload.namespace.clone(),
+            name: pin::name(workload),
+            owner_uid: self.input.uid.to_owned(),
+            owner: format!(
+                "ReplicaShift {}/{}",
+                self.input.namespace.unwrap_or_default(),
+                self.input.name
+            ),
+            api_version: journal.spec.workload.api_version.clone(),
+            versions: Arc::clone(&self.world().overrides.get()?.versions),
+            kind: workload.kind.clone(),
+            workload: workload.name.clone(),
+            marker: self.marker()?,
+            says: Says::Differences(named.chain([others]).collect()),
+        })
+    }
+
+    pub(super) fn profile(&self) -> Result<Profile, Stop> {
+        let given = self.world().profiles.get()?;
+        let gvk = self.input.status.spec_in_force(self.input.spec).workload.gvk();
+        let found = profile::find(given, None, &gvk).ok().flatten();
+        let found = found.ok_or_else(|| Stop::Wait(format!("no WorkloadProfile is about {gvk}")))?;
+        let name = found.metadata.name.clone().unwrap_or_default();
+        Profile::compile(&name, &found.spec).map_err(|error| Stop::Wait(error.to_string()))
+    }
+
+    /// No other override policy has the last word: with the pin, every cluster gets the number that the pin says.
+    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Stop> {
+        let mut all = self.other_overrides()?;
+        all.1.push(pin.policy());
+        let (template, clusters) = (self.template()?, self.world().clusters.get()?);
+        for (name, replicas) in &self.journal()?.wanted {
+            let Some(cluster) = clusters.get(name) else {
+                continue;
+            };
+            let becomes = overrides::effective(template, cluster, &all.0, &all.1);
+            let becomes = becomes.map_err(|error| Stop::Wait(error.to_string()))?;
+            if replicas_of(&becomes) != Some(*replicas) {
+                return Err(Stop::Wait(format!(
+                    "{name} to get the replicas that the pin says: another override policy, applied later, says something else"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_pin(&self) -> Result<(), Stop> {
+        Ok(token::unpin(self.world().pin.get()?.as_ref())?)
+    }
+
+    pub(super) fn remove_claim(&self) -> Result<(), Stop> {
+        Ok(token::give_up(
+            self.world().claim.get()?.as_ref(),
+            self.input.uid,
+        )?)
+    }
+
+    /// Returns whether a pin is this intent's, and says something.
+    pub(super) fn has_pin(&self) -> Result<bool, Stop> {
+        let live = pin::not_blank(self.world().pin.get()?.as_ref());
+        let owner = live.and_then(pin::owner_of);
+        Ok(owner.is_some_and(|owner| owner == self.input.uid))
+    }
+}
+
+/// Returns how many replicas a pin gives to a cluster that it names.
+fn pinned(live: &OverridePolicy, cluster: &ClusterName) -> Option<u32> {
+    let of = |affinity: &ClusterAffinity| {
+        let names = affinity.cluster_names.as_ref();
+        names.is_some_and(|names| names.contains(cluster))
+    };
+    let mut rules = live.spec.override_rules.iter();
+    let rule = rules.find(|rule| rule.target_cluster.as_ref().is_some_and(of))?;
+    let mut patches = rule.overriders.plaintext.iter();
+    let patch = patches.find(|patch| patch.path == REPLICAS)?;
+    u32::try_from(patch.value.as_u64()?).ok()
+}
+
+/// Returns who has set the replicas of a copy, if that isn't Karmada.
+fn sets_replicas(copy: &Value) -> Option<&str> {
+    let managers = copy.pointer("/metadata/managedFields")?.as_array()?;
+    let sets = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+    let mut names = managers
+        .iter()
+        .filter(sets)
+        .filter_map(|entry| entry["manager"].as_str());
+    names.find(|name| !name.contains("karmada"))
+}

@@ -1,0 +1,178 @@
+//! Rules over the objects of a revision; every finding has a code, a place and a hint.
+//!
+//! No rule asks a cluster: what can only be told by one (does the cluster exist, is the kind installed) isn't said here.
+
+mod code;
+mod expressions;
+mod failover;
+mod failover_plan;
+mod gradual;
+mod intents;
+mod moves;
+pub mod nearest;
+mod objects;
+mod references;
+mod rollout_policy;
+pub mod schema;
+mod suspension;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+pub use code::{Code, RULES, Rule, Severity};
+pub use schema::Schemas;
+
+use crate::api;
+use crate::error;
+use crate::manifest::{self, Set};
+use crate::profile;
+use crate::redact;
+use cutover_base::budget::{Budget, Limit};
+use cutover_karmada as karmada;
+use cutover_karmada::name::Location;
+
+/// Something that a person should know or do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// `None`: it is about no file.
+    pub location: Option<Location>,
+    pub code: Code,
+    pub severity: Severity,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    /// Returns a finding of the severity that its code has.
+    pub fn new(code: Code, location: Location, message: impl Into<String>) -> Self {
+        Self {
+            location: Some(location),
+            code,
+            severity: code.rule().severity,
+            message: redact::text(&message.into()).into_owned(),
+            hint: None,
+        }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(redact::text(&hint.into()).into_owned());
+        self
+    }
+
+    /// Adds a hint, where there is one to give.
+    #[must_use]
+    pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint.or(self.hint);
+        self
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
+        if let Some(location) = &self.location {
+            write!(f, "\n  --> {location}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<&manifest::Error> for Finding {
+    fn from(error: &manifest::Error) -> Self {
+        use manifest::Problem;
+        let code = match &error.problem {
+            Problem::DuplicateKey { .. } | Problem::LateMerge { .. } => Code::DuplicateKey,
+            Problem::NotAnObject(_)
+            | Problem::Missing(_)
+            | Problem::WrongType(..)
+            | Problem::BadName { .. }
+            | Problem::GenerateName => Code::NotAnObject,
+            Problem::Limit(_) => Code::TooLarge,
+            _ => Code::Unreadable,
+        };
+        Self::new(code, error.location.clone(), error.to_string()).maybe_hint(error.hint())
+    }
+}
+
+/// What rules know besides the objects.
+#[derive(Debug, Default)]
+pub struct Context {
+    pub schemas: Schemas,
+    /// Names of profiles that need no object: the built-in ones.
+    pub profiles: BTreeSet<String>,
+    /// `None`: nothing is said of times.
+    pub now: Option<jiff::Timestamp>,
+    /// How many findings there may be.
+    pub budget: Budget,
+}
+
+impl Context {
+    /// Returns what this release knows by itself: cutover's kinds, the used parts of Karmada's, the built-in profiles.
+    pub fn built_in() -> Result<Self, error::Error> {
+        let definitions: Vec<serde_json::Value> = api::crds()
+            .iter()
+            .chain(&karmada::crds())
+            .filter_map(|crd| serde_json::to_value(crd).ok())
+            .collect();
+        let profiles = profile::built_in()
+            .map_err(|error| error::Error::internal(error.to_string()))?
+            .into_iter()
+            .filter_map(|profile| profile.metadata.name);
+        Ok(Self {
+            schemas: Schemas::new().with_definitions(&definitions),
+            profiles: profiles.collect(),
+            now: None,
+            budget: Budget::default(),
+        })
+    }
+}
+
+/// Returns all that can be said about the objects of a revision, in order of places.
+///
+/// The schemas of custom resources that the revision itself defines are used too.
+pub fn check(set: &Set, context: &Context) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = set.errors().map(Finding::from).collect();
+    objects::check(set, &mut findings);
+    references::check(set, context, &mut findings);
+    failover_plan::check(set, &mut findings);
+    suspension::check(set, context, &mut findings);
+    moves::check(set, &mut findings);
+    gradual::check(set, &mut findings);
+    intents::check(set, context, &mut findings);
+    expressions::check(set, &mut findings);
+    let schemas = context
+        .schemas
+        .with_definitions(set.definitions().map(|object| &object.value));
+    for object in set.definitions() {
+        schema::check(object, &schemas, &mut findings);
+        failover::check(object, &mut findings);
+    }
+    findings.sort();
+    abridged(findings, &context.budget)
+}
+
+/// Returns the first findings, and how many more there are.
+fn abridged(mut findings: Vec<Finding>, budget: &Budget) -> Vec<Finding> {
+    let most = budget.of(Limit::RevisionFindings);
+    let left_out = findings.split_off(findings.len().min(most));
+    // As bad as the worst that it stands for.
+    let worst = left_out.iter().map(|finding| finding.severity).min();
+    if let Some(severity) = worst {
+        let over = budget.exceeded(Limit::RevisionFindings);
+        findings.push(Finding {
+            location: None,
+            severity,
+            code: Code::TooLarge,
+            message: format!("and {} more findings", left_out.len()),
+            hint: Some(over.hint()),
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests;

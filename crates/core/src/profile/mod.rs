@@ -1,0 +1,396 @@
+//! Evaluates a `WorkloadProfile` on an object: patches to hold, suspend and start it, and expressions that judge it.
+//!
+//! An expression that cannot be evaluated is an error, never a no: what follows from it is decided by the caller.
+
+mod expression;
+mod mistakes;
+mod path;
+mod template;
+
+use std::collections::BTreeMap;
+
+use jsonpath_rust::JsonPath;
+use serde_json::Value;
+
+use crate::api::{CaptureRule, Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
+use cutover_karmada::LabelSelector;
+use cutover_karmada::name::Gvk;
+use expression::Expression;
+pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
+pub use template::Variables;
+
+/// Why a profile cannot be used, or not on this object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("profile {profile}: {field}: {message}")]
+    Invalid {
+        profile: String,
+        field: &'static str,
+        message: String,
+    },
+    #[error("{field} cannot be evaluated: {message}")]
+    Evaluation { field: &'static str, message: String },
+    #[error("{path} is not a JSONPath: {message}")]
+    Path { path: String, message: String },
+    #[error("${{{0}}} is not known here")]
+    Variable(String),
+    #[error("the object has no label selector at {0}")]
+    NoSelector(String),
+}
+
+/// Why a stopped copy gives no state handle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoCapture {
+    #[error("{name}: nothing at {path}")]
+    Missing { name: String, path: String },
+    #[error("{name}: what stands at {path} is no text, and no handle")]
+    NotText { name: String, path: String },
+    #[error("{name}: {value} was not made by this suspension or is not portable")]
+    Invalid { name: String, value: String },
+    #[error(transparent)]
+    Error(#[from] Error),
+}
+
+/// What a patch of a profile is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Hold,
+    Suspend,
+    Start,
+    Restart,
+    RestartFrom,
+}
+
+/// A profile whose expressions have been compiled.
+#[derive(Debug)]
+pub struct Profile {
+    spec: WorkloadProfileSpec,
+    observed: Expression,
+    suspended: Expression,
+    healthy: Expression,
+    failed: Option<Expression>,
+    ran: Option<Expression>,
+    valid: Vec<Option<Expression>>,
+    valid_last: Vec<Option<Expression>>,
+    requires: Vec<Expression>,
+}
+
+impl Profile {
+    /// Compiles the expressions of a profile.
+    pub fn compile(name: &str, spec: &WorkloadProfileSpec) -> Result<Self, Error> {
+        mistakes::check_count(spec).map_err(|message| Error::Invalid {
+            profile: name.to_owned(),
+            field: "spec",
+            message,
+        })?;
+        for (_, source) in mistakes::paths(spec) {
+            path::check(source)?;
+        }
+        let compile = |field, source: &str| {
+            Expression::compile(field, source).map_err(|message| Error::Invalid {
+                profile: name.to_owned(),
+                field,
+                message,
+            })
+        };
+        let optional = |field, source: &Option<String>| {
+            source.as_deref().map(|source| compile(field, source)).transpose()
+        };
+        Ok(Self {
+            observed: compile("observedWhen", &spec.observed_when)?,
+            suspended: compile("suspendedWhen", &spec.suspended_when)?,
+            healthy: compile("healthyWhen", &spec.healthy_when)?,
+            failed: optional("failedWhen", &spec.failed_when)?,
+            ran: optional("ranWhen", &spec.ran_when)?,
+            valid: spec
+                .capture
+                .iter()
+                .map(|rule| optional("capture.validWhen", &rule.valid_when))
+                .collect::<Result<_, _>>()?,
+            valid_last: spec
+                .last_known
+                .iter()
+                .map(|rule| optional("lastKnown.validWhen", &rule.valid_when))
+                .collect::<Result<_, _>>()?,
+            requires: spec
+                .requires
+                .iter()
+                .map(|requirement| compile("requires.cel", &requirement.cel))
+                .collect::<Result<_, _>>()?,
+            spec: spec.clone(),
+        })
+    }
+
+    /// Returns what a template lacks for this profile to move it.
+    pub fn unmet(&self, template: &Value) -> Result<Vec<&Requirement>, Error> {
+        let mut unmet = Vec::new();
+        for (requirement, expression) in self.spec.requires.iter().zip(&self.requires) {
+            if !expression.holds(template)? {
+                unmet.push(requirement);
+            }
+        }
+        Ok(unmet)
+    }
+
+    pub fn spec(&self) -> &WorkloadProfileSpec {
+        &self.spec
+    }
+
+    /// Returns whether the operator has seen the current spec.
+    pub fn observed(&self, object: &Value) -> Result<bool, Error> {
+        self.observed.holds(object)
+    }
+
+    pub fn suspended(&self, object: &Value) -> Result<bool, Error> {
+        self.suspended.holds(object)
+    }
+
+    pub fn healthy(&self, object: &Value) -> Result<bool, Error> {
+        self.healthy.holds(object)
+    }
+
+    pub fn failed(&self, object: &Value) -> Result<bool, Error> {
+        self.failed
+            .as_ref()
+            .map_or(Ok(false), |expression| expression.holds(object))
+    }
+
+    /// Returns whether the copy may have state of its own; a profile that cannot tell says yes.
+    pub fn ran(&self, object: &Value) -> Result<bool, Error> {
+        self.ran
+            .as_ref()
+            .map_or(Ok(true), |expression| expression.holds(object))
+    }
+
+    /// Returns the patches for an action with its variables filled in.
+    pub fn patches(&self, action: Action, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
+        let patches = match action {
+            Action::Hold => &self.spec.hold,
+            Action::Suspend => &self.spec.suspend,
+            Action::Start => &self.spec.start,
+            Action::Restart => &self.spec.restart,
+            Action::RestartFrom => &self.spec.restart_from,
+        };
+        patches
+            .iter()
+            .map(|patch| {
+                let value = patch
+                    .value
+                    .as_ref()
+                    .map(|value| variables.fill(value))
+                    .transpose()?;
+                Ok(PatchOp {
+                    op: patch.op.clone(),
+                    path: patch.path.clone(),
+                    value,
+                })
+            })
+            .collect()
+    }
+
+    /// Returns whether every field that the hold sets has that value in the object.
+    pub fn carries_hold(&self, object: &Value) -> bool {
+        self.spec
+            .hold
+            .iter()
+            .all(|patch| object.pointer(&patch.path) == patch.value.as_ref())
+    }
+
+    /// Returns the label selector of the pods that must be gone, where the profile asks for that.
+    pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
+        let Some(pods) = &self.spec.no_pods else {
+            return Ok(None);
+        };
+        if let Some(pointer) = &pods.selector_at {
+            let found = object.pointer(pointer).cloned().unwrap_or_default();
+            let selector: LabelSelector = serde_json::from_value(found).unwrap_or_default();
+            let selector = selector.to_string();
+            // An empty one would mean the pods of everybody.
+            return if selector.is_empty() {
+                Err(Error::NoSelector(pointer.clone()))
+            } else {
+                Ok(Some(selector))
+            };
+        }
+        let variables = Variables {
+            object: Some(object),
+            ..Variables::default()
+        };
+        pods.label_selector
+            .as_deref()
+            .map(|selector| variables.fill_text(selector))
+            .transpose()
+    }
+
+    /// Returns the state handles that a stopped copy leaves.
+    pub fn capture(&self, object: &Value) -> Result<BTreeMap<String, String>, NoCapture> {
+        let mut values = BTreeMap::new();
+        for (rule, valid) in self.spec.capture.iter().zip(&self.valid) {
+            match handle_at(object, rule)? {
+                Some(value) => {
+                    if let Some(valid) = valid
+                        && !valid.holds(object)?
+                    {
+                        return Err(NoCapture::Invalid {
+                            name: rule.name.clone(),
+                            value,
+                        });
+                    }
+                    values.insert(rule.name.clone(), value);
+                }
+                None if rule.required => {
+                    return Err(NoCapture::Missing {
+                        name: rule.name.clone(),
+                        path: rule.json_path.clone(),
+                    });
+                }
+                None => {}
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns the newest handles that a copy shows without being stopped; what can't be judged isn't one.
+    pub fn last_known(&self, object: &Value) -> Result<BTreeMap<String, String>, Error> {
+        let mut values = BTreeMap::new();
+        for (rule, valid) in self.spec.last_known.iter().zip(&self.valid_last) {
+            if values.contains_key(&rule.name) {
+                continue;
+            }
+            let is_valid = valid
+                .as_ref()
+                .is_none_or(|valid| valid.holds(object).unwrap_or(false));
+            if let Some(value) = text_at(object, &rule.json_path)?.filter(|_| is_valid) {
+                values.insert(rule.name.clone(), value);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns what stands at the places of the handles, without judging it: to tell a new handle from an old one.
+    pub fn handles(&self, object: &Value) -> Result<BTreeMap<String, String>, Error> {
+        let mut values = BTreeMap::new();
+        for rule in &self.spec.capture {
+            if let Some(value) = text_at(object, &rule.json_path)? {
+                values.insert(rule.name.clone(), value);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns the handle that a running copy was started from, where the profile can tell.
+    pub fn in_use(&self, object: &Value) -> Result<Option<String>, Error> {
+        self.spec
+            .in_use
+            .as_deref()
+            .map_or(Ok(None), |path| text_at(object, path))
+    }
+
+    /// Returns what identifies the current run of a copy, where the profile can tell.
+    pub fn run_id(&self, object: &Value) -> Result<Option<String>, Error> {
+        self.spec
+            .run_id
+            .as_deref()
+            .map_or(Ok(None), |path| text_at(object, path))
+    }
+}
+
+/// A handle is handed to another copy as it is: what is no text, or blank, is none.
+fn handle_at(object: &Value, rule: &CaptureRule) -> Result<Option<String>, NoCapture> {
+    let source = &rule.json_path;
+    let found = object
+        .query(source)
+        .map_err(|error| path::error(source, error.to_string()))?;
+    match found.first() {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
+        Some(_) => Err(NoCapture::NotText {
+            name: rule.name.clone(),
+            path: source.clone(),
+        }),
+    }
+}
+
+fn text_at(object: &Value, source: &str) -> Result<Option<String>, Error> {
+    let found = object
+        .query(source)
+        .map_err(|error| path::error(source, error.to_string()))?;
+    Ok(found.first().and_then(|value| match value {
+        Value::Null => None,
+        Value::String(text) if text.is_empty() => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }))
+}
+
+/// Returns whether a copy is as a check asks, in CEL over `object`.
+pub fn check(check: &Check, object: &Value) -> Result<bool, Error> {
+    compile_check(check)?.holds(object)
+}
+
+/// Returns whether a sample is as a check of Prometheus asks, in CEL over `value`.
+pub fn check_sample(check: &Check, value: f64) -> Result<bool, Error> {
+    compile_check(check)?.holds_of(value)
+}
+
+/// Returns why a check can't be evaluated on anything, if so.
+pub fn valid_check(check: &Check) -> Result<(), Error> {
+    if check.prometheus.is_some() && check.of.is_some() {
+        return Err(Error::Evaluation {
+            field: "verify.checks.of",
+            message: "a number of Prometheus is of no object: leave one of them out".to_owned(),
+        });
+    }
+    compile_check(check).map(drop)
+}
+
+fn compile_check(check: &Check) -> Result<Expression, Error> {
+    let field = "verify.checks.cel";
+    let variable = if check.prometheus.is_some() {
+        "value"
+    } else {
+        "object"
+    };
+    Expression::over(variable, field, &check.cel).map_err(|message| Error::Evaluation { field, message })
+}
+
+const BUILT_IN: &[&str] = &[
+    include_str!("builtin/flink.yaml"),
+    include_str!("builtin/deployment.yaml"),
+    include_str!("builtin/statefulset.yaml"),
+    include_str!("builtin/argo-rollout.yaml"),
+];
+
+/// Returns the profiles that come with the tool.
+pub fn built_in() -> Result<Vec<WorkloadProfile>, Error> {
+    BUILT_IN
+        .iter()
+        .map(|text| {
+            serde_yaml::from_str(text).map_err(|error| Error::Invalid {
+                profile: "built-in".to_owned(),
+                field: "spec",
+                message: error.to_string(),
+            })
+        })
+        .collect()
+}
+
+/// Returns the profile for a kind: the named one, else one that applies to it; those given win over built-in ones.
+pub fn find(
+    given: &[WorkloadProfile],
+    name: Option<&str>,
+    kind: &Gvk,
+) -> Result<Option<WorkloadProfile>, Error> {
+    let built_in = built_in()?;
+    let fits = |profile: &&WorkloadProfile| match name {
+        Some(name) => profile.metadata.name.as_deref() == Some(name),
+        None => {
+            let applies_to = &profile.spec.applies_to;
+            applies_to.group == kind.group && applies_to.kinds.contains(&kind.kind)
+        }
+    };
+    Ok(given.iter().chain(&built_in).find(fits).cloned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What intents would do, other than the migrations, which have a story of their own.
+
+use super::page::{code, inline};
+use crate::plan::{Change, Forecast, Outcome};
+use cutover_karmada::name::ObjectKey;
+
+/// Returns what is told of one intent, or of the template that a rollout takes along.
+pub(super) fn section(change: &Change, forecast: &Forecast) -> String {
+    let at = change
+        .source
+        .as_ref()
+        .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
+        .unwrap_or_default();
+    let mut text = format!(
+        "\n#### {}{at}\n\n{}\n",
+        inline(&change.key.to_string()),
+        headline(forecast)
+    );
+    if !forecast.steps.is_empty() {
+        text.push_str("\n| step | what is done |\n|---|---|\n");
+        for step in &forecast.steps {
+            text.push_str(&format!("| {} | {} |\n", inline(&step.name), inline(&step.what)));
+        }
+    }
+    if !forecast.remarks.is_empty() {
+        text.push('\n');
+        for remark in &forecast.remarks {
+            text.push_str(&format!("- {}\n", inline(remark)));
+        }
+    }
+    text
+}
+
+/// Returns why an intent would be refused, a line each.
+pub(super) fn blockers(intent: &ObjectKey, forecast: &Forecast) -> Vec<String> {
+    let because = forecast.because.iter();
+    because
+        .map(|why| format!("- ⛔ {}: {}\n", code(&intent.to_string()), inline(why)))
+        .collect()
+}
+
+fn headline(forecast: &Forecast) -> String {
+    let because = inline(&forecast.because.join("; "));
+    let said = |what: &str| match because.as_str() {
+        "" => format!("{what}."),
+        because => format!("{what}: {because}."),
+    };
+    match forecast.outcome {
+        Outcome::Begins => said("✅ Nothing stands in its way as things are"),
+        Outcome::Nothing => said("✅ Nothing to do as things are"),
+        Outcome::Waits => said("⏳ It would wait"),
+        Outcome::Refused => {
+            let because = forecast.because.iter();
+            let lines: Vec<String> = because.map(|why| format!("- {}", inline(why))).collect();
+            format!(
+                "⛔ It would be refused, with nothing touched:\n\n{}",
+                lines.join("\n")
+            )
+        }
+        Outcome::UnderWay => said("🔄 It is under way"),
+        Outcome::Unknown => said("❔ What stands in its way is not known"),
+    }
+}

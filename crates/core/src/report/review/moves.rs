@@ -1,0 +1,446 @@
+//! What the intents of a change would do: the steps with what to expect of each, and what stands in the way as far as can be
+//! seen before anything is begun.
+
+use jiff::Timestamp;
+
+use super::page::{code, inline};
+use crate::api::{self, Finding, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, Strategy};
+use crate::intent::World;
+use crate::intent::migration::{Input, step};
+use crate::plan::{Forecast, ForecastStep, Outcome as Outlined};
+use crate::profile;
+use cutover_karmada::name::{ClusterName, Location, ObjectKey};
+
+/// A migration that a change would begin.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub intent: ObjectKey,
+    pub at: Option<Location>,
+    pub workload: ObjectKey,
+    pub spec: MigrationSpec,
+    pub outlook: Outlook,
+    pub template: Template,
+    /// What else the policy places that places the workload.
+    pub neighbours: Neighbours,
+}
+
+/// What the same change does to the template of the workload that moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Template {
+    /// Nothing.
+    #[default]
+    Same,
+    /// It waits for the migration, which takes it along.
+    HeldBack,
+    /// It is applied where the workload runs, before the migration begins.
+    InPlace,
+}
+
+/// The policy that places a workload, and how many others it places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    pub policy: Option<String>,
+    pub workloads: Vec<String>,
+}
+
+/// What could be seen of a migration before it begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outlook {
+    pub source: Option<ClusterName>,
+    pub stateful: bool,
+    /// The target's copy can be created without running.
+    pub born_held: bool,
+    pub verdict: Verdict,
+}
+
+/// What Preflight would say, were it now.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    Clear,
+    /// It runs in the target already.
+    There,
+    Blocked(Vec<Finding>),
+    /// It would wait, for this.
+    Waits(String),
+    /// It is under way: most of its spec is not obeyed any more.
+    UnderWay(Phase),
+    /// Nobody could be asked.
+    Unknown(String),
+}
+
+impl Default for Verdict {
+    fn default() -> Self {
+        Self::Unknown("no control plane was asked".to_owned())
+    }
+}
+
+impl Move {
+    /// Returns a migration of which nothing is known but what it asks for.
+    pub fn new(migration: &Migration, at: Option<Location>) -> Self {
+        let metadata = &migration.metadata;
+        let namespace = metadata.namespace.clone();
+        Self {
+            intent: ObjectKey {
+                group: api::GROUP.to_owned(),
+                kind: "Migration".to_owned(),
+                namespace: namespace.clone(),
+                name: metadata.name.clone().unwrap_or_default(),
+            },
+            at,
+            workload: migration.spec.workload.key(namespace.as_deref()),
+            outlook: Outlook::unseen(&migration.spec),
+            spec: migration.spec.clone(),
+            template: Template::default(),
+            neighbours: Neighbours::default(),
+        }
+    }
+
+    /// Returns the same in plain words, for a plan.
+    pub fn forecast(&self) -> Forecast {
+        let said = |finding: &Finding| crate::report::finding_text(finding);
+        let (outcome, because) = match &self.outlook.verdict {
+            Verdict::Clear => (Outlined::Begins, Vec::new()),
+            Verdict::There => (
+                Outlined::Nothing,
+                vec![format!("it runs in {} already", self.spec.to)],
+            ),
+            Verdict::Blocked(findings) => (Outlined::Refused, findings.iter().map(said).collect()),
+            Verdict::Waits(why) => (Outlined::Waits, vec![why.clone()]),
+            Verdict::UnderWay(phase) => (Outlined::UnderWay, vec![phase.to_string()]),
+            Verdict::Unknown(why) => (Outlined::Unknown, vec![why.clone()]),
+        };
+        let shows = !matches!(self.outlook.verdict, Verdict::There | Verdict::UnderWay(_));
+        let rows = rows(self, &PLAIN).into_iter().filter(|_| shows);
+        let steps = rows.map(|(phase, what, effect)| {
+            let gate = if gated(&self.spec, phase) {
+                "waits for an approval; "
+            } else {
+                ""
+            };
+            ForecastStep::new(phase.name(), format!("{gate}{what}; {effect}"))
+        });
+        let mut remarks = Vec::new();
+        if self.template == Template::InPlace {
+            remarks.push(
+                "its template changes as well, and nothing holds that back: it is changed where it runs"
+                    .to_owned(),
+            );
+        }
+        Forecast {
+            outcome,
+            because,
+            steps: steps.collect(),
+            remarks,
+            moves: Vec::new(),
+        }
+    }
+
+    pub(super) fn source(&self) -> Option<&ClusterName> {
+        self.outlook.source.as_ref().or(self.spec.from.as_ref())
+    }
+}
+
+impl Outlook {
+    fn unseen(spec: &MigrationSpec) -> Self {
+        Self {
+            source: None,
+            verdict: Verdict::default(),
+            ..Self::by_profile(spec, &[])
+        }
+    }
+
+    fn by_profile(spec: &MigrationSpec, given: &[api::WorkloadProfile]) -> Self {
+        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
+        let found = found.ok().flatten().map(|profile| profile.spec);
+        Self {
+            stateful: found.as_ref().is_none_or(|profile| profile.stateful),
+            born_held: found.as_ref().is_none_or(|profile| profile.born_held),
+            ..Self::default()
+        }
+    }
+
+    /// Asks the machine itself what Preflight would come to in a world as it is now. Nothing that the machine answers is
+    /// carried out.
+    pub fn judge(migration: &Migration, world: &World, now: Timestamp) -> Self {
+        let spec = &migration.spec;
+        let given = world.profiles.get().map(Vec::as_slice).unwrap_or_default();
+        let binding = world.binding.get().ok().and_then(Option::as_ref);
+        let source = binding.and_then(|binding| match binding.spec.clusters.as_slice() {
+            [only] => Some(only.name.clone()),
+            _ => None,
+        });
+        Self {
+            source,
+            verdict: verdict(migration, world, now),
+            ..Self::by_profile(spec, given)
+        }
+    }
+}
+
+fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
+    if let Some(status) = &migration.status
+        && status.started_at.is_some()
+        && !status.phase.is_terminal()
+    {
+        return Verdict::UnderWay(status.phase);
+    }
+    let metadata = &migration.metadata;
+    let mut status = MigrationStatus::default();
+    // From the first pass to the one that would leave Preflight, what each writes into the journal is taken as written.
+    for _ in 0..PASSES {
+        status = step(&Input {
+            uid: metadata.uid.as_deref().unwrap_or("not-there-yet"),
+            namespace: metadata.namespace.as_deref(),
+            name: metadata.name.as_deref().unwrap_or_default(),
+            generation: 1,
+            revision: None,
+            deleting: false,
+            has_finalizer: true,
+            spec: &migration.spec,
+            status: &status,
+            trouble: None,
+            ahead: None,
+            world,
+            now,
+        })
+        .status;
+        let goes_on = matches!(status.phase, Phase::Pending | Phase::Preflight);
+        if !goes_on || status.waiting_for.is_some() {
+            break;
+        }
+    }
+    match status.phase {
+        Phase::Completed => Verdict::There,
+        Phase::Failed => Verdict::Blocked(status.findings),
+        Phase::Pending | Phase::Preflight => Verdict::Waits(
+            status
+                .waiting_for
+                .map_or_else(|| "it is looked at again".to_owned(), |wait| wait.reason),
+        ),
+        phase if phase.is_terminal() => Verdict::Unknown(format!("it would end as {phase}")),
+        _ => Verdict::Clear,
+    }
+}
+
+/// More than it takes to get through Preflight.
+const PASSES: usize = 8;
+
+/// A step, what is done in it, and what to expect.
+type Row = (Phase, String, String);
+
+/// How a text is marked up.
+struct Ink {
+    code: fn(&str) -> String,
+    inline: fn(&str) -> String,
+    loud: fn(&str) -> String,
+}
+
+const MARKDOWN: Ink = Ink {
+    code,
+    inline,
+    loud: |text| format!("**{text}**"),
+};
+const PLAIN: Ink = Ink {
+    code: str::to_owned,
+    inline: str::to_owned,
+    loud: str::to_owned,
+};
+
+/// Returns what is told of one migration.
+pub(super) fn section(one: &Move) -> String {
+    let spec = &one.spec;
+    let source = one
+        .source()
+        .map_or_else(|| "where it runs".to_owned(), |source| code(source.as_str()));
+    let at = one
+        .at
+        .as_ref()
+        .map(|at| format!(" ({})", code(&format!("{}:{}", at.path, at.line))))
+        .unwrap_or_default();
+    let mut text = format!(
+        "\n#### {}{at}\n\nMoves {} from {source} to {}; {}.\n\n{}\n",
+        inline(&one.intent.to_string()),
+        code(&one.workload.to_string()),
+        code(spec.to.as_str()),
+        match spec.on_failure {
+            OnFailure::RollBack => "if it fails, it is rolled back",
+            OnFailure::Hold => "if it fails, everything stays held until somebody says `abort`",
+        },
+        outlook(one)
+    );
+    if !matches!(one.outlook.verdict, Verdict::There | Verdict::UnderWay(_)) {
+        text.push_str("\n| step | what is done | what to expect |\n|---|---|---|\n");
+        for (phase, what, effect) in rows(one, &MARKDOWN) {
+            let gate = if gated(spec, phase) {
+                "✋ waits for an approval; "
+            } else {
+                ""
+            };
+            text.push_str(&format!("| {phase} | {gate}{what} | {effect} |\n"));
+        }
+    }
+    if one.template == Template::InPlace {
+        text.push_str(
+            "\n⚠️ Its template changes as well, and nothing holds that back: it is changed where it runs, before the migration \
+             begins. Keep workload and migration in one sync, or push one after the other.\n",
+        );
+    }
+    text.push_str(&neighbours(one));
+    text
+}
+
+fn gated(spec: &MigrationSpec, phase: Phase) -> bool {
+    let mut gates = spec.approval.iter().flat_map(|gate| &gate.before);
+    gates.any(|gated| *gated == phase)
+}
+
+fn outlook(one: &Move) -> String {
+    match &one.outlook.verdict {
+        Verdict::Clear => "✅ Nothing stands in its way as things are.".to_owned(),
+        Verdict::There => format!(
+            "✅ It runs in {} already: the migration ends at once.",
+            code(one.spec.to.as_str())
+        ),
+        Verdict::Blocked(findings) => {
+            let lines: Vec<String> = findings.iter().map(finding).collect();
+            format!(
+                "⛔ It would fail in Preflight, with nothing touched:\n\n{}",
+                lines.join("\n")
+            )
+        }
+        Verdict::Waits(reason) => format!("⏳ It would wait: {}.", inline(reason)),
+        Verdict::UnderWay(phase) => format!(
+            "🔄 It is under way ({phase}): `paused`, `abort` and approvals are obeyed, other changes are not."
+        ),
+        Verdict::Unknown(why) => format!("❔ What stands in its way is not known: {}.", inline(why)),
+    }
+}
+
+pub(super) fn finding(finding: &Finding) -> String {
+    let hint = finding
+        .hint
+        .as_ref()
+        .map(|hint| format!(" ({})", inline(hint)))
+        .unwrap_or_default();
+    format!(
+        "- **{}**: {}{hint}",
+        inline(&finding.code),
+        inline(&finding.message)
+    )
+}
+
+fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
+    let (code, inline) = (ink.code, ink.inline);
+    let spec = &one.spec;
+    let shared = spec.strategy == Strategy::StartFirst;
+    let from = one
+        .source()
+        .map_or_else(|| "the source".to_owned(), |source| code(source.as_str()));
+    let to = code(spec.to.as_str());
+    let held = shared || one.outlook.born_held;
+    let mut rows: Vec<Row> = vec![
+        (
+            Phase::Preflight,
+            "everything that could stand in the way is looked at".to_owned(),
+            "nothing is written".to_owned(),
+        ),
+        (
+            Phase::Hold,
+            "the scheduler and failover are kept off; a pin says who may run".to_owned(),
+            format!("it runs on in {from}"),
+        ),
+    ];
+    if shared {
+        rows.push((
+            Phase::Expand,
+            format!("a copy is brought to {to}"),
+            "both run".to_owned(),
+        ));
+    } else if held {
+        rows.push((
+            Phase::Expand,
+            format!("a copy is brought to {to}, held"),
+            format!("it runs on in {from} alone"),
+        ));
+    }
+    if !shared {
+        let state = if one.outlook.stateful {
+            "it is stopped with its state, which is recorded in Git"
+        } else {
+            "it is stopped"
+        };
+        rows.push((
+            Phase::Capture,
+            format!("{state}; that it stands still is proved"),
+            (ink.loud)("nobody runs it from here on"),
+        ));
+    }
+    rows.push((
+        Phase::Handoff,
+        handoff(one, &to),
+        format!(
+            "it starts in {to}; healthy within {}",
+            inline(&spec.verify.timeout)
+        ),
+    ));
+    rows.push((
+        Phase::Verify,
+        format!("{to} is watched{}", checks(spec)),
+        format!("healthy for {} without a break", inline(&spec.verify.healthy_for)),
+    ));
+    rows.push((
+        Phase::Cleanup,
+        format!("past the commit point: {from} is left, the pin goes, the scheduler is let back"),
+        format!("it runs in {to} alone"),
+    ));
+    rows
+}
+
+fn handoff(one: &Move, to: &str) -> String {
+    let spec = &one.spec;
+    let from = if one.outlook.stateful && spec.strategy == Strategy::StopFirst {
+        ", from exactly that state"
+    } else {
+        ""
+    };
+    let along = if !spec.changes.patches.is_empty() {
+        ", with the patches of the intent"
+    } else if one.template == Template::HeldBack && spec.changes.template {
+        ", with what this changes of its template"
+    } else {
+        ""
+    };
+    format!("{to} may run{from}{along}")
+}
+
+fn checks(spec: &MigrationSpec) -> String {
+    match spec.verify.checks.len() {
+        0 => String::new(),
+        1 => ", and a check of the intent".to_owned(),
+        more => format!(", and {more} checks of the intent"),
+    }
+}
+
+/// How many neighbours are named.
+const NAMED: usize = 8;
+
+fn neighbours(one: &Move) -> String {
+    let Some(policy) = &one.neighbours.policy else {
+        return String::new();
+    };
+    let others = &one.neighbours.workloads;
+    if others.is_empty() {
+        return format!("\n{} places nothing else.\n", code(policy));
+    }
+    let named: Vec<String> = others.iter().take(NAMED).map(|other| code(other)).collect();
+    let more = others
+        .len()
+        .checked_sub(NAMED + 1)
+        .map(|more| format!(" and {} more", more + 1))
+        .unwrap_or_default();
+    format!(
+        "\n{} also places {}{more}: the migration holds one binding, so they stay, and are scheduled as before.\n",
+        code(policy),
+        named.join(", ")
+    )
+}

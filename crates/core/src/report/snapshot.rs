@@ -1,0 +1,655 @@
+//! `status.yaml`: the overview for machines, and what changed since the last one.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::failover::FailoverSnapshot;
+use super::many::ManySnapshot;
+use super::rollout_policy::RolloutPolicySnapshot;
+use super::{
+    Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
+    record_path, rollout, rollout_path, route, shift, shift_path, since, status, suspension, suspension_path,
+};
+use crate::api::{
+    HeldCopy, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, RolloutCluster, RolloutPhase,
+    ShiftPhase, Suspension, SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
+};
+use crate::error::Error;
+use cutover_base::escape;
+use cutover_karmada::name::{Location, Revision};
+
+/// Raised when a field changes its meaning or goes away; new fields don't raise it.
+const VERSION: u32 = 1;
+
+/// How everything stands, as `status.yaml` and `cutover status -o json` say it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(title = "Status")]
+pub struct Snapshot {
+    version: u32,
+    /// The commit of the desired state that was looked at last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revision: Option<Revision>,
+    pub(super) syncs: Vec<SyncSnapshot>,
+    pub(super) intents: Vec<IntentSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rollouts: Vec<RolloutSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) rollout_policies: Vec<RolloutPolicySnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) suspensions: Vec<SuspensionSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) shifts: Vec<ShiftSnapshot>,
+    /// Evacuations and rebalances.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) many: Vec<ManySnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) failover_plans: Vec<FailoverSnapshot>,
+    /// What syncs applied and nobody looks after any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) left_behind: Vec<LeftSnapshot>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeftSnapshot {
+    pub(super) why: String,
+    /// How many objects; the first of them follow.
+    pub(super) count: usize,
+    pub(super) objects: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncSnapshot {
+    pub(super) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) revision: Option<Revision>,
+    pub(super) in_sync: usize,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) held_back: Vec<HeldSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) waiting: Vec<WaitSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) drifted: Vec<NoteSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) kept: Vec<NoteSnapshot>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) problems: Vec<ProblemSnapshot>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NoteSnapshot {
+    pub(super) object: String,
+    pub(super) note: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitSnapshot {
+    #[serde(rename = "for")]
+    pub(super) what: String,
+    pub(super) since: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) overdue: bool,
+    /// How many objects wait; the first of them follow.
+    pub(super) count: usize,
+    pub(super) objects: Vec<String>,
+}
+
+/// How many objects of a sort are named.
+const NAMED: usize = 20;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldSnapshot {
+    pub(super) object: String,
+    pub(super) by: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemSnapshot {
+    pub(super) message: String,
+    #[serde(flatten)]
+    pub(super) location: Option<Location>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IntentSnapshot {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) workload: WorkloadRef,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) phase: Phase,
+    pub(super) attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) downtime_ms: Option<u64>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+    /// What became of the attempt so far; only on request, since the record has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) report: Option<Account>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutSnapshot {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// For instance `Deployment web: 3f2a91bc00 to 77d01e4c5a, 2/5 good`.
+    pub(super) what: String,
+    pub(super) phase: RolloutPhase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) clusters: Vec<RolloutCluster>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+}
+
+impl RolloutSnapshot {
+    fn of(one: &Rollout) -> Self {
+        let status = rollout::status(one);
+        let (namespace, name) = rollout::names(one);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            what: rollout::what(one),
+            phase: status.phase,
+            waiting_for: status.common.waiting_for.clone(),
+            clusters: status.clusters.clone(),
+            record: rollout_path(one),
+        }
+    }
+
+    /// Says how it went on since `before`, if it did.
+    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
+        let was = before.and_then(|before| before.rollouts.iter().find(|was| was.record == self.record));
+        let name = format!("{}/{}", self.namespace, self.name);
+        match was {
+            Some(was) if was.phase == self.phase => None,
+            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
+            None => Some(format!("{name}: {}", self.phase)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspensionSnapshot {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// For instance `dispatching of PropagationPolicy web to green`.
+    pub(super) what: String,
+    pub(super) reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) by: Option<String>,
+    pub(super) phase: SuspensionPhase,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    /// What waits to go out, and what was changed in members meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) held: Vec<HeldCopy>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+}
+
+impl SuspensionSnapshot {
+    fn of(one: &Suspension) -> Self {
+        let status = suspension::status(one);
+        let (namespace, name) = suspension::names(one);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            what: suspension::what(one),
+            reason: one.spec.reason.clone(),
+            by: status.by.clone(),
+            phase: status.phase,
+            since: status.since,
+            until: one.spec.until,
+            waiting_for: status.common.waiting_for.clone(),
+            held: status.held.clone(),
+            record: suspension_path(one),
+        }
+    }
+
+    /// Says how it went on since `before`, if it did.
+    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
+        let was = before.and_then(|before| before.suspensions.iter().find(|was| was.record == self.record));
+        let name = format!("{}/{}", self.namespace, self.name);
+        match was {
+            Some(was) if was.phase == self.phase => None,
+            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
+            None => Some(format!("{name}: {}", self.phase)),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShiftSnapshot {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// For instance `replicas of Deployment web from blue to green`.
+    pub(super) what: String,
+    pub(super) phase: ShiftPhase,
+    /// How many have gone, of how many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) moved: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) floor: Option<u32>,
+    /// The fewest replicas that were seen ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lowest: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) started_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) finished_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_for: Option<WaitingFor>,
+    /// Where on the branch the whole record stands.
+    pub(super) record: String,
+}
+
+impl ShiftSnapshot {
+    fn of(one: &ReplicaShift) -> Self {
+        let status = shift::status(one);
+        let (namespace, name) = shift::names(one);
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            what: shift::what(one),
+            phase: status.phase,
+            moved: status.moved.clone(),
+            floor: status.floor,
+            lowest: status.lowest,
+            started_at: status.common.started_at,
+            finished_at: status.common.finished_at,
+            waiting_for: status.common.waiting_for.clone(),
+            record: shift_path(one),
+        }
+    }
+
+    /// Says how it went on since `before`, if it did.
+    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
+        let was = before.and_then(|before| before.shifts.iter().find(|was| was.record == self.record));
+        let name = format!("{}/{}", self.namespace, self.name);
+        match was {
+            Some(was) if was.phase == self.phase => None,
+            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
+            None => Some(format!("{name}: {}", self.phase)),
+        }
+    }
+}
+
+impl Snapshot {
+    pub(super) fn of(overview: &Overview) -> Self {
+        let mut intents: Vec<IntentSnapshot> = overview.migrations.iter().map(IntentSnapshot::of).collect();
+        intents.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut rollouts: Vec<_> = overview.rollouts.iter().map(RolloutSnapshot::of).collect();
+        rollouts.sort_by(|a, b| a.record.cmp(&b.record));
+        let policies = overview.rollout_policies.iter();
+        let mut rollout_policies: Vec<_> = policies.map(RolloutPolicySnapshot::of).collect();
+        rollout_policies.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
+        suspensions.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut shifts: Vec<_> = overview.shifts.iter().map(ShiftSnapshot::of).collect();
+        shifts.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut many: Vec<_> = overview.many.iter().map(ManySnapshot::of).collect();
+        many.sort_by(|a, b| a.record.cmp(&b.record));
+        let mut failover_plans: Vec<_> = overview.failover_plans.iter().map(FailoverSnapshot::of).collect();
+        failover_plans.sort_by(|a, b| a.record.cmp(&b.record));
+        Self {
+            version: VERSION,
+            revision: overview.revision.clone(),
+            syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
+            intents,
+            rollouts,
+            rollout_policies,
+            suspensions,
+            shifts,
+            many,
+            failover_plans,
+            left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
+        }
+    }
+
+    /// Reads what [`super::SNAPSHOT_FILE`] holds.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let read: Self = serde_yaml::from_slice(bytes).map_err(|error| {
+            Error::user(format!(
+                "{SNAPSHOT_FILE} on the status branch cannot be read: {error}"
+            ))
+            .hint("is it of another release, or did somebody edit it?")
+        })?;
+        if read.version > VERSION {
+            return Err(Error::user(format!(
+                "{SNAPSHOT_FILE} on the status branch is of a newer release: version {}",
+                read.version
+            ))
+            .hint("use the release that the reconciler is of"));
+        }
+        Ok(read)
+    }
+
+    /// Adds what became of each attempt.
+    pub(super) fn with_accounts(mut self, migrations: &[Migration]) -> Self {
+        for intent in &mut self.intents {
+            let of = migrations
+                .iter()
+                .find(|migration| record_path(migration) == intent.record);
+            intent.report = of.map(Account::of);
+        }
+        self
+    }
+}
+
+impl LeftSnapshot {
+    fn of(left: &LeftOverview) -> Self {
+        Self {
+            why: left.why.clone(),
+            count: left.objects.len(),
+            objects: left.objects.iter().take(NAMED).map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl SyncSnapshot {
+    fn of(sync: &SyncOverview) -> Self {
+        Self {
+            name: sync.name.clone(),
+            revision: sync.revision.clone(),
+            in_sync: sync.in_sync,
+            held_back: sync
+                .held_back
+                .iter()
+                .map(|held| HeldSnapshot {
+                    object: held.object.to_string(),
+                    by: held.by.clone(),
+                })
+                .collect(),
+            waiting: sync.waiting.iter().map(WaitSnapshot::of).collect(),
+            drifted: sync.drifted.iter().map(NoteSnapshot::of).collect(),
+            kept: sync.kept.iter().map(NoteSnapshot::of).collect(),
+            problems: sync.problems.iter().map(ProblemSnapshot::of).collect(),
+        }
+    }
+}
+
+impl WaitSnapshot {
+    fn of(wait: &WaitOverview) -> Self {
+        Self {
+            what: wait.what.clone(),
+            since: wait.since,
+            until: wait.until,
+            overdue: wait.overdue,
+            count: wait.objects.len(),
+            objects: wait.objects.iter().take(NAMED).map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl WaitSnapshot {
+    /// Returns the wait as a sentence without its end.
+    pub(super) fn sentence(&self) -> String {
+        super::sentence(self.objects.first(), self.count, self.since, &self.what)
+    }
+}
+
+impl NoteSnapshot {
+    fn of(note: &ObjectNote) -> Self {
+        Self {
+            object: note.object.to_string(),
+            note: note.note.clone(),
+        }
+    }
+}
+
+impl ProblemSnapshot {
+    fn of(problem: &Problem) -> Self {
+        Self {
+            message: problem.message.clone(),
+            location: problem.location.clone(),
+            hint: problem.hint.clone(),
+        }
+    }
+}
+
+impl IntentSnapshot {
+    fn of(migration: &Migration) -> Self {
+        let status = status(migration);
+        let (namespace, name) = names(migration);
+        let (from, to) = route(migration);
+        Self {
+            kind: "Migration".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            workload: migration.spec.workload.clone(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            phase: status.phase,
+            attempt: status.attempt,
+            since: since(status),
+            waiting_for: status.waiting_for.clone(),
+            downtime_ms: status.downtime_ms,
+            record: record_path(migration),
+            report: None,
+        }
+    }
+
+    fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What a commit on the status branch says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommitText {
+    pub subject: String,
+    pub body: String,
+    pub trailers: Vec<(TrailerKey, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrailerKey {
+    Revision,
+    Intent,
+    Phase,
+}
+
+/// How soon people are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// With what comes next: things move.
+    Moves,
+    /// At once: something has ended or failed, or somebody is asked for an approval.
+    Ended,
+}
+
+/// Returns how soon people have to be told of what has happened between two overviews.
+pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
+    let (was, is) = (Snapshot::of(before), Snapshot::of(after));
+    let problems = |snapshot: &Snapshot| -> Vec<_> {
+        let of = |sync: &SyncSnapshot| (sync.name.clone(), sync.problems.clone());
+        snapshot.syncs.iter().map(of).collect()
+    };
+    let asks = |intent: &IntentSnapshot| {
+        let waiting = intent.waiting_for.as_ref();
+        waiting.is_some_and(|waiting| waiting.code == WaitCode::Approval)
+    };
+    let turned = is.intents.iter().any(|intent| {
+        let ended = intent.phase.is_terminal() || intent.phase == Phase::RollingBack;
+        let known = was.intents.iter().find(|known| known.record == intent.record);
+        ended && change(Some(&was), intent).is_some() || asks(intent) && !known.is_some_and(asks)
+    });
+    let findings = |overview: &Overview| -> Vec<_> {
+        let of = |migration| status(migration).findings.clone();
+        overview.migrations.iter().map(of).collect()
+    };
+    // What is frozen, and what is about to go out, nobody should learn late.
+    let froze = is.suspensions.iter().any(|one| {
+        let tells = !matches!(one.phase, SuspensionPhase::Pending | SuspensionPhase::Suspending);
+        tells && one.change(Some(&was)).is_some()
+    });
+    let stopped = is.rollouts.iter().any(|one| {
+        let tells = one.phase.is_at_rest() || one.phase == RolloutPhase::Halted;
+        tells && one.change(Some(&was)).is_some()
+    });
+    let shifted = is.shifts.iter().any(|one| {
+        let tells =
+            one.phase.is_terminal() || matches!(one.phase, ShiftPhase::RollingBack | ShiftPhase::Shifted);
+        let known = was.shifts.iter().find(|known| known.record == one.record);
+        let asks =
+            |one: &ShiftSnapshot| one.waiting_for.as_ref().map(|wait| wait.code) == Some(WaitCode::Approval);
+        tells && one.change(Some(&was)).is_some() || asks(one) && !known.is_some_and(asks)
+    });
+    let emptied = is.many.iter().any(|one| one.is_urgent(&was.many));
+    let failed_over = is
+        .failover_plans
+        .iter()
+        .any(|plan| plan.is_urgent(&was.failover_plans));
+    let told = turned || froze || stopped || shifted || emptied || failed_over;
+    if told || problems(&was) != problems(&is) || findings(before) != findings(after) {
+        Urgency::Ended
+    } else {
+        Urgency::Moves
+    }
+}
+
+/// Returns the message of the commit that takes the status branch from `before`, its [`super::SNAPSHOT_FILE`], to
+/// `overview`. A snapshot that can't be read counts as none.
+pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
+    let before: Option<Snapshot> = before.and_then(|bytes| serde_yaml::from_slice(bytes).ok());
+    let after = Snapshot::of(overview);
+    let others = news(before.as_ref(), &after);
+    let migrations = after.intents.iter();
+    let moved: Vec<String> = migrations
+        .filter_map(|intent| change(before.as_ref(), intent))
+        .chain(others.iter().map(|news| news.line.clone()))
+        // A line break would begin a trailer, or what looks like another change.
+        .map(|line| escape::prose(&line))
+        .collect();
+    let subject = match moved.as_slice() {
+        [] => sync_subject(before.as_ref(), &after),
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first}, and {} more", rest.len()),
+    };
+    let body = match moved.as_slice() {
+        [] | [_] => String::new(),
+        lines => format!("- {}\n", lines.join("\n- ")),
+    };
+    let mut trailers = Vec::new();
+    if let Some(revision) = &after.revision {
+        trailers.push((TrailerKey::Revision, revision.to_string()));
+    }
+    for news in others {
+        trailers.push((TrailerKey::Intent, news.intent));
+        trailers.push((TrailerKey::Phase, news.phase));
+    }
+    for migration in &overview.migrations {
+        let intent = IntentSnapshot::of(migration);
+        if change(before.as_ref(), &intent).is_none() {
+            continue;
+        }
+        trailers.push((TrailerKey::Intent, intent.full_name()));
+        // One commit tells of several phases when these are short: each can be found.
+        let phases = passed(before.as_ref(), &intent, status(migration));
+        trailers.extend(phases.into_iter().map(|phase| (TrailerKey::Phase, phase)));
+    }
+    CommitText {
+        subject,
+        body,
+        trailers,
+    }
+}
+
+/// That an intent is in another phase than before.
+struct News {
+    line: String,
+    intent: String,
+    phase: String,
+}
+
+/// Returns what is news of intents that are no Migrations.
+fn news(before: Option<&Snapshot>, after: &Snapshot) -> Vec<News> {
+    let mut all = Vec::new();
+    let mut add = |line: Option<String>, intent: String, phase: String| {
+        all.extend(line.map(|line| News { line, intent, phase }));
+    };
+    for one in &after.rollouts {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(before), name, one.phase.to_string());
+    }
+    for one in &after.suspensions {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(before), name, one.phase.to_string());
+    }
+    for one in &after.shifts {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(before), name, one.phase.to_string());
+    }
+    let known = before.map_or(&[][..], |before| &before.many);
+    for one in &after.many {
+        add(one.change(known), one.name.clone(), one.phase.to_string());
+    }
+    let known = before.map_or(&[][..], |before| &before.failover_plans);
+    for one in &after.failover_plans {
+        let name = format!("{}/{}", one.namespace, one.name);
+        add(one.change(known), name, one.phase.to_string());
+    }
+    all
+}
+
+/// Returns the phases that an intent has been in since a snapshot, in order, the present one last.
+fn passed(before: Option<&Snapshot>, now: &IntentSnapshot, status: &MigrationStatus) -> Vec<String> {
+    let was = before.and_then(|snapshot| snapshot.intents.iter().find(|was| was.record == now.record));
+    let since = was
+        .filter(|was| was.attempt == now.attempt)
+        .and_then(|was| was.since);
+    let steps = status.steps.iter();
+    let new = steps.filter(|step| since.is_none_or(|since| step.started_at > since));
+    let mut phases: Vec<String> = new.map(|step| step.name.clone()).collect();
+    let present = now.phase.to_string();
+    if phases.last() != Some(&present) {
+        phases.push(present);
+    }
+    phases
+}
+
+/// Returns how an intent's phase or attempt changed; `None` if neither did.
+fn change(before: Option<&Snapshot>, now: &IntentSnapshot) -> Option<String> {
+    let was = before.and_then(|snapshot| snapshot.intents.iter().find(|was| was.record == now.record));
+    let name = now.full_name();
+    match was {
+        Some(was) if was.phase == now.phase && was.attempt == now.attempt => None,
+        Some(was) if was.attempt == now.attempt => Some(format!("{name}: {} → {}", was.phase, now.phase)),
+        _ => Some(format!("{name}: {}", now.phase)),
+    }
+}
+
+fn sync_subject(before: Option<&Snapshot>, after: &Snapshot) -> String {
+    let problems: usize = after.syncs.iter().map(|sync| sync.problems.len()).sum();
+    if problems > 0 {
+        return format!("sync: {problems} problem{}", if problems == 1 { "" } else { "s" });
+    }
+    let objects: usize = after.syncs.iter().map(|sync| sync.in_sync).sum();
+    match &after.revision {
+        Some(revision) if before.is_none_or(|before| before.revision != after.revision) => {
+            format!("sync: {objects} objects at {}", revision.short())
+        }
+        _ => "status: as observed".to_owned(),
+    }
+}

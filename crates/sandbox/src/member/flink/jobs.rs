@@ -1,0 +1,482 @@
+//! All Flink clusters of one member: where jobs really run, whatever the operator believes.
+//!
+//! Knows no Kubernetes: the simulator's shell shows its pods to an API server. Reports to the ledger who can write.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::job::{Cluster, Found, Handle, Happened, Restore, Submission};
+use super::status::Job as JobState;
+use crate::ledger::{Group, Ledger, Origin, Start, Writer};
+use crate::member::savepoints::Savepoint;
+use crate::member::{Context, PodView};
+use cutover_karmada::name::ObjectKey;
+
+/// Namespace and name of a `FlinkDeployment`.
+pub type Key = (String, String);
+
+/// What the operator sees when it looks at a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Of the spec that was deployed.
+    pub generation: i64,
+    pub deleting: bool,
+    pub available: bool,
+    /// Its `JobManager` was up before, and is restarted.
+    pub restarted: bool,
+    /// Whether the `JobManager`'s REST API answers.
+    pub reachable: bool,
+    /// Why a pod doesn't start.
+    pub pull_error: Option<String>,
+    pub job: JobState,
+    pub job_error: Option<String>,
+    pub started_at: Option<Timestamp>,
+    pub last_checkpoint: Option<String>,
+}
+
+/// Everything about a workload's runtime that the operator's decisions depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Runtime {
+    /// The `JobManager`'s Deployment; `None` when there is none.
+    pub cluster: Option<Seen>,
+    /// Whether HA metadata exists in this member.
+    pub ha_available: bool,
+    /// Whether that metadata holds a checkpoint.
+    pub ha_checkpoint: bool,
+}
+
+impl Runtime {
+    /// `FlinkUtils.jmPodNeverStarted`.
+    pub fn never_started(&self) -> bool {
+        self.cluster
+            .as_ref()
+            .is_some_and(|cluster| !cluster.available && !cluster.restarted)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    clusters: BTreeMap<Key, Cluster>,
+    /// HA metadata that outlived its cluster; `None` inside when no checkpoint was completed.
+    metadata: BTreeMap<Key, Option<Handle>>,
+    /// Clusters whose HA metadata is to be kept when they are gone.
+    keep_metadata: BTreeMap<Key, bool>,
+    ids: u64,
+}
+
+/// The member's Flink clusters; clones share them.
+#[derive(Clone)]
+pub struct Jobs {
+    context: Arc<Context>,
+    state: Arc<Mutex<State>>,
+    changed: watch::Sender<()>,
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs")
+            .field("cluster", &self.context.cluster)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Jobs {
+    pub fn new(context: Arc<Context>) -> Self {
+        Self {
+            context,
+            state: Arc::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    /// Returns how the runtime of a workload looks now.
+    pub fn look(&self, key: &Key) -> Runtime {
+        let now = self.context.clock.now();
+        let state = self.advance(now);
+        let cluster = state.clusters.get(key);
+        let live = cluster.filter(|cluster| {
+            cluster.submission.high_availability
+                && cluster.is_available(now)
+                && !cluster.job_state().is_terminal()
+        });
+        let kept = state.metadata.get(key);
+        Runtime {
+            cluster: cluster.map(|cluster| Seen {
+                generation: cluster.submission.generation,
+                deleting: cluster.is_deleting(),
+                available: cluster.is_available(now),
+                restarted: cluster.is_restarted(),
+                reachable: cluster.is_reachable(),
+                pull_error: cluster.pull_error(now),
+                job: cluster.job_state(),
+                job_error: cluster.job_error().map(str::to_owned),
+                started_at: cluster.job_started_at(),
+                last_checkpoint: cluster.checkpoint(now).map(|handle| handle.path),
+            }),
+            ha_available: live.is_some() || kept.is_some(),
+            ha_checkpoint: live.is_some_and(|cluster| cluster.checkpoint(now).is_some())
+                || kept.is_some_and(Option::is_some),
+        }
+    }
+
+    /// Returns how many records the job of a workload has processed; `None` when it has no cluster here.
+    pub fn records(&self, key: &Key) -> Option<u64> {
+        let now = self.context.clock.now();
+        self.advance(now)
+            .clusters
+            .get(key)
+            .map(|cluster| cluster.records(now))
+    }
+
+    /// Returns whether the job of a workload can write in this member now.
+    pub fn can_write(&self, key: &Key) -> bool {
+        let now = self.context.clock.now();
+        self.advance(now)
+            .clusters
+            .get(key)
+            .is_some_and(Cluster::can_write)
+    }
+
+    /// Returns a new job id: 32 hexadecimal digits.
+    pub fn job_id(&self) -> String {
+        let mut rng = self.draw();
+        format!("{:032x}", rng.u128(..))
+    }
+
+    /// Deploys a cluster; refused while one of that name exists.
+    pub fn submit(&self, key: &Key, submission: Submission) -> Result<(), String> {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        if state.clusters.contains_key(key) {
+            return Err(format!("The Flink cluster {} already exists.", key.1));
+        }
+        if submission.restore != Restore::LastState {
+            state.metadata.remove(key);
+        }
+        let cluster = Cluster::new(submission, now, self.context.timings.clone());
+        state.clusters.insert(key.clone(), cluster);
+        drop(state);
+        self.changed.send_replace(());
+        Ok(())
+    }
+
+    /// Stops a job with a savepoint and returns its path when it is complete.
+    pub async fn stop_with_savepoint(&self, key: &Key) -> Result<String, String> {
+        let mut rng = self.draw();
+        let suffix = format!("{:012x}", rng.u64(..1 << 48));
+        let now = self.context.clock.now();
+        {
+            let mut state = self.advance(now);
+            let cluster = state.clusters.get_mut(key).ok_or("there is no JobManager")?;
+            let submission = &cluster.submission;
+            let id = submission.job_id.get(..6).unwrap_or("000000");
+            let path = format!("{}/savepoint-{id}-{suffix}", submission.savepoint_dir);
+            cluster.stop_with_savepoint(path, now)?;
+        }
+        self.changed.send_replace(());
+        self.until(key, |cluster| match cluster {
+            None => Some(Err("the JobManager went away".to_owned())),
+            Some(cluster) if cluster.can_write() => None,
+            Some(cluster) => Some(match (cluster.job_state(), cluster.checkpoint(Timestamp::MAX)) {
+                (JobState::Finished, Some(handle)) => Ok(handle.path),
+                (state, _) => Err(format!("the job is {state:?}")),
+            }),
+        })
+        .await
+    }
+
+    /// Begins to cancel a job.
+    pub fn cancel(&self, key: &Key) {
+        let now = self.context.clock.now();
+        if let Some(cluster) = self.advance(now).clusters.get_mut(key) {
+            cluster.cancel(now);
+        }
+        self.changed.send_replace(());
+    }
+
+    /// Deletes a cluster and waits until its last pod is gone; HA metadata goes too unless it is to be kept.
+    pub async fn delete(&self, key: &Key, keep_metadata: bool) {
+        self.begin_delete(key, keep_metadata);
+        self.until(key, |cluster| cluster.is_none().then_some(())).await;
+    }
+
+    /// Takes a cluster away whose owner is gone, as garbage collection does, without asking the operator.
+    pub fn orphan(&self, key: &Key, uid: &str) {
+        let now = self.context.clock.now();
+        let owned = self
+            .advance(now)
+            .clusters
+            .get(key)
+            .is_some_and(|cluster| cluster.submission.uid == uid);
+        if owned {
+            self.begin_delete(key, false);
+        }
+    }
+
+    /// Ends everything at once, as when the machines of the member are gone; nobody is told, and no state stays.
+    pub fn vanish(&self) {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        for (key, mut cluster) in std::mem::take(&mut state.clusters) {
+            let happened = cluster.fail("the cluster is gone", now);
+            let stopped = happened
+                .into_iter()
+                .filter(|what| matches!(what, Happened::Stopped { .. }));
+            self.report(&mut state, &key, &cluster.submission.clone(), stopped.collect());
+        }
+        state.metadata.clear();
+        state.keep_metadata.clear();
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Makes a job fail for good.
+    pub fn fail(&self, key: &Key, reason: &str) {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        if let Some(cluster) = state.clusters.get_mut(key) {
+            let happened = cluster.fail(reason, now);
+            let submission = cluster.submission.clone();
+            self.report(&mut state, key, &submission, happened);
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Ends the `JobManager`'s process, which Kubernetes starts again in the same pod: the job goes on from its last checkpoint
+    /// where HA metadata names it, else from what was deployed.
+    pub fn restart_job_manager(&self, key: &Key) {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        if let Some(cluster) = state.clusters.get_mut(key) {
+            let happened = cluster.restart(now);
+            let (submission, checkpoint) = (cluster.submission.clone(), cluster.resumes_from().cloned());
+            let restarted = !happened.is_empty();
+            self.report(&mut state, key, &submission, happened);
+            if submission.high_availability && restarted {
+                self.named_by_metadata(key, &submission.uid, checkpoint.as_ref());
+                state.metadata.insert(key.clone(), checkpoint);
+            }
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Lets a `JobManager`'s REST API fall silent, or answer again; the job runs on.
+    pub fn set_reachable(&self, key: &Key, reachable: bool) {
+        let now = self.context.clock.now();
+        if let Some(cluster) = self.advance(now).clusters.get_mut(key) {
+            cluster.set_reachable(reachable);
+        }
+        self.changed.send_replace(());
+    }
+
+    /// Records that the operator has told the world of a handle.
+    pub fn told(&self, key: &Key, uid: &str, handle: &str) {
+        let now = self.context.clock.now();
+        self.context
+            .ledger
+            .handle_told(&workload(key), &self.writer(uid), now, handle);
+    }
+
+    /// Returns all pods that exist now, in the order of their names.
+    pub fn pods(&self) -> Vec<PodView> {
+        self.pods_until().0
+    }
+
+    /// Returns the pods, and until when they stay as they are by themselves.
+    pub fn pods_until(&self) -> (Vec<PodView>, Timestamp) {
+        let now = self.context.clock.now();
+        let state = self.advance(now);
+        let pods = state.clusters.iter();
+        let pods = pods.flat_map(|((namespace, name), cluster)| cluster.pods(namespace, name, now));
+        let looks = state.clusters.values();
+        let next = looks.filter_map(|cluster| cluster.next_look(now)).min();
+        (pods.collect(), next.unwrap_or(Timestamp::MAX))
+    }
+
+    /// Waits until something is requested, or until a moment from [`Self::pods_until`], which may be over: what has changed by
+    /// itself since then, whoever looked meanwhile, is not slept through.
+    pub async fn changed(&self, watch: &mut watch::Receiver<()>, until: Timestamp) {
+        tokio::select! {
+            () = self.context.clock.sleep_until(until) => {}
+            _ = watch.changed() => {}
+        }
+    }
+
+    pub fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    async fn until<T>(&self, key: &Key, ready: impl Fn(Option<&Cluster>) -> Option<T>) -> T {
+        let mut watch = self.subscribe();
+        loop {
+            watch.mark_unchanged();
+            let now = self.context.clock.now();
+            let next = {
+                let state = self.advance(now);
+                let cluster = state.clusters.get(key);
+                if let Some(value) = ready(cluster) {
+                    return value;
+                }
+                cluster.and_then(Cluster::next_change)
+            };
+            tokio::select! {
+                () = self.context.clock.sleep_until(next.unwrap_or(Timestamp::MAX)) => {}
+                _ = watch.changed() => {}
+            }
+        }
+    }
+
+    fn begin_delete(&self, key: &Key, keep_metadata: bool) {
+        let now = self.context.clock.now();
+        let mut state = self.advance(now);
+        if let Some(cluster) = state.clusters.get_mut(key) {
+            cluster.delete(now);
+            state.keep_metadata.insert(key.clone(), keep_metadata);
+        }
+        if !keep_metadata {
+            state.metadata.remove(key);
+        }
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// Lets everything happen that is due and reports it.
+    fn advance(&self, now: Timestamp) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due =
+            |cluster: &Cluster| cluster.next_change().is_some_and(|due| due <= now) || cluster.is_gone(now);
+        let due = state.clusters.iter().filter(|(_, cluster)| is_due(cluster));
+        let due: Vec<Key> = due.map(|(key, _)| key.clone()).collect();
+        for key in due {
+            let Some(mut cluster) = state.clusters.remove(&key) else {
+                continue;
+            };
+            let happened = cluster.advance(now, |restore| self.find(restore, state.metadata.get(&key)));
+            self.report(&mut state, &key, &cluster.submission, happened);
+            if cluster.is_gone(now) {
+                self.bury(&mut state, &key, &cluster, now);
+            } else {
+                state.clusters.insert(key, cluster);
+            }
+        }
+        state
+    }
+
+    fn find(&self, restore: &Restore, metadata: Option<&Option<Handle>>) -> Found {
+        match restore {
+            Restore::Empty => Found::Nothing,
+            Restore::Savepoint(path) => match self.context.savepoints.get(path) {
+                Some(savepoint) => Found::State(Handle {
+                    path: path.clone(),
+                    records: savepoint.records,
+                }),
+                None => Found::Missing(format!(
+                    "Cannot find checkpoint or savepoint file/directory '{path}'"
+                )),
+            },
+            Restore::LastState => match metadata {
+                Some(Some(handle)) => Found::State(handle.clone()),
+                Some(None) => Found::Nothing,
+                None => Found::Missing("there is no HA metadata to restore from".to_owned()),
+            },
+        }
+    }
+
+    fn report(&self, state: &mut State, key: &Key, submission: &Submission, happened: Vec<Happened>) {
+        let (ledger, workload, writer): (&Ledger, _, _) =
+            (&self.context.ledger, workload(key), self.writer(&submission.uid));
+        let store = |at, handle: &Handle| {
+            self.context.savepoints.put(
+                &handle.path,
+                Savepoint {
+                    job_id: submission.job_id.clone(),
+                    records: handle.records,
+                    taken_at: at,
+                },
+            );
+        };
+        for fact in happened {
+            match fact {
+                Happened::Started { at, from, by_itself } => {
+                    // The running JobManager holds the metadata from now on.
+                    state.metadata.remove(key);
+                    ledger.writer_started(Start {
+                        workload: workload.clone(),
+                        writer: writer.clone(),
+                        group: Group::Stateful,
+                        at,
+                        handle_given: submission.handle_given.clone(),
+                        writes: from.as_ref().map_or(0, |handle| handle.records),
+                        restored_from: from.map_or(Origin::Empty, |handle| Origin::Handle(handle.path)),
+                        by_itself,
+                    });
+                }
+                Happened::Stopped { at } => ledger.writer_stopped(&workload, &writer, at),
+                Happened::Taken { at, handle } => {
+                    store(at, &handle);
+                    ledger.handle_taken(&workload, &writer, at, &handle.path, handle.records);
+                }
+                Happened::Retained { at, handle } => {
+                    store(at, &handle);
+                    ledger.handle_retained(&workload, &writer, at, &handle.path, handle.records);
+                }
+            }
+        }
+    }
+
+    /// Keeps the HA metadata of a cluster that is gone, if it is to be kept and its job could come back.
+    fn bury(&self, state: &mut State, key: &Key, cluster: &Cluster, now: Timestamp) {
+        let keep = state.keep_metadata.remove(key).unwrap_or(false);
+        let dies_alive = cluster.job_state() == JobState::Suspended && cluster.came_up();
+        if !keep || !cluster.submission.high_availability || !dies_alive {
+            return;
+        }
+        let handle = cluster
+            .checkpoint(now)
+            .or_else(|| state.metadata.get(key).cloned().flatten());
+        self.named_by_metadata(key, &cluster.submission.uid, handle.as_ref());
+        state.metadata.insert(key.clone(), handle);
+    }
+
+    /// What HA metadata names is the newest state that a job goes back to by itself, even where that is what it was started from.
+    fn named_by_metadata(&self, key: &Key, uid: &str, handle: Option<&Handle>) {
+        let Some(handle) = handle else { return };
+        let now = self.context.clock.now();
+        self.context.ledger.handle_retained(
+            &workload(key),
+            &self.writer(uid),
+            now,
+            &handle.path,
+            handle.records,
+        );
+    }
+
+    fn writer(&self, uid: &str) -> Writer {
+        Writer {
+            cluster: self.context.cluster.clone(),
+            uid: uid.to_owned(),
+        }
+    }
+
+    /// Returns a generator for one name, the same in every run of the same seed.
+    fn draw(&self) -> fastrand::Rng {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ids += 1;
+        self.context.rng(state.ids)
+    }
+}
+
+fn workload((namespace, name): &Key) -> ObjectKey {
+    ObjectKey {
+        group: "flink.apache.org".to_owned(),
+        kind: "FlinkDeployment".to_owned(),
+        namespace: Some(namespace.clone()),
+        name: name.clone(),
+    }
+}
