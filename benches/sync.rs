@@ -24,14 +24,12 @@ mod fleet;
 mod hook;
 #[path = "sync/preview.rs"]
 mod preview;
-#[path = "../tests/all/support/real.rs"]
-#[allow(dead_code, reason = "the tests use more of it")]
-mod real;
 
 use std::time::{Duration, Instant, SystemTime};
 
 use child::{Child, State};
 use cutover::repo::{Options, Repo};
+use cutover_testing::real;
 use fleet::Fleet;
 use tokio_util::sync::CancellationToken;
 

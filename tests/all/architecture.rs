@@ -29,6 +29,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["base", "tenure", "karmada", "core", "git", "cluster", "forge"],
     ),
     ("sandbox", &["karmada"]),
+    (
+        "testing",
+        &["karmada", "core", "git", "cluster", "controller", "sandbox"],
+    ),
 ];
 
 fn root() -> &'static Path {

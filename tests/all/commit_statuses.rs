@@ -202,7 +202,6 @@ async fn gitlab_which_will_not_have_the_same_state_twice_is_not_asked_twice() {
     assert_eq!(forge.answers(), [201, 400]);
 }
 
-#[cfg(feature = "sandbox")]
 mod with_a_reconciler {
     use cutover::cluster::{Cluster, Limits};
     use cutover::reconcile::{self, Options, Statuses};

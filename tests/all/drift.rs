@@ -16,10 +16,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::git::{Mirrored, Origin};
-use crate::support::plane::{
-    CONFIG_MAPS, NAMESPACE, NAMESPACES, Plane, config, config_with, settings, until,
-};
+use crate::support::plane::{CONFIG_MAPS, NAMESPACE, NAMESPACES, Plane, config, config_with, settings};
 use crate::support::server::{On, Server, on_both_servers};
+use crate::support::wait::until;
 
 on_both_servers![
     a_field_that_is_ignored_begins_as_git_has_it_and_is_then_left_to_others,

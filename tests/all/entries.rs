@@ -10,8 +10,9 @@ use git2::{ObjectType, Oid, Repository};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::text;
-use crate::support::plane::{NAMESPACE, Plane, config, settings, until};
+use crate::support::plane::{NAMESPACE, Plane, config, settings};
 use crate::support::server::On;
+use crate::support::wait::until;
 
 const SYNC: &str = "- {name: apps, path: apps, prune: true, exclude: [charts/]}";
 const FILES: [&str; 3] = ["a", "b", "c"];

@@ -9,8 +9,9 @@ use cutover::reconcile::intents::{Nobody, Witness};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{JOBS, POLICIES};
-use crate::support::killed::{self, Trap};
+use crate::support::killed::at_any_line_of;
 use crate::support::many::{EVACUATION, Stage, named_job, named_policy, one_of_all};
+use crate::support::trap::Trap;
 
 const CORDON: &str = "evacuating.cutover.dev/drain";
 
@@ -468,11 +469,11 @@ async fn a_migration_that_is_created_late_does_nothing() {
     let trap = Trap::before(EVACUATION.kind, "create Migration");
     let late = stage.controller(Arc::clone(&trap) as Arc<dyn Witness>);
     stage.ask("drain", &spec(&json!({})));
-    trap.sprung.notified().await;
+    trap.sprung("a migration is created").await;
     let _next = stage.controller(Arc::new(Nobody));
     stage.ask("drain", &spec(&json!({"abort": true})));
     stage.is("drain", "Aborted").await;
-    trap.goes_on.notify_one();
+    trap.go_on();
     stage
         .fleet
         .until("it was created", |_| stage.migrations().len() == 1)
@@ -488,23 +489,23 @@ async fn a_migration_that_is_created_late_does_nothing() {
 #[test]
 fn killed_at_any_line_a_drain_still_ends() {
     let begin = async || Stage::start(EVACUATION, &["clicks"]).await;
-    let go = |stage: &Stage| stage.ask("drain", &spec(&json!({})));
-    let ends = async |stage: &Stage| {
+    let play = async |stage: &Stage| {
+        stage.ask("drain", &spec(&json!({})));
         stage.is("drain", "Completed").await;
+    };
+    let ended = |stage: &Stage| {
         stage.assert_all_left();
         assert_eq!(stage.migrations().len(), 2);
     };
-    killed::after_each_write(
-        begin,
-        go,
-        ends,
-        &[
+    at_any_line_of("Evacuation")
+        .among_them(&[
             "create Migration",
             "let it go",
             "take nothing new",
             "take what comes again",
-        ],
-    );
+        ])
+        .first_journals(3)
+        .each_time(begin, play, ended);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::support::fleet::{BINDINGS, CLAIMS, Fleet, POLICIES};
 use crate::support::floor::{Floor, ready_pods};
-use crate::support::killed::{self, Trap};
+use crate::support::killed::at_any_line_of;
 use crate::support::many::{DEPLOYMENTS, EVACUATION, EVACUATIONS, Stage, named_policy, web};
+use crate::support::trap::Trap;
 
 const CORDON: &str = "evacuating.cutover.dev/drain";
 const MARK: &str = "cutover.dev/evicting";
@@ -496,12 +497,12 @@ async fn what_is_written_late_is_refused() {
     let trap = Trap::before("Evacuation", "take a cluster out");
     let late = stage.controller(Arc::clone(&trap) as Arc<dyn Witness>);
     stage.ask("drain", &spec(&json!({})));
-    trap.sprung.notified().await;
+    trap.sprung("a cluster is taken out").await;
     let _next = stage.controller(Arc::new(Nobody));
     stage.ask("drain", &spec(&json!({"abort": true})));
     stage.is("drain", "Aborted").await;
     let before = binding(&stage)["metadata"]["generation"].clone();
-    trap.goes_on.notify_one();
+    trap.go_on();
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(binding(&stage)["metadata"]["generation"], before);
     assert_stayed(&stage);
@@ -533,9 +534,11 @@ async fn what_an_intent_leaves_that_is_cut_off_is_put_back() {
 
 #[test]
 fn killed_after_each_write_it_still_leaves() {
-    let go = |stage: &Stage| stage.ask("drain", &spec(&json!({"keepCordoned": false})));
-    let ends = async |stage: &Stage| {
+    let play = async |stage: &Stage| {
+        stage.ask("drain", &spec(&json!({"keepCordoned": false})));
         stage.is("drain", "Completed").await;
+    };
+    let ended = |stage: &Stage| {
         assert_left(stage);
         stage.assert_clean();
         let ready: u64 = ["north", "west"]
@@ -552,17 +555,23 @@ fn killed_after_each_write_it_still_leaves() {
         "take the mark off",
         "give up the claim",
     ];
-    killed::after_each_write(weighed, go, ends, &must);
+    let killed = at_any_line_of("Evacuation").among_them(&must).first_journals(3);
+    killed.each_time(weighed, play, ended);
 }
 
 #[test]
 fn killed_after_each_write_it_still_is_put_back() {
     let begin = async || stage_of(divided(), 6, SLOW).await;
-    let go = |stage: &Stage| stage.ask("drain", &impatient());
-    let ends = async |stage: &Stage| {
+    let play = async |stage: &Stage| {
+        stage.ask("drain", &impatient());
         stage.is("drain", "Failed").await;
+    };
+    let ended = |stage: &Stage| {
         assert_stayed(stage);
         stage.assert_clean();
     };
-    killed::after_each_write(begin, go, ends, &["take a cluster out", "put the cluster back"]);
+    at_any_line_of("Evacuation")
+        .among_them(&["take a cluster out", "put the cluster back"])
+        .first_journals(3)
+        .each_time(begin, play, ended);
 }

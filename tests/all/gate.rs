@@ -8,7 +8,8 @@ use cutover::sandbox::api::{Patch, Resource};
 use serde_json::{Value, json};
 
 use crate::placement::{job, migration, named, phase, policy, runs, started};
-use crate::support::plane::{NAMESPACE, Plane, settings, until};
+use crate::support::plane::{NAMESPACE, Plane, settings};
+use crate::support::wait::until;
 
 const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
 const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");

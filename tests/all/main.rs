@@ -21,7 +21,6 @@ mod commit_statuses;
 mod crash;
 mod differential;
 mod drift;
-#[cfg(feature = "sandbox")]
 mod e2e;
 mod entries;
 mod evacuation;
@@ -31,17 +30,13 @@ mod failover;
 mod faults;
 mod fence;
 mod fights;
-#[cfg(feature = "sandbox")]
 mod flood;
-#[cfg(feature = "sandbox")]
 mod forecasts;
 mod forge;
 mod forgotten;
 mod gate;
 mod generated;
-#[cfg(feature = "sandbox")]
 mod handover;
-#[cfg(feature = "sandbox")]
 mod hooks;
 mod hostile;
 mod kinds;
@@ -67,7 +62,6 @@ mod real_server;
 mod rebalance;
 mod repo;
 mod retention;
-#[cfg(feature = "sandbox")]
 mod review;
 mod rivals;
 mod rollout;
@@ -77,7 +71,6 @@ mod sandbox_karmada;
 mod secrets;
 mod shift;
 mod signing;
-#[cfg(feature = "sandbox")]
 mod status_branch;
 mod suspension;
 mod sync;

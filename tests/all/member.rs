@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::support::wait::wait_for;
 use cutover::name::ClusterName;
 use cutover::sandbox::api::{ApiServer, Options, Resource, WriteOptions};
 use cutover::sandbox::ledger::{Ledger, Origin};
@@ -139,15 +140,15 @@ impl Site {
 
     /// Waits until the object is as wanted, and returns it.
     async fn until(&self, wanted: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..3_000 {
-            if let Some(object) = self.get().await
-                && wanted(&object)
-            {
-                return object;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("never reached: {:#}", self.get().await.unwrap_or_default());
+        let mut found = None;
+        let is_there = async || {
+            found = self.get().await;
+            found.as_ref().is_some_and(&wanted)
+        };
+        let came = wait_for("the job").comes_true(is_there).await;
+        let found = found.unwrap_or_default();
+        assert!(came, "never reached: {found:#}");
+        found
     }
 
     async fn running(&self) -> Value {
@@ -176,13 +177,8 @@ impl Site {
     }
 
     async fn until_no_pods(&self) {
-        for _ in 0..1_000 {
-            if self.pods().await.is_empty() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("pods stay: {:#?}", self.pods().await);
+        let went = wait_for("the pods").comes_true(async || self.pods().await.is_empty());
+        assert!(went.await, "pods stay: {:#?}", self.pods().await);
     }
 
     fn can_write(&self) -> bool {

@@ -211,7 +211,6 @@ async fn each_is_told_what_its_filter_lets_through_in_its_own_words_whatever_the
     );
 }
 
-#[cfg(feature = "sandbox")]
 pub mod with_a_reconciler {
     use cutover::api;
     use cutover::cluster::{Cluster, Limits};

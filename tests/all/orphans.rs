@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
+use cutover::reconcile::intents::{Nobody, Side, Witness};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
-use futures::future::BoxFuture;
 use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::support::counted::counted;
 use crate::support::fleet::{CLAIMS, Controller, Fleet, MIGRATIONS, PINS, POLICIES, job};
+use crate::support::trap::Trap;
 
 const MOVE: &str = "orders-to-west";
 const EVENTS: Resource = Resource::new("", "events");
@@ -25,16 +24,11 @@ const NAMESPACES: Resource = Resource::new("", "namespaces");
 async fn killed_at(line: &str, side: Side) -> Fleet {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job("orders:2.0"));
-    let trap = Arc::new(Trap {
-        line: line.to_owned(),
-        side,
-        sprung: Notify::new(),
-    });
+    let here = line.to_owned();
+    let trap = Trap::when(move |point| point.side == side && point.what.starts_with(&here));
     let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
     fleet.migrate(MOVE, "west");
-    tokio::time::timeout(Duration::from_mins(10), trap.sprung.notified())
-        .await
-        .unwrap_or_else(|_| panic!("never came to {line}"));
+    trap.sprung(line).await;
     controller.kill().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     fleet
@@ -227,23 +221,6 @@ async fn a_migration_at_work_is_left_alone_and_strange_canaries_go() {
     assert_eq!(canaries(&fleet), 0);
     let seen: BTreeSet<String> = told(&fleet).into_iter().collect();
     assert!(seen.is_empty(), "{seen:?}");
-}
-
-/// Stops at the first line that begins so, and says so; what comes after it is never reached.
-struct Trap {
-    line: String,
-    side: Side,
-    sprung: Notify,
-}
-
-impl Witness for Trap {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        if point.side != self.side || !point.what.starts_with(&self.line) {
-            return Box::pin(std::future::ready(()));
-        }
-        self.sprung.notify_one();
-        Box::pin(std::future::pending())
-    }
 }
 
 /// Returns a client by which a cache never gets to know an intent; who asks afresh is told as ever.

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::fleet::{Fleet, job};
 use crate::support::git::{Origin, options};
+use crate::support::wait::wait_for;
 
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const OBJECTS: usize = 300;
@@ -127,16 +128,11 @@ impl Scene {
     }
 
     async fn until(&self, what: &str, within: Duration, holds: impl Fn(&Self) -> bool) -> Duration {
-        let begun = Instant::now();
-        while !holds(self) {
-            assert!(
-                begun.elapsed() < within,
-                "{what}: not after {within:?}; {} of {OBJECTS}",
-                self.maps().len()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        begun.elapsed()
+        let story = || format!("{} of {OBJECTS}", self.maps().len());
+        wait_for(what)
+            .within(within)
+            .until_or(|| holds(self), story)
+            .await
     }
 
     async fn in_sync(&self, version: &str, within: Duration) -> Duration {

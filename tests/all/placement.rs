@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::plane::{NAMESPACE, Plane, settings, until};
+use crate::support::plane::{NAMESPACE, Plane, settings};
+use crate::support::wait::until;
 
 const JOBS: Resource = Resource::new("flink.apache.org", "flinkdeployments");
 const POLICIES: Resource = Resource::new("policy.karmada.io", "propagationpolicies");

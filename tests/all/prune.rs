@@ -7,10 +7,9 @@ use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{CLAIMS, JOBS, MIGRATIONS, PINS, job, policy};
-use crate::support::plane::{
-    CONFIG_MAPS, NAMESPACE, NAMESPACES, Plane, config, config_with, settings, until,
-};
+use crate::support::plane::{CONFIG_MAPS, NAMESPACE, NAMESPACES, Plane, config, config_with, settings};
 use crate::support::server::{On, on_both_servers};
+use crate::support::wait::until;
 
 const SECRETS: Resource = Resource::new("", "secrets");
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::support::git::Origin;
 use crate::support::real::{self, RealServer};
 use crate::support::roles::{self, Asked, Grant};
+use crate::support::wait::wait_for;
 
 const ACCOUNT: &str = "system:serviceaccount:cutover-system:cutover";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -514,14 +515,9 @@ impl Kube {
         (code, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
-        let waiting = async {
-            while !holds().await {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let waited = tokio::time::timeout(PATIENCE, waiting).await;
-        assert!(waited.is_ok(), "{what}: not after {PATIENCE:?}");
+    async fn until(&self, what: &str, holds: impl AsyncFnMut() -> bool) {
+        let wait = wait_for(what).within(PATIENCE);
+        assert!(wait.comes_true(holds).await, "{what}: not after {PATIENCE:?}");
     }
 }
 

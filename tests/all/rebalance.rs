@@ -8,7 +8,7 @@ use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subreso
 use serde_json::{Value, json};
 
 use crate::support::fleet::{BINDINGS, CLAIMS, PINS};
-use crate::support::killed;
+use crate::support::killed::at_any_line_of;
 use crate::support::many::{CLUSTERS, REBALANCE, Stage};
 
 const REBALANCERS: Resource = Resource::new("apps.karmada.io", "workloadrebalancers");
@@ -302,9 +302,12 @@ fn killed_after_any_write_a_rebalance_still_ends() {
         pool(&stage, "west");
         stage
     };
-    let go = |stage: &Stage| stage.ask("even-out", &spec(&json!({"maxParallel": 2})));
-    let ends = async |stage: &Stage| {
-        let status = stage.is("even-out", "Completed").await;
+    let play = async |stage: &Stage| {
+        stage.ask("even-out", &spec(&json!({"maxParallel": 2})));
+        stage.is("even-out", "Completed").await;
+    };
+    let ended = |stage: &Stage| {
+        let status = stage.status("even-out");
         let in_west = stage
             .jobs
             .iter()
@@ -320,10 +323,8 @@ fn killed_after_any_write_a_rebalance_still_ends() {
         assert_eq!(status["progress"]["failed"], 0, "{status:#}");
         stage.assert_clean();
     };
-    killed::after_each_write(
-        begin,
-        go,
-        ends,
-        &["create Migration", "let it go", "WorkloadRebalancer"],
-    );
+    at_any_line_of("Rebalance")
+        .among_them(&["create Migration", "let it go", "WorkloadRebalancer"])
+        .first_journals(3)
+        .each_time(begin, play, ended);
 }

@@ -5,15 +5,15 @@ mod replaced;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Witness};
+use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::karmada::kinds::CLUSTERS;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::crash::{self, Recorder, Trap};
 use crate::support::fleet::{CLAIMS, Controller, Fleet, PINS, POLICIES};
+use crate::support::killed::at_any_line_of;
 
 const ROLLOUTS: Resource = Resource::new("cutover.dev", "rollouts");
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
@@ -670,43 +670,30 @@ fn killed_at_any_line_a_failing_rollout_is_still_undone() {
 }
 
 fn kill_everywhere(fails: bool) {
-    let all = crash::run(async {
-        let recorder = Arc::new(Recorder::default());
-        let stage = Stage::start(&ALL)
-            .await
-            .rolled_by(Arc::clone(&recorder) as Arc<dyn Witness>)
-            .await;
+    let begin = async || {
+        let mut stage = Stage::start(&ALL).await;
+        stage.controller.take().unwrap().kill().await;
+        // Nothing of the dead one is under way any more.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        stage
+    };
+    let play = async |stage: &Stage| {
         stage.begin(fails);
         stage.ends(fails).await;
-        let lines = recorder.0.lock().unwrap();
-        lines.lines.clone()
-    });
-    assert!(all.len() > 30, "a run has more lines than that: {all:#?}");
-    crash::at_each_line(all, |line| {
-        crash::run(async {
-            let trap = Arc::new(Trap::at(line.clone()));
-            let stage = Stage::start(&ALL)
-                .await
-                .rolled_by(Arc::clone(&trap) as Arc<dyn Witness>)
-                .await;
-            stage.begin(fails);
-            let sprung = tokio::time::timeout(Duration::from_mins(10), trap.sprung.notified()).await;
-            assert!(sprung.is_ok(), "never came to {line:?}");
-            let stage = stage.rolled_by(Arc::new(Nobody)).await;
-            stage.ends(fails).await;
-        });
-    });
+    };
+    at_any_line_of("Rollout")
+        .more_than(30)
+        .without_end()
+        .each_time(begin, play, |stage| stage.oracle.assert_tight());
+}
+
+impl AsRef<Fleet> for Stage {
+    fn as_ref(&self) -> &Fleet {
+        &self.fleet
+    }
 }
 
 impl Stage {
-    /// Kills the controller, and starts another one when nothing of the dead one is under way any more.
-    async fn rolled_by(mut self, witness: Arc<dyn Witness>) -> Self {
-        self.controller.take().unwrap().kill().await;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        self.controller = Some(self.fleet.controller(witness));
-        self
-    }
-
     fn begin(&self, fails: bool) {
         let (on_failure, timeout) = if fails { ("Undo", "5s") } else { ("Halt", "60s") };
         self.roll_by(json!({

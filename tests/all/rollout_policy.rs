@@ -21,6 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::support::git::{Origin, options};
 use crate::support::roles;
+use crate::support::wait::wait_for;
 
 const POLICIES: Resource = Resource::new("cutover.dev", "rolloutpolicies");
 const ROLLOUTS: Resource = Resource::new("cutover.dev", "rollouts");
@@ -245,18 +246,16 @@ impl Stage {
     }
 
     async fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        let begun = std::time::Instant::now();
-        while !holds() {
+        let looks = || {
             self.oracle.assert_tight();
-            assert!(
-                begun.elapsed() < Duration::from_mins(2),
-                "never: {what}\n{:#?}\n{:#?}\n{}",
-                self.list(&POLICIES),
-                self.list(&ROLLOUTS),
-                self.oracle.story()
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            holds()
+        };
+        let story = || {
+            let (policies, rollouts) = (self.list(&POLICIES), self.list(&ROLLOUTS));
+            format!("{policies:#?}\n{rollouts:#?}\n{}", self.oracle.story())
+        };
+        let wait = wait_for(what).every(Duration::from_millis(5));
+        wait.until_or(looks, story).await;
     }
 
     fn edit(&self, workload: &str, patch: Value) {

@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::support::git::{Http, Origin, options};
 use crate::support::plane::CONFIG_MAPS;
 use crate::support::server::{On, Server};
+use crate::support::wait::until;
 
 const EVENTS: Resource = Resource::new("", "events");
 const STATUS: &str = "cutover-status";
@@ -85,14 +86,6 @@ impl Running {
     fn has(&self, text: &str) -> bool {
         let map = self.server.get(&CONFIG_MAPS, Some("shop"), "a");
         map.is_some_and(|map| map["data"]["text"] == text)
-    }
-}
-
-async fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < Duration::from_mins(1), "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

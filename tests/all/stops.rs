@@ -8,17 +8,16 @@ use std::time::Duration;
 
 use cutover::api::{OWN_NAMESPACE, Phase};
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
+use cutover::reconcile::intents::{Nobody, Side, Witness};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use cutover::tenure::Tenure;
-use futures::future::BoxFuture;
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::Value;
-use tokio::sync::Notify;
 
 use crate::support::fleet::{CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job};
+use crate::support::trap::Trap;
 
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const MOVE: &str = "orders-to-west";
@@ -70,7 +69,8 @@ async fn a_pin_that_is_put_up_when_its_migration_is_gone_changes_nothing_in_any_
 
 /// Leaves a replica behind before it creates the pin of an intent.
 pub async fn before_its_pin(fleet: &Fleet) -> Replica {
-    let replica = Replica::start(fleet, StandsStill::before(": pin: "), Led::ForEver);
+    let before_a_pin = Trap::when(|point| point.side == Side::Before && point.what.contains(": pin: "));
+    let replica = Replica::start(fleet, before_a_pin, Led::ForEver);
     fleet
         .until("it stands before the pin", |_| replica.stands())
         .await;
@@ -133,7 +133,7 @@ pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bo
     let mut stopped: Vec<Replica> = Vec::new();
     loop {
         let writes = usize::from(!stopped.is_empty());
-        let replica = Replica::start(fleet, StandsStill::after(writes), led);
+        let replica = Replica::start(fleet, after(writes), led);
         fleet
             .until("it stands still, or all is done", |fleet| {
                 replica.stands() || is_over(fleet)
@@ -215,7 +215,7 @@ pub enum Led {
 pub struct Replica {
     _controller: Controller,
     tenure: Tenure,
-    witness: Arc<StandsStill>,
+    witness: Arc<Trap>,
     /// The writes since it went on.
     pub sent: Arc<Mutex<Vec<Write>>>,
 }
@@ -231,7 +231,7 @@ pub struct Write {
 }
 
 impl Replica {
-    fn start(fleet: &Fleet, witness: StandsStill, led: Led) -> Self {
+    fn start(fleet: &Fleet, witness: Arc<Trap>, led: Led) -> Self {
         let sent = Arc::default();
         let tenure = Tenure::unbounded();
         let client = noting(fleet.world.client(), Arc::clone(&sent));
@@ -239,7 +239,6 @@ impl Replica {
         if let Led::UntilItStops = led {
             cluster = cluster.within(tenure.clone());
         }
-        let witness = Arc::new(witness);
         Self {
             _controller: fleet.controller_on(cluster, Arc::clone(&witness) as Arc<dyn Witness>),
             tenure,
@@ -249,19 +248,17 @@ impl Replica {
     }
 
     fn stands(&self) -> bool {
-        self.witness.at.lock().unwrap().is_some()
+        self.witness.stands_at().is_some()
     }
 
     /// Goes on, and returns before what it had stood still.
     pub async fn go_on(&self, fleet: &Fleet) -> String {
-        let line = self.witness.at.lock().unwrap().clone().unwrap();
+        let line = self.witness.stands_at().unwrap();
         // What its sweep did meanwhile isn't meant.
         self.sent.lock().unwrap().clear();
-        self.witness.go_on.notify_one();
+        self.witness.go_on();
         fleet
-            .until("what was to be sent has been sent", |_| {
-                self.witness.is_through.load(Ordering::SeqCst) > 0
-            })
+            .until("what was to be sent has been sent", |_| self.witness.is_through())
             .await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         line
@@ -292,50 +289,8 @@ fn noting(client: kube::Client, sent: Arc<Mutex<Vec<Write>>>) -> kube::Client {
     kube::Client::new(service, "default")
 }
 
-/// Stands still before a write, until it is told to go on.
-struct StandsStill {
-    writes: usize,
-    /// Only these count.
-    which: &'static str,
-    seen: AtomicUsize,
-    at: Mutex<Option<String>>,
-    go_on: Notify,
-    is_through: AtomicUsize,
-}
-
-impl StandsStill {
-    /// Before the write that comes after so many.
-    fn after(writes: usize) -> Self {
-        Self {
-            writes,
-            which: "",
-            seen: AtomicUsize::new(0),
-            at: Mutex::default(),
-            go_on: Notify::new(),
-            is_through: AtomicUsize::new(0),
-        }
-    }
-
-    /// Before the first write of which this is said.
-    fn before(which: &'static str) -> Self {
-        Self {
-            which,
-            ..Self::after(0)
-        }
-    }
-}
-
-impl Witness for StandsStill {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        let counts = point.side == Side::Before && point.what.contains(self.which);
-        let stands = counts && self.seen.fetch_add(1, Ordering::SeqCst) == self.writes;
-        if !stands {
-            return Box::pin(std::future::ready(()));
-        }
-        *self.at.lock().unwrap() = Some(point.what.clone());
-        Box::pin(async move {
-            self.go_on.notified().await;
-            self.is_through.fetch_add(1, Ordering::SeqCst);
-        })
-    }
+/// Stands still before the write that comes after so many.
+fn after(writes: usize) -> Arc<Trap> {
+    let seen = AtomicUsize::new(0);
+    Trap::when(move |point| point.side == Side::Before && seen.fetch_add(1, Ordering::SeqCst) == writes)
 }

@@ -1,36 +1,7 @@
-//! What several test files share.
+//! What several test files share: the crate `testing`, and here what starts the program, whose place only an integration test
+//! knows.
 
-pub mod counted;
-pub mod forges;
-pub mod git;
-pub mod github;
+pub use cutover_testing::*;
 
-pub mod kubectl;
-#[cfg(feature = "sandbox")]
-pub mod plane;
-pub mod proxy;
-
-#[cfg(feature = "sandbox")]
-pub mod fleet;
-#[cfg(feature = "sandbox")]
-pub mod floor;
-
-#[cfg(feature = "sandbox")]
-pub mod killed;
-#[cfg(feature = "sandbox")]
-pub mod many;
-#[cfg(feature = "sandbox")]
-pub mod oracle;
-#[cfg(feature = "sandbox")]
-pub mod person;
-#[cfg(feature = "sandbox")]
-pub mod real;
-#[cfg(feature = "sandbox")]
 pub mod replica;
-#[cfg(feature = "sandbox")]
-pub mod roles;
-#[cfg(feature = "sandbox")]
-pub mod server;
-
-#[cfg(feature = "sandbox")]
 pub mod served;

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 
 use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, POLICIES};
 use crate::support::plane::Plane;
+use crate::support::wait::until;
 
 const SUSPENSIONS: Resource = Resource::new("cutover.dev", "suspensions");
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
@@ -607,14 +608,6 @@ fn fleet(version: usize) -> String {
     ];
     all.map(|object| serde_yaml::to_string(&object).unwrap())
         .join("---\n")
-}
-
-async fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = tokio::time::Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_mins(2), "{what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// When it began, and when it ended, by whom and why.

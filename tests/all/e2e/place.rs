@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use super::server::{
     BINDINGS, CLUSTERS, CRDS, DEPLOYMENTS, FENCE_BINDINGS, FENCES, INTENTS, JOBS, NAMESPACES, NODES, Server,
 };
+use cutover_testing::wait::wait_for;
 
 /// How long anything may take before the suite gives up.
 pub const PATIENCE: Duration = Duration::from_mins(2);
@@ -411,13 +412,8 @@ pub async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
     assert!(until_or_not(holds).await, "{what}: not after {PATIENCE:?}");
 }
 
-pub async fn until_or_not(mut holds: impl AsyncFnMut() -> bool) -> bool {
-    let waiting = async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(25)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.is_ok()
+pub async fn until_or_not(holds: impl AsyncFnMut() -> bool) -> bool {
+    wait_for("it").within(PATIENCE).comes_true(holds).await
 }
 
 /// Tells whoever runs the suite with `--nocapture`.

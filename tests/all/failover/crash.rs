@@ -2,18 +2,17 @@
 //! purge mode, with the old cluster in reach and without.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use cutover::api::FailoverPhase;
-use cutover::reconcile::intents::{Nobody, Witness};
+use cutover::reconcile::intents::Nobody;
 use serde_json::{Value, json};
 
 use super::stage::{
     guarded_in, known, last_move, lose, one_writer, phase_is, plan, power_off, power_on, purge_mode,
     savepoint, started_from, status, taint, tasks, unled, until, unwell, well,
 };
-use crate::crash::{Line, Recorder, Trap, at_each_line, run};
 use crate::support::fleet::{CLAIMS, Fleet, PINS};
+use crate::support::killed::at_any_line_of;
 
 /// What happens to a job in east that is guarded, and whose state is known.
 #[derive(Clone, Copy)]
@@ -84,9 +83,19 @@ fn killed_at_any_line_until_the_copy_that_is_kept_in_a_lost_cluster_is_held_it_s
 }
 
 fn kill_everywhere(scenario: Scenario) {
-    let all = run(record(scenario));
-    assert!(all.len() > 50, "a run has more lines than that: {all:#?}");
-    at_each_line(all, |line| run(kill_at(scenario, line)));
+    let play = async |fleet: &Fleet| {
+        scenario.strike(fleet).await;
+        scenario.ended(fleet).await;
+    };
+    // What comes by itself, at rest, is no line of the failover.
+    at_any_line_of("FailoverPlan")
+        .more_than(50)
+        .without_end()
+        .each_time(
+            async || scenario.begin().await,
+            play,
+            |fleet| scenario.assert_ended(fleet),
+        );
 }
 
 impl Scenario {
@@ -188,38 +197,4 @@ pub fn has_moved(fleet: &Fleet) -> bool {
     let status = status(fleet);
     let writer = status["writer"].as_str().unwrap_or("east");
     phase_is(fleet, FailoverPhase::Guarding) && writer != "east" && fleet.runs_in(writer)
-}
-
-async fn record(scenario: Scenario) -> Vec<Line> {
-    let fleet = scenario.begin().await;
-    let recorder = Arc::new(Recorder::default());
-    let _controller = fleet.controller(Arc::clone(&recorder) as Arc<dyn Witness>);
-    scenario.strike(&fleet).await;
-    scenario.ended(&fleet).await;
-    // What comes by itself, at rest, is no line of the failover.
-    let lines = recorder.0.lock().unwrap().lines.clone();
-    scenario.assert_ended(&fleet);
-    lines
-}
-
-/// A line may come when the failover has ended, and the old copy is looked after.
-async fn kill_at(scenario: Scenario, line: Line) {
-    let fleet = scenario.begin().await;
-    let trap = Arc::new(Trap::at(line.clone()));
-    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
-    let sprung = async {
-        let sprung = tokio::time::timeout(Duration::from_mins(30), trap.sprung.notified()).await;
-        assert!(sprung.is_ok(), "never came to {line:?}");
-        controller.kill().await;
-        // Long enough that whatever may go wrong does.
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        one_writer(&fleet);
-        fleet.controller(Arc::new(Nobody))
-    };
-    let goes_on = async {
-        scenario.strike(&fleet).await;
-        scenario.ended(&fleet).await;
-    };
-    let (_next, ()) = tokio::join!(sprung, goes_on);
-    scenario.assert_ended(&fleet);
 }

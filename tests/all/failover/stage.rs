@@ -10,6 +10,7 @@ use cutover::sandbox::api::{DeleteOptions, Resource, WriteOptions};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{Fleet, JOBS, POLICIES};
+use crate::support::wait::wait_for;
 
 pub const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");
 pub const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
@@ -79,17 +80,18 @@ pub async fn guarded_in(fleet: &Fleet, cluster: &str) {
 }
 
 pub async fn until(fleet: &Fleet, what: &str, holds: impl Fn(&Fleet) -> bool) {
-    let begun = tokio::time::Instant::now();
-    while !holds(fleet) {
-        assert!(
-            begun.elapsed() < Duration::from_mins(20),
-            "{what}: not after 20 min\n{:#}\nbinding {:#}\n{}",
+    let story = || {
+        let binding = &fleet.binding()["spec"];
+        format!(
+            "{:#}\nbinding {binding:#}\n{}",
             status(fleet),
-            fleet.binding()["spec"],
             fleet.world.ledger()
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        )
+    };
+    let wait = wait_for(what).within(Duration::from_mins(20));
+    wait.every(Duration::from_millis(50))
+        .until_or(|| holds(fleet), story)
+        .await;
 }
 
 /// The job's REST API doesn't answer: Karmada takes it for unhealthy.

@@ -3,8 +3,9 @@
 use git2::{ObjectType, Oid, Repository};
 
 use crate::support::git::Mirrored;
-use crate::support::plane::{CONFIG_MAPS, NAMESPACE, Plane, config, settings, until};
+use crate::support::plane::{CONFIG_MAPS, NAMESPACE, Plane, config, settings};
 use crate::support::server::On;
+use crate::support::wait::until;
 
 use super::Case;
 use super::trees::{blob, commit, nested, ordinary, with_apps};

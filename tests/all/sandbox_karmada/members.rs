@@ -9,6 +9,8 @@ use cutover::sandbox::karmada::kinds;
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
+use crate::support::wait::until;
+
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const FLINK: Resource = Resource::new("flink.apache.org", "flinkdeployments");
 const SHOP: Option<&str> = Some("shop");
@@ -148,18 +150,6 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
 
 async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
-}
-
-async fn until(what: &str, holds: impl FnMut() -> bool) {
-    within(Duration::from_secs(30), what, holds).await;
-}
-
-async fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = tokio::time::Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
-        pause(1).await;
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -554,7 +544,7 @@ async fn a_member_that_is_cut_off_is_not_ready_after_a_while() {
         "True",
         "one bad look is not believed"
     );
-    within(Duration::from_mins(1), "it is not ready", || {
+    until("it is not ready", || {
         condition(&cluster(), "Ready")["status"] == "False"
     })
     .await;
@@ -563,7 +553,7 @@ async fn a_member_that_is_cut_off_is_not_ready_after_a_while() {
     })
     .await;
     world.faults().heal("east");
-    within(Duration::from_mins(1), "it is ready", || {
+    until("it is ready", || {
         condition(&cluster(), "Ready")["status"] == "True"
     })
     .await;

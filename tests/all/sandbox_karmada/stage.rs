@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::wait::wait_for;
 use cutover::sandbox::api::{
     ApiServer, DeleteOptions, ListOptions, Object, Patch, Resource, Subresource, WriteOptions,
 };
@@ -298,12 +299,9 @@ impl Stage {
         self.within(Duration::from_mins(1), what, holds).await;
     }
 
-    pub async fn within(&self, limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-        let begun = tokio::time::Instant::now();
-        while !holds() {
-            assert!(begun.elapsed() < limit, "not within {limit:?}: {what}");
-            self.pause(1).await;
-        }
+    pub async fn within(&self, limit: Duration, what: &str, holds: impl FnMut() -> bool) {
+        let wait = wait_for(what).within(limit);
+        wait.every(Duration::from_millis(1)).until(holds).await;
     }
 }
 

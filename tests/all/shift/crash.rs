@@ -1,159 +1,75 @@
 //! The controller is killed before and after every write that a shift makes, and another one finishes what it began.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Side, Witness};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::stage::{Stage, duplicated};
-use crate::crash::{Line, Recorder, Trap};
-use crate::support::fleet::POLICIES;
+use crate::support::fleet::{Fleet, POLICIES};
+use crate::support::floor::Floor;
+use crate::support::killed::at_any_line_of;
 
-#[derive(Clone, Copy)]
-struct Scenario {
-    aborts: bool,
-    ends: &'static str,
-    /// How many replicas are left where, in the end.
-    left: &'static [(&'static str, u64)],
+/// A shift, and who looks at the ready replicas all the time.
+struct Watched {
+    stage: Stage,
+    floor: Floor,
 }
 
-const COMPLETES: Scenario = Scenario {
-    aborts: false,
-    ends: "Completed",
-    left: &[("west", 2)],
-};
-const GOES_BACK: Scenario = Scenario {
-    aborts: true,
-    ends: "Aborted",
-    left: &[("east", 2)],
-};
+impl AsRef<Fleet> for Watched {
+    fn as_ref(&self) -> &Fleet {
+        &self.stage.fleet
+    }
+}
 
 #[test]
 fn killed_at_any_line_a_shift_still_completes_and_the_floor_holds() {
-    kill_everywhere(COMPLETES);
+    // It rests until the policy says the same.
+    kill_everywhere("Completed", &[("west", 2)], async |stage| {
+        let rests = || stage.status("go")["phase"] == "Shifted" || has_ended(stage, "Completed");
+        stage.until("it rests", rests).await;
+        stage.fleet.apply(&POLICIES, duplicated(&["west"]));
+    });
 }
 
 #[test]
 fn killed_at_any_line_a_shift_still_goes_back_and_the_floor_holds() {
-    kill_everywhere(GOES_BACK);
-}
-
-fn kill_everywhere(scenario: Scenario) {
-    let all = run(record(scenario));
-    assert!(all.len() > 40, "a run has more lines than that: {all:#?}");
-    let first = all.first().cloned();
-    let lines: Vec<Line> = first
-        .into_iter()
-        .chain(all.into_iter().filter(|line| line.1 == Side::After))
-        .collect();
-    let next = AtomicUsize::new(0);
-    let failures = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                while let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let line = line.clone();
-                    let killed = std::panic::catch_unwind(|| run(kill_at(scenario, line.clone())));
-                    if killed.is_err() {
-                        failures.lock().unwrap().push(line);
-                    }
-                }
-            });
-        }
+    kill_everywhere("Aborted", &[("east", 2)], async |stage| {
+        let half_way = || {
+            let moved = stage.status("go")["moved"].clone();
+            moved == "1/2" || moved == "2/2" || has_ended(stage, "Aborted")
+        };
+        stage.until("half has gone", half_way).await;
+        stage.shift("go", json!({"percentages": [50, 100], "abort": true}));
     });
-    let failures = failures.into_inner().unwrap();
-    assert!(
-        failures.is_empty(),
-        "{} of {} lines: {failures:#?}",
-        failures.len(),
-        lines.len()
-    );
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(future)
+fn has_ended(stage: &Stage, phase: &str) -> bool {
+    stage.status("go")["phase"] == phase
 }
 
-fn spec(scenario: Scenario) -> Value {
-    let abort = scenario.aborts;
-    json!({"percentages": [50, 100], "abort": abort})
-}
-
-/// Asks for the shift, and later for what ends it; both stand in Git, whoever reconciles.
-async fn play(stage: &Stage, scenario: Scenario) {
-    let half_way = |stage: &Stage| {
-        let moved = stage.status("go")["moved"].clone();
-        moved == "1/2" || moved == "2/2"
+/// `goes_on` waits for what comes, and says what ends it.
+fn kill_everywhere(
+    ends: &str,
+    left: &[(&str, u64)],
+    goes_on: impl AsyncFn(&Stage) + Sync + std::panic::RefUnwindSafe,
+) {
+    let begin = async || {
+        let policy = duplicated(&["east"]);
+        let stage = Stage::without_controller(&policy, 2, Duration::from_millis(100)).await;
+        let floor = stage.watch_floor(2);
+        Watched { stage, floor }
     };
-    // Killed at one of its last lines, it had come to its end before.
-    let has_ended = || stage.status("go")["phase"] == scenario.ends;
-    if scenario.aborts {
-        stage
-            .until("half has gone", || half_way(stage) || has_ended())
-            .await;
-        stage.shift("go", spec(scenario));
-    } else {
-        stage
-            .until("it rests", || {
-                stage.status("go")["phase"] == "Shifted" || has_ended()
-            })
-            .await;
-        stage.fleet.apply(&POLICIES, duplicated(&["west"]));
-    }
-    stage.until("it ends", has_ended).await;
-    stage.settled(scenario.left).await;
-    stage.assert_clean();
-}
-
-async fn begin() -> Stage {
-    Stage::without_controller(&duplicated(&["east"]), 2, Duration::from_millis(100)).await
-}
-
-async fn record(scenario: Scenario) -> Vec<Line> {
-    let mut stage = begin().await;
-    let floor = stage.watch_floor(2);
-    let recorder = Arc::new(Recorder::default());
-    stage.lead(Arc::clone(&recorder) as Arc<dyn Witness>);
-    stage.shift("go", json!({"percentages": [50, 100]}));
-    play(&stage, scenario).await;
-    let is_last = |line: &Line| line.0.ends_with("remove the finalizer") && line.1 == Side::After;
-    stage
-        .until("the last write is done", || {
-            recorder.0.lock().unwrap().lines.last().is_some_and(is_last)
-        })
-        .await;
-    floor.held();
-    recorder.0.lock().unwrap().lines.clone()
-}
-
-async fn kill_at(scenario: Scenario, line: Line) {
-    let mut stage = begin().await;
-    let floor = stage.watch_floor(2);
-    let trap = Arc::new(Trap::at(line.clone()));
-    stage.lead(Arc::clone(&trap) as Arc<dyn Witness>);
-    stage.shift("go", json!({"percentages": [50, 100]}));
-    let killed = async {
-        let played = play(&stage, scenario);
-        tokio::select! {
-            () = trap.sprung.notified() => true,
-            () = played => false,
-        }
+    let play = async |Watched { stage, .. }: &Watched| {
+        stage.shift("go", json!({"percentages": [50, 100]}));
+        goes_on(stage).await;
+        stage.until("it ends", || has_ended(stage, ends)).await;
+        stage.settled(left).await;
     };
-    let killed = tokio::time::timeout(Duration::from_mins(15), killed).await;
-    // The last write comes after the end.
-    let sprung = killed.expect("it comes to an end") || line.0.ends_with("remove the finalizer");
-    assert!(sprung, "never came to {line:?}");
-    stage.kill_controller().await;
-    // Long enough that nothing of the dead one is under way, and that whatever may go wrong does.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    stage.lead(Arc::new(Nobody));
-    play(&stage, scenario).await;
-    floor.held();
+    let ended = |watched: &Watched| {
+        watched.stage.assert_clean();
+        watched.floor.held();
+    };
+    at_any_line_of("ReplicaShift")
+        .more_than(40)
+        .each_time(begin, play, ended);
 }

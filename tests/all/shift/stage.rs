@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, PINS, POLICIES};
 use crate::support::floor::{Floor, ready_pods};
+use crate::support::wait::wait_for;
 
 pub const SHIFTS: Resource = Resource::new("cutover.dev", "replicashifts");
 pub const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
@@ -105,22 +106,16 @@ impl Stage {
 
     /// Waits for something, and says how the shifts stand when it doesn't come.
     pub async fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        let begun = tokio::time::Instant::now();
-        while !holds() {
-            if begun.elapsed() > PATIENCE {
-                let server = self.fleet.world.control_plane();
-                let all = server
-                    .list(&SHIFTS, Some("shop"), &ListOptions::default())
-                    .unwrap();
-                let statuses: Vec<&Value> = all.items.iter().map(|shift| &shift["status"]).collect();
-                let (binding, replicas) = (self.get(&BINDINGS, "web-deployment"), self.replicas());
-                panic!(
-                    "{what}: not after {PATIENCE:?}; {replicas:?}\n{statuses:#?}\n{:#}",
-                    binding["spec"]
-                );
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let story = || {
+            let server = self.fleet.world.control_plane();
+            let all = server
+                .list(&SHIFTS, Some("shop"), &ListOptions::default())
+                .unwrap();
+            let statuses: Vec<&Value> = all.items.iter().map(|shift| &shift["status"]).collect();
+            let (binding, replicas) = (self.get(&BINDINGS, "web-deployment"), self.replicas());
+            format!("{replicas:?}\n{statuses:#?}\n{:#}", binding["spec"])
+        };
+        wait_for(what).within(PATIENCE).until_or(holds, story).await;
     }
 
     pub fn lead(&mut self, witness: Arc<dyn Witness>) {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::git::Origin;
+use super::wait::wait_for;
 
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "leases");
 pub const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
@@ -146,16 +147,8 @@ impl Stage {
 
     /// Waits for something, and returns how long that took.
     pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) -> Duration {
-        let begun = Instant::now();
-        while !holds(self) {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{what}: not after {PATIENCE:?}\n{}",
-                self.logs()
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        begun.elapsed()
+        let wait = wait_for(what).within(PATIENCE).every(Duration::from_millis(5));
+        wait.until_or(|| holds(self), || self.logs()).await
     }
 
     pub async fn leads(&self, name: &str) -> Duration {

@@ -114,7 +114,7 @@ pub fn tools() -> Result<PathBuf, String> {
 
 /// Returns the folder in which `tools/build.sh` puts what it builds.
 fn cached() -> Result<PathBuf, String> {
-    let sums = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/go.sum");
+    let sums = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/go.sum");
     let sums = std::fs::read(&sums).map_err(|error| format!("{}: {error}", sums.display()))?;
     let hash = Sha256::digest(&sums);
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -307,11 +307,10 @@ impl Drop for RealServer {
 
 /// Returns the definitions of cutover's kinds, and of the kinds of Karmada and of the workloads that it deals with.
 pub fn definitions() -> Vec<Value> {
-    let own = cutover::api::crds()
+    let own = cutover_core::api::crds()
         .into_iter()
         .map(|definition| serde_json::to_value(definition).unwrap());
-    own.chain(cutover::sandbox::world::crds::control_plane())
-        .collect()
+    own.chain(cutover_sandbox::world::crds::control_plane()).collect()
 }
 
 /// Waits until a list is answered.

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use cutover::api::{Fact, Migration, Phase};
-use cutover::intent::control::{self, Control, Decision, Standing};
-use cutover::manifest::Change;
-use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
+use cutover_core::api::{Fact, Migration, Phase};
+use cutover_core::intent::control::{self, Control, Decision, Standing};
+use cutover_core::manifest::Change;
+use cutover_sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, JOBS, MIGRATIONS, POLICIES};
+use crate::fleet::{Fleet, JOBS, MIGRATIONS, POLICIES};
+use crate::wait::wait_for;
 
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 const NAMES: [&str; 3] = ["east", "west", "north"];
@@ -287,12 +288,6 @@ fn told(fleet: &Fleet, name: &str) -> String {
 }
 
 async fn until(holds: impl Fn() -> bool) -> bool {
-    let begun = tokio::time::Instant::now();
-    while !holds() {
-        if begun.elapsed() > PATIENCE {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    true
+    let wait = wait_for("it").within(PATIENCE).every(Duration::from_millis(200));
+    wait.comes_true(async || holds()).await
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cutover::sandbox::api::{
+use cutover_sandbox::api::{
     ApiServer, DeleteOptions, ListOptions, Options, Patch, Resource, Subresource, WriteOptions, gc,
 };
 use http::{Method, Request};
@@ -15,20 +15,21 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::real::{self, RealServer, in_background};
+use crate::real::{self, RealServer, in_background};
 
 /// Makes of each function two tests, on the sandbox and on a real API server: `on_the_sandbox::…` and `on_kube::…`.
+#[macro_export]
 macro_rules! on_both_servers {
     ($($test:ident,)*) => {
         mod on_the_sandbox {
             $(#[tokio::test]
             async fn $test() {
-                super::$test($crate::support::server::On::Sandbox).await;
+                super::$test($crate::server::On::Sandbox).await;
             })*
         }
 
         mod on_kube {
-            use $crate::support::server::On;
+            use $crate::server::On;
 
             // On threads of its own the program goes on while a test waits for the server.
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +41,7 @@ macro_rules! on_both_servers {
         }
     };
 }
-pub(crate) use on_both_servers;
+pub use on_both_servers;
 
 /// On which kind of server a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use cutover::cluster::{Cluster, Limits};
+use cutover_cluster::{Cluster, Limits};
 use http::Request;
 use kube::client::Body;
 

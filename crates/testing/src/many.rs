@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use cutover::reconcile::intents::Witness;
-use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
+use cutover_controller::reconcile::intents::Witness;
+use cutover_sandbox::WorldOptions;
+use cutover_sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 
-use super::fleet::{BINDINGS, CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job, policy};
+use crate::fleet::{BINDINGS, CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, POLICIES, job, policy};
 
 pub const EVACUATIONS: Resource = Resource::new("cutover.dev", "evacuations");
 pub const REBALANCES: Resource = Resource::new("cutover.dev", "rebalances");
@@ -35,6 +35,12 @@ pub struct Stage {
     pub asks: Asks,
     /// The names of the jobs.
     pub jobs: Vec<String>,
+}
+
+impl AsRef<Fleet> for Stage {
+    fn as_ref(&self) -> &Fleet {
+        &self.fleet
+    }
 }
 
 impl Stage {

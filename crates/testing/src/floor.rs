@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use cutover::sandbox::api::{ApiServer, EventKind, ListOptions, Resource};
+use cutover_sandbox::api::{ApiServer, EventKind, ListOptions, Resource};
 use futures::StreamExt;
 use serde_json::Value;
 use tokio::task::JoinSet;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::response::Response;
-use cutover::report::{Host, Web};
+use cutover_core::report::{Host, Web};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::cluster::{Cluster, Limits};
-use cutover::error::Error;
-use cutover::plan::{Change, ChangeSet};
-use cutover::reconcile::sync::{PruneReport, SyncReport};
-use cutover::reconcile::{self, Options, Summary};
-use cutover::repo::{self, Polling};
-use cutover::sandbox::api::{ApiServer, Patch, Resource};
+use cutover_cluster::{Cluster, Limits};
+use cutover_controller::reconcile::sync::{PruneReport, SyncReport};
+use cutover_controller::reconcile::{self, Options, Summary};
+use cutover_core::error::Error;
+use cutover_core::plan::{Change, ChangeSet};
+use cutover_git::{self as repo, Polling};
+use cutover_sandbox::api::{ApiServer, Patch, Resource};
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::Value;
@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::git::{Origin, options};
-use super::server::{On, Server};
+use crate::git::{Origin, options};
+use crate::server::{On, Server};
 
 pub const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 pub const NAMESPACES: Resource = Resource::new("", "namespaces");
@@ -45,7 +45,7 @@ impl Plane {
 
     /// On the control plane of a world, which gets cutover's kinds.
     pub fn on(server: &ApiServer, files: &[(&str, &str)]) -> Self {
-        for crd in cutover::api::crds() {
+        for crd in cutover_core::api::crds() {
             server.install(&serde_json::to_value(crd).unwrap()).unwrap();
         }
         Self::of(Server::from(server.clone()), files)
@@ -238,17 +238,6 @@ impl Plane {
         self.server
             .patch(&CONFIG_MAPS, Some("shop"), name, None, &patch, manager);
     }
-}
-
-/// Waits until something is so.
-pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let done = tokio::time::timeout(Duration::from_mins(2), waiting).await;
-    assert!(done.is_ok(), "never: {what}");
 }
 
 /// A reconciler at work; it ends when this is dropped.

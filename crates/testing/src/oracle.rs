@@ -1,11 +1,11 @@
 //! What the ledger's record comes to. State may only be lost where a person gave it up, where a failover plan says that it went
 //! on from an older state, or where the workload lost it by itself; and then it must have been told.
 
-use cutover::sandbox::api::{ListOptions, Resource};
-use cutover::sandbox::ledger::{LostState, Origin, Verdict};
+use cutover_sandbox::api::{ListOptions, Resource};
+use cutover_sandbox::ledger::{LostState, Origin, Verdict};
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, MIGRATIONS};
+use crate::fleet::{Fleet, MIGRATIONS};
 
 const EVENTS: Resource = Resource::new("", "events");
 const PLANS: Resource = Resource::new("cutover.dev", "failoverplans");

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use cutover::sandbox::api::RequestInfo;
-use cutover::sandbox::traffic::Traffic;
+use cutover_sandbox::api::RequestInfo;
+use cutover_sandbox::traffic::Traffic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::name::Revision;
-use cutover::repo::{Options, RemoteUrl, Repo, Retry};
+use cutover_git::{Options, RemoteUrl, Repo, Retry};
+use cutover_karmada::name::Revision;
 use git2::Repository;
 use openssl::ssl::SslAcceptor;
 use tempfile::TempDir;
@@ -280,21 +280,25 @@ impl Http {
         }
     }
 
+    #[must_use]
     pub fn login(mut self, login: &'static str) -> Self {
         self.login = Some(login);
         self
     }
 
+    #[must_use]
     pub fn tls(mut self, acceptor: SslAcceptor) -> Self {
         self.tls = Some(acceptor);
         self
     }
 
+    #[must_use]
     pub fn redirect(mut self, to: String) -> Self {
         self.redirect = Some(to);
         self
     }
 
+    #[must_use]
     pub fn forbid_push(mut self) -> Self {
         self.forbid_push = true;
         self

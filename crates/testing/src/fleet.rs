@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::api::{self, FailoverPlanStatus, Migration, Phase};
-use cutover::cluster::{Cluster, Limits, Observer, Queried};
-use cutover::error::{Error, Kind};
-use cutover::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
-use cutover::manifest::{self, Entry, Packer, Source};
-use cutover::name::{GroupKind, ObjectKey};
-use cutover::reconcile::intents::{
+use cutover_cluster::{Cluster, Limits, Observer, Queried};
+use cutover_controller::reconcile::intents::{
     self, Canaries, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
 };
-use cutover::sandbox::api::{ApiServer, ListOptions, Patch, Resource, Snapshot, WriteOptions};
-use cutover::sandbox::{World, WorldOptions};
+use cutover_core::api::{self, FailoverPlanStatus, Migration, Phase};
+use cutover_core::error::{Error, Kind};
+use cutover_core::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
+use cutover_core::manifest::{self, Entry, Packer, Source};
+use cutover_karmada::name::{GroupKind, ObjectKey};
+use cutover_sandbox::api::{ApiServer, ListOptions, Patch, Resource, Snapshot, WriteOptions};
+use cutover_sandbox::{World, WorldOptions};
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::roles;
+use crate::roles;
+use crate::wait::wait_for;
 
 pub const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
 pub const CLAIMS: Resource = Resource::new("cutover.dev", "claims");
@@ -336,15 +337,11 @@ impl Fleet {
     }
 
     pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let begun = tokio::time::Instant::now();
-        while !holds(self) {
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{what}: not after {PATIENCE:?}\n{:#}",
-                self.state()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let story = || format!("{:#}", self.state());
+        wait_for(what)
+            .within(PATIENCE)
+            .until_or(|| holds(self), story)
+            .await;
     }
 
     fn state(&self) -> Value {
@@ -395,6 +392,12 @@ impl Fleet {
         server
             .patch(resource, Some("shop"), name, None, &Patch::Merge(patch), &writer)
             .unwrap();
+    }
+}
+
+impl AsRef<Self> for Fleet {
+    fn as_ref(&self) -> &Self {
+        self
     }
 }
 
