@@ -1,5 +1,7 @@
 //! From the first effect to the commit point: Hold, Expand, Capture, Handoff, Verify.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 
 use super::heir::LAPSE;
@@ -287,16 +289,23 @@ impl Machine<'_> {
         if watched >= soak {
             return Ok(());
         }
-        let begun = self.journal()?.healthy_since;
-        let Some(since) = begun.filter(|since| now < *since + soak) else {
+        let Some(since) = self.journal()?.healthy_since else {
             self.journal_mut()?.healthy_since = Some(now - watched);
             return Err(Stop::Again);
         };
-        Err(Stop::WaitUntil {
-            reason: format!("{target} to stay healthy for {text}"),
-            until: since + soak,
-            then: "go on",
-        })
+        let reason = format!("{target} to stay healthy for {text}");
+        if now < since + soak {
+            return Err(Stop::WaitUntil {
+                reason,
+                until: since + soak,
+                then: "go on",
+            });
+        }
+        // Another process noted since when, and this one has to watch anew. It doesn't note that: one that is replaced after
+        // each of its writes would never come past this one.
+        let left = Duration::try_from(soak - watched).unwrap_or_default();
+        self.recheck = Some(self.recheck.map_or(left, |soon| soon.min(left)));
+        Err(Stop::Wait(reason))
     }
 
     pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
