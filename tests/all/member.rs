@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::wait::wait_for;
+use crate::support::wait::comes_true;
 use cutover::name::ClusterName;
 use cutover::sandbox::api::{ApiServer, Options, Resource, WriteOptions};
 use cutover::sandbox::ledger::{Ledger, Origin};
@@ -145,7 +145,7 @@ impl Site {
             found = self.get().await;
             found.as_ref().is_some_and(&wanted)
         };
-        let came = wait_for("the job").comes_true(is_there).await;
+        let came = comes_true(Duration::from_secs(30), Duration::from_millis(10), is_there).await;
         let found = found.unwrap_or_default();
         assert!(came, "never reached: {found:#}");
         found
@@ -177,8 +177,9 @@ impl Site {
     }
 
     async fn until_no_pods(&self) {
-        let went = wait_for("the pods").comes_true(async || self.pods().await.is_empty());
-        assert!(went.await, "pods stay: {:#?}", self.pods().await);
+        let is_so = async || self.pods().await.is_empty();
+        let went = comes_true(Duration::from_secs(10), Duration::from_millis(10), is_so).await;
+        assert!(went, "pods stay: {:#?}", self.pods().await);
     }
 
     fn can_write(&self) -> bool {

@@ -131,6 +131,7 @@ impl Scene {
         let story = || format!("{} of {OBJECTS}", self.maps().len());
         wait_for(what)
             .within(within)
+            .every(Duration::from_millis(20))
             .until_or(|| holds(self), story)
             .await
     }

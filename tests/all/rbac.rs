@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::support::git::Origin;
 use crate::support::real::{self, RealServer};
 use crate::support::roles::{self, Asked, Grant};
-use crate::support::wait::wait_for;
+use crate::support::wait::comes_true;
 
 const ACCOUNT: &str = "system:serviceaccount:cutover-system:cutover";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -516,8 +516,8 @@ impl Kube {
     }
 
     async fn until(&self, what: &str, holds: impl AsyncFnMut() -> bool) {
-        let wait = wait_for(what).within(PATIENCE);
-        assert!(wait.comes_true(holds).await, "{what}: not after {PATIENCE:?}");
+        let came = comes_true(PATIENCE, Duration::from_millis(20), holds).await;
+        assert!(came, "{what}: not after {PATIENCE:?}");
     }
 }
 

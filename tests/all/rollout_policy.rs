@@ -254,8 +254,7 @@ impl Stage {
             let (policies, rollouts) = (self.list(&POLICIES), self.list(&ROLLOUTS));
             format!("{policies:#?}\n{rollouts:#?}\n{}", self.oracle.story())
         };
-        let wait = wait_for(what).every(Duration::from_millis(5));
-        wait.until_or(looks, story).await;
+        wait_for(what).until_or(looks, story).await;
     }
 
     fn edit(&self, workload: &str, patch: Value) {

@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::support::git::{Http, Origin, options};
 use crate::support::plane::CONFIG_MAPS;
 use crate::support::server::{On, Server};
-use crate::support::wait::until;
+use crate::support::wait::wait_for;
 
 const EVENTS: Resource = Resource::new("", "events");
 const STATUS: &str = "cutover-status";
@@ -87,6 +87,10 @@ impl Running {
         let map = self.server.get(&CONFIG_MAPS, Some("shop"), "a");
         map.is_some_and(|map| map["data"]["text"] == text)
     }
+}
+
+async fn until(what: &str, is: impl FnMut() -> bool) {
+    wait_for(what).within(Duration::from_mins(1)).until(is).await;
 }
 
 fn status(origin: &Origin) -> Option<Value> {

@@ -340,6 +340,7 @@ impl Fleet {
         let story = || format!("{:#}", self.state());
         wait_for(what)
             .within(PATIENCE)
+            .every(Duration::from_millis(20))
             .until_or(|| holds(self), story)
             .await;
     }

@@ -26,6 +26,7 @@ pub struct Killed<'a> {
     must: &'a [&'a str],
     last: Option<&'static str>,
     repeats: usize,
+    patience: Duration,
 }
 
 /// At every line of an intent of this kind; those of others that it makes are not its own.
@@ -36,6 +37,7 @@ pub const fn at_any_line_of<'a>(kind: &'static str) -> Killed<'a> {
         must: &[],
         last: Some("remove the finalizer"),
         repeats: usize::MAX,
+        patience: Duration::from_mins(10),
     }
 }
 
@@ -50,6 +52,12 @@ impl<'a> Killed<'a> {
     #[must_use]
     pub const fn among_them(self, must: &'a [&'a str]) -> Self {
         Self { must, ..self }
+    }
+
+    /// It comes to each line in so long; ten minutes unless this is said.
+    #[must_use]
+    pub const fn within(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// It goes on, and has no last write.
@@ -111,7 +119,7 @@ impl<'a> Killed<'a> {
         let trap = Trap::when(move |point| seen.lock().unwrap().add(point) == Some(&here));
         let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
         let replaced = async {
-            trap.sprung(&format!("{line:?}")).await;
+            trap.sprung_within(self.patience, &format!("{line:?}")).await;
             controller.kill().await;
             // Long enough that nothing of the dead one is under way, and that whatever may go wrong does.
             tokio::time::sleep(Duration::from_secs(2)).await;

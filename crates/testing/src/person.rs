@@ -10,7 +10,7 @@ use cutover_sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, JOBS, MIGRATIONS, POLICIES};
-use crate::wait::wait_for;
+use crate::wait::comes_true;
 
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 const NAMES: [&str; 3] = ["east", "west", "north"];
@@ -288,6 +288,5 @@ fn told(fleet: &Fleet, name: &str) -> String {
 }
 
 async fn until(holds: impl Fn() -> bool) -> bool {
-    let wait = wait_for("it").within(PATIENCE).every(Duration::from_millis(200));
-    wait.comes_true(async || holds()).await
+    comes_true(PATIENCE, Duration::from_millis(200), async || holds()).await
 }

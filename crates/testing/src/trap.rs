@@ -8,9 +8,6 @@ use cutover_controller::reconcile::intents::{Point, Side, Witness};
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
-/// How long it may take to come to the line, in the time of the sandbox.
-const PATIENCE: Duration = Duration::from_mins(30);
-
 /// Stands still once, at the first point that is meant, and goes on when it is told.
 pub struct Trap {
     is_meant: Box<dyn Fn(&Point) -> bool + Send + Sync>,
@@ -39,12 +36,20 @@ impl Trap {
         })
     }
 
-    /// Waits until it stands; once.
+    /// Waits until it stands; once, and ten minutes at most in the time of the sandbox.
     ///
     /// # Panics
     /// When it never comes there.
     pub async fn sprung(&self, what: &str) {
-        let sprung = tokio::time::timeout(PATIENCE, self.sprung.notified()).await;
+        self.sprung_within(Duration::from_mins(10), what).await;
+    }
+
+    /// Waits until it stands; once.
+    ///
+    /// # Panics
+    /// When it doesn't come there in time.
+    pub async fn sprung_within(&self, limit: Duration, what: &str) {
+        let sprung = tokio::time::timeout(limit, self.sprung.notified()).await;
         assert!(sprung.is_ok(), "never came to {what}");
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Waits until something is so, two minutes at most.
 ///
@@ -17,7 +17,7 @@ pub const fn wait_for(what: &str) -> Wait<'_> {
     Wait {
         what,
         within: Duration::from_mins(2),
-        every: Duration::from_millis(20),
+        every: Duration::from_millis(5),
     }
 }
 
@@ -36,7 +36,7 @@ impl Wait<'_> {
         Self { within, ..self }
     }
 
-    /// Looks so often; every 20 ms unless this is said.
+    /// Looks so often; every 5 ms unless this is said.
     #[must_use]
     pub const fn every(self, every: Duration) -> Self {
         Self { every, ..self }
@@ -61,7 +61,7 @@ impl Wait<'_> {
     ) -> Duration {
         let begun = Instant::now();
         assert!(
-            self.comes_true(async || holds()).await,
+            comes_true(self.within, self.every, async || holds()).await,
             "{}: not after {:?}\n{}",
             self.what,
             self.within,
@@ -69,18 +69,14 @@ impl Wait<'_> {
         );
         begun.elapsed()
     }
+}
 
-    /// Waits, and returns whether it came true in time. It is looked at once more when the time is over.
-    pub async fn comes_true(self, mut holds: impl AsyncFnMut() -> bool) -> bool {
-        let begun = Instant::now();
-        loop {
-            if holds().await {
-                return true;
-            }
-            if begun.elapsed() > self.within {
-                return false;
-            }
-            sleep(self.every).await;
+/// Looks so often, and returns whether it came true in time. An answer that never comes is in vain, too.
+pub async fn comes_true(within: Duration, every: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
+    let waiting = async {
+        while !holds().await {
+            sleep(every).await;
         }
-    }
+    };
+    timeout(within, waiting).await.is_ok()
 }

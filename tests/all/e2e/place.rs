@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use super::server::{
     BINDINGS, CLUSTERS, CRDS, DEPLOYMENTS, FENCE_BINDINGS, FENCES, INTENTS, JOBS, NAMESPACES, NODES, Server,
 };
-use cutover_testing::wait::wait_for;
+use cutover_testing::wait::comes_true;
 
 /// How long anything may take before the suite gives up.
 pub const PATIENCE: Duration = Duration::from_mins(2);
@@ -413,7 +413,7 @@ pub async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
 }
 
 pub async fn until_or_not(holds: impl AsyncFnMut() -> bool) -> bool {
-    wait_for("it").within(PATIENCE).comes_true(holds).await
+    comes_true(PATIENCE, Duration::from_millis(25), holds).await
 }
 
 /// Tells whoever runs the suite with `--nocapture`.

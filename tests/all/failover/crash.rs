@@ -2,6 +2,7 @@
 //! purge mode, with the old cluster in reach and without.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cutover::api::FailoverPhase;
 use cutover::reconcile::intents::Nobody;
@@ -90,6 +91,7 @@ fn kill_everywhere(scenario: Scenario) {
     // What comes by itself, at rest, is no line of the failover.
     at_any_line_of("FailoverPlan")
         .more_than(50)
+        .within(Duration::from_mins(30))
         .without_end()
         .each_time(
             async || scenario.begin().await,

@@ -9,7 +9,7 @@ use cutover::sandbox::karmada::kinds;
 use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
-use crate::support::wait::until;
+use crate::support::wait::wait_for;
 
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const FLINK: Resource = Resource::new("flink.apache.org", "flinkdeployments");
@@ -150,6 +150,15 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
 
 async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+async fn until(what: &str, holds: impl FnMut() -> bool) {
+    within(Duration::from_secs(30), what, holds).await;
+}
+
+async fn within(limit: Duration, what: &str, holds: impl FnMut() -> bool) {
+    let wait = wait_for(what).within(limit);
+    wait.every(Duration::from_millis(1)).until(holds).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -544,7 +553,7 @@ async fn a_member_that_is_cut_off_is_not_ready_after_a_while() {
         "True",
         "one bad look is not believed"
     );
-    until("it is not ready", || {
+    within(Duration::from_mins(1), "it is not ready", || {
         condition(&cluster(), "Ready")["status"] == "False"
     })
     .await;
@@ -553,7 +562,7 @@ async fn a_member_that_is_cut_off_is_not_ready_after_a_while() {
     })
     .await;
     world.faults().heal("east");
-    until("it is ready", || {
+    within(Duration::from_mins(1), "it is ready", || {
         condition(&cluster(), "Ready")["status"] == "True"
     })
     .await;

@@ -71,5 +71,6 @@ fn kill_everywhere(
     };
     at_any_line_of("ReplicaShift")
         .more_than(40)
+        .within(Duration::from_mins(15))
         .each_time(begin, play, ended);
 }

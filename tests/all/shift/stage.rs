@@ -115,7 +115,8 @@ impl Stage {
             let (binding, replicas) = (self.get(&BINDINGS, "web-deployment"), self.replicas());
             format!("{replicas:?}\n{statuses:#?}\n{:#}", binding["spec"])
         };
-        wait_for(what).within(PATIENCE).until_or(holds, story).await;
+        let wait = wait_for(what).within(PATIENCE).every(Duration::from_millis(20));
+        wait.until_or(holds, story).await;
     }
 
     pub fn lead(&mut self, witness: Arc<dyn Witness>) {

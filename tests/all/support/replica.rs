@@ -147,7 +147,7 @@ impl Stage {
 
     /// Waits for something, and returns how long that took.
     pub async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) -> Duration {
-        let wait = wait_for(what).within(PATIENCE).every(Duration::from_millis(5));
+        let wait = wait_for(what).within(PATIENCE);
         wait.until_or(|| holds(self), || self.logs()).await
     }
 
