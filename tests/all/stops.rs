@@ -21,6 +21,8 @@ use crate::support::trap::Trap;
 
 const CONFIG_MAPS: Resource = Resource::new("", "configmaps");
 const MOVE: &str = "orders-to-west";
+/// More writes than any intent has.
+const MOST: usize = 300;
 
 /// What comes too late and is taken nevertheless, because nothing has that name any more: the sweep takes it away.
 const CREATED: [&str; 3] = [
@@ -146,6 +148,10 @@ pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bo
             replica.tenure.end();
         }
         stopped.push(replica);
+        assert!(
+            stopped.len() < MOST,
+            "one that is replaced after each of its writes never comes to an end"
+        );
     }
 }
 
