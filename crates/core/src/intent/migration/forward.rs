@@ -289,10 +289,12 @@ impl Machine<'_> {
         if watched >= soak {
             return Ok(());
         }
-        let Some(since) = self.journal()?.healthy_since else {
-            self.journal_mut()?.healthy_since = Some(now - watched);
+        let journal = self.journal_mut()?;
+        // What was looked at before the phase began is no part of it.
+        if journal.phase_since == Some(now) {
             return Err(Stop::Again);
-        };
+        }
+        let since = *journal.healthy_since.get_or_insert(now - watched);
         let reason = format!("{target} to stay healthy for {text}");
         if now < since + soak {
             return Err(Stop::WaitUntil {

@@ -382,7 +382,6 @@ impl Machine<'_> {
                 journal.suspended = vec![journal.source.clone()];
                 journal.goes_down(now);
             }
-            Phase::Verify => journal.healthy_since = Some(now),
             Phase::Cleanup => {
                 journal.committed = true;
                 journal.roll_back = None;
