@@ -11,6 +11,10 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
 
+mod tree;
+
+pub(crate) use tree::fitted;
+
 /// An object as it was at one revision: immutable and shared.
 pub type Object = Arc<Value>;
 
@@ -72,6 +76,23 @@ pub enum Change {
     Deleted,
 }
 
+/// How much of its log a resource keeps: readers that are further behind have to list again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    pub events: usize,
+    /// About how much memory may go into states of objects that are no longer the present ones.
+    pub bytes: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            events: 20_000,
+            bytes: 4 << 20,
+        }
+    }
+}
+
 /// One event of the log.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -103,7 +124,7 @@ pub struct Cursor {
 pub struct Store {
     revision: u64,
     tables: BTreeMap<Resource, Table>,
-    capacity: usize,
+    history: History,
     next_cursor: u64,
     woken: Vec<Waker>,
     /// Wakers that are no longer needed.
@@ -120,7 +141,9 @@ pub struct Saved {
 #[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<Key, Object>,
-    log: VecDeque<Arc<Entry>>,
+    log: VecDeque<Logged>,
+    /// What the log takes of its share of memory.
+    weight: usize,
     /// How many entries were ever dropped: the position of `log[0]`.
     dropped: u64,
     /// The revision of the last entry dropped.
@@ -128,14 +151,21 @@ struct Table {
     waiting: BTreeMap<u64, Waker>,
 }
 
+/// An entry, and what states it alone keeps in memory.
+#[derive(Debug)]
+struct Logged {
+    entry: Arc<Entry>,
+    weight: usize,
+}
+
 impl Store {
-    /// Creates an empty store which keeps the last `capacity` events of each resource.
-    pub fn new(capacity: usize) -> Self {
+    /// Creates an empty store.
+    pub fn new(history: History) -> Self {
         Self {
             // As in etcd, the first write has a revision above 1: 0 means "any" to clients.
             revision: 1,
             tables: BTreeMap::new(),
-            capacity: capacity.max(1),
+            history,
             next_cursor: 0,
             woken: Vec::new(),
             stale: Vec::new(),
@@ -184,6 +214,7 @@ impl Store {
             .log
             .iter()
             .rev()
+            .map(|logged| &logged.entry)
             .take_while(|entry| entry.revision > revision)
         {
             if namespace.is_some_and(|namespace| entry.key.namespace != namespace) {
@@ -200,7 +231,7 @@ impl Store {
     /// Writes an object and stamps it with a new revision.
     pub fn put(&mut self, resource: &Resource, key: &Key, object: Value) -> Object {
         let revision = self.advance();
-        let object = Arc::new(stamp(object, revision));
+        let object = Arc::new(fitted(stamp(object, revision)));
         let table = self.tables.entry(resource.clone()).or_default();
         let previous = table.objects.insert(key.clone(), Arc::clone(&object));
         let change = if previous.is_some() {
@@ -225,7 +256,7 @@ impl Store {
     pub fn remove(&mut self, resource: &Resource, key: &Key, last: Value) -> Option<Object> {
         let previous = self.tables.get_mut(resource)?.objects.remove(key)?;
         let revision = self.advance();
-        let object = Arc::new(stamp(last, revision));
+        let object = Arc::new(fitted(stamp(last, revision)));
         self.log(
             resource,
             Entry {
@@ -243,7 +274,9 @@ impl Store {
     pub fn subscribe(&mut self, resource: &Resource, revision: u64) -> Result<Cursor, Compacted> {
         let table = self.tables.entry(resource.clone()).or_default();
         table.reaches(revision)?;
-        let behind = table.log.partition_point(|entry| entry.revision <= revision);
+        let behind = table
+            .log
+            .partition_point(|logged| logged.entry.revision <= revision);
         self.next_cursor += 1;
         Ok(Cursor {
             resource: resource.clone(),
@@ -265,9 +298,9 @@ impl Store {
                 oldest: table.compacted,
             }));
         };
-        if let Some(entry) = usize::try_from(index).ok().and_then(|index| table.log.get(index)) {
+        if let Some(logged) = usize::try_from(index).ok().and_then(|index| table.log.get(index)) {
             cursor.position += 1;
-            return Poll::Ready(Ok(Arc::clone(entry)));
+            return Poll::Ready(Ok(Arc::clone(&logged.entry)));
         }
         // Not woken, only dropped: a reader that asks again while it waits would wake itself for ever.
         self.stale
@@ -289,8 +322,7 @@ impl Store {
     pub fn compact(&mut self) {
         let revision = self.revision;
         for table in self.tables.values_mut() {
-            table.dropped += table.log.len() as u64;
-            table.log.clear();
+            table.forget();
             table.compacted = revision;
         }
     }
@@ -316,9 +348,9 @@ impl Store {
         }
         for (resource, table) in &mut self.tables {
             table.objects = saved.tables.get(resource).cloned().unwrap_or_default();
-            // One more than there were: a reader that had seen everything is behind, too.
-            table.dropped += table.log.len() as u64 + 1;
-            table.log.clear();
+            table.forget();
+            // A reader that had seen everything is behind, too.
+            table.dropped += 1;
             table.compacted = saved.revision;
             self.woken
                 .extend(std::mem::take(&mut table.waiting).into_values());
@@ -345,19 +377,51 @@ impl Store {
         let Some(table) = self.tables.get_mut(resource) else {
             return;
         };
-        table.log.push_back(Arc::new(entry));
-        while table.log.len() > self.capacity {
-            if let Some(oldest) = table.log.pop_front() {
-                table.dropped += 1;
-                table.compacted = oldest.revision;
-            }
-        }
+        table.push(entry);
+        while table.exceeds(self.history) && table.drop_oldest() {}
         self.woken
             .extend(std::mem::take(&mut table.waiting).into_values());
     }
 }
 
 impl Table {
+    fn push(&mut self, entry: Entry) {
+        // The present state of an object is the store's; the last state of one that is gone is nobody else's.
+        let last = (entry.change == Change::Deleted).then_some(&entry.object);
+        let weight = entry
+            .previous
+            .iter()
+            .chain(last)
+            .map(|state| tree::weight(state))
+            .sum();
+        self.weight += weight;
+        self.log.push_back(Logged {
+            entry: Arc::new(entry),
+            weight,
+        });
+    }
+
+    /// Returns whether more is kept than should be; the newest entry always is.
+    fn exceeds(&self, history: History) -> bool {
+        self.log.len() > 1 && (self.log.len() > history.events || self.weight > history.bytes)
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        let Some(oldest) = self.log.pop_front() else {
+            return false;
+        };
+        self.weight -= oldest.weight;
+        self.dropped += 1;
+        self.compacted = oldest.entry.revision;
+        true
+    }
+
+    fn forget(&mut self) {
+        self.dropped += self.log.len() as u64;
+        self.log.clear();
+        self.weight = 0;
+    }
+
     fn reaches(&self, revision: u64) -> Result<(), Compacted> {
         if revision < self.compacted {
             return Err(Compacted {
@@ -384,6 +448,13 @@ mod tests {
 
     const THINGS: Resource = Resource::new("", "things");
 
+    fn of_events(events: usize) -> History {
+        History {
+            events,
+            ..History::default()
+        }
+    }
+
     fn thing(value: u8) -> Value {
         json!({"metadata": {}, "value": value})
     }
@@ -397,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_reader_gets_every_write_after_its_revision_in_order() {
-        let mut store = Store::new(10);
+        let mut store = Store::new(History::default());
         let key = Key::new(Some("ns"), "a");
         store.put(&THINGS, &key, thing(1));
         let from = store.revision();
@@ -426,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_fell_behind_the_log_is_told_so() {
-        let mut store = Store::new(2);
+        let mut store = Store::new(of_events(2));
         let key = Key::new(None, "a");
         let mut behind = store.subscribe(&THINGS, store.revision()).unwrap();
         let start = store.revision();
@@ -442,8 +513,47 @@ mod tests {
     }
 
     #[test]
+    fn what_a_log_keeps_in_memory_is_bounded_whatever_the_size_of_objects() {
+        let bytes = 64 << 10;
+        let mut store = Store::new(History {
+            bytes,
+            ..History::default()
+        });
+        let large = |value: usize| json!({"metadata": {}, "value": value, "text": "x".repeat(10_000)});
+        for number in 0..20 {
+            store.put(&THINGS, &Key::new(None, &number.to_string()), large(0));
+        }
+        let created = store.revision();
+        assert!(
+            store.subscribe(&THINGS, 1).is_ok(),
+            "what is still the present state costs nothing"
+        );
+        for value in 1..6 {
+            store.put(&THINGS, &Key::new(None, "0"), large(value));
+        }
+        assert!(store.subscribe(&THINGS, 1).is_ok());
+        for value in 6..20 {
+            store.put(&THINGS, &Key::new(None, "0"), large(value));
+        }
+        assert!(store.subscribe(&THINGS, created).is_err());
+        assert!(store.subscribe(&THINGS, store.revision() - 5).is_ok());
+        assert!(store.tables[&THINGS].weight <= bytes);
+
+        for number in 1..20 {
+            store.remove(&THINGS, &Key::new(None, &number.to_string()), large(0));
+        }
+        assert!(
+            store.tables[&THINGS].weight <= bytes,
+            "the last states of what is gone count too"
+        );
+        assert!(store.subscribe(&THINGS, store.revision() - 2).is_ok());
+        store.compact();
+        assert_eq!(store.tables[&THINGS].weight, 0);
+    }
+
+    #[test]
     fn what_is_restored_is_what_was_saved_and_readers_have_to_list_again() {
-        let mut store = Store::new(10);
+        let mut store = Store::new(History::default());
         let (kept, made_later) = (Key::new(None, "a"), Key::new(None, "b"));
         store.put(&THINGS, &kept, thing(1));
         let saved = store.save();
@@ -464,7 +574,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_asks_again_while_it_waits_does_not_wake_itself() {
-        let mut store = Store::new(2);
+        let mut store = Store::new(of_events(2));
         let mut cursor = store.subscribe(&THINGS, store.revision()).unwrap();
         assert!(next(&mut store, &mut cursor).is_none());
         assert!(next(&mut store, &mut cursor).is_none());
@@ -473,7 +583,7 @@ mod tests {
 
     #[test]
     fn a_waiting_reader_is_woken_once_by_a_write_of_its_resource() {
-        let mut store = Store::new(2);
+        let mut store = Store::new(of_events(2));
         let mut cursor = store.subscribe(&THINGS, store.revision()).unwrap();
         assert!(next(&mut store, &mut cursor).is_none());
         store.put(&Resource::new("", "others"), &Key::new(None, "a"), thing(1));
@@ -488,7 +598,7 @@ mod tests {
         /// Undoing the log gives what a copy made at the time holds.
         #[test]
         fn the_past_is_what_it_was(writes in prop::collection::vec((0..3_u8, 0..3_u8, any::<Option<u8>>()), 1..40)) {
-            let mut store = Store::new(100);
+            let mut store = Store::new(History::default());
             let mut copies = Vec::new();
             for (namespace, name, value) in writes {
                 let key = Key::new(Some(&namespace.to_string()), &name.to_string());

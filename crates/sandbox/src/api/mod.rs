@@ -54,7 +54,7 @@ use jiff::Timestamp;
 
 use crate::store::{Key, Saved, Store};
 
-pub use crate::store::{Object, Resource};
+pub use crate::store::{History, Object, Resource};
 pub use admission::{Admission, AdmissionLag, Operation, Review};
 pub use http::{Aggregated, Fault, Faults, RequestInfo};
 pub use options::{
@@ -77,8 +77,8 @@ pub struct Options {
     /// From what uids and generated names are made: one seed gives one history.
     pub seed: u64,
     pub clock: Clock,
-    /// How many events of each resource are kept for watches.
-    pub history: usize,
+    /// How far watches can go back.
+    pub history: History,
     /// How far admission policies are behind the store.
     pub admission_lag: AdmissionLag,
 }
@@ -90,7 +90,7 @@ impl Options {
             name: name.into(),
             seed,
             clock: clock_from(Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(24 * 365 * 56)),
-            history: 20_000,
+            history: History::default(),
             admission_lag: AdmissionLag::default(),
         }
     }
