@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::registry::{CRDS, Generation, Kind, NAMESPACES, SERVICES};
-use super::{Object, State, metadata};
+use super::{Object, State, metadata, owners};
 use crate::store::Key;
 
 impl State {
@@ -22,6 +22,7 @@ impl State {
         if let Some(version) = kind.storage() {
             body["apiVersion"] = kind.api_version(version).into();
         }
+        owners::pack(&mut body);
         self.policies.before(&kind.resource, &self.store, &self.registry);
         let object = self.store.put(&kind.resource, key, body);
         self.policies.after(&kind.resource, key, Some(&object));
@@ -38,7 +39,8 @@ impl State {
 
     /// Removes an object whose last state is `last`, and does what follows from it. Returns it with the revision of its
     /// end.
-    pub(super) fn erase(&mut self, kind: &Kind, key: &Key, last: Value) -> Option<Object> {
+    pub(super) fn erase(&mut self, kind: &Kind, key: &Key, mut last: Value) -> Option<Object> {
+        owners::pack(&mut last);
         self.policies.before(&kind.resource, &self.store, &self.registry);
         let removed = self.store.remove(&kind.resource, key, last);
         if let Some(object) = &removed {
@@ -188,22 +190,24 @@ pub(super) fn is_same(old: &Value, new: &Value) -> bool {
     let (before, after) = (&old["metadata"], &new["metadata"]);
     old.get("status") == new.get("status")
         && same_content(old, new)
-        && same_but(before, after, &["managedFields"])
-        && same_owners(&before["managedFields"], &after["managedFields"])
+        && same_but(before, after, &[owners::LIST, owners::TEXT])
+        && same_owners(owners::of(old).as_deref(), owners::of(new).as_deref())
 }
 
 fn same_content(old: &Value, new: &Value) -> bool {
     same_but(old, new, &["apiVersion", "kind", "metadata", "status"])
 }
 
-fn same_owners(old: &Value, new: &Value) -> bool {
-    let entries = |owners: &Value| owners.as_array().map_or(0, Vec::len);
-    let pairs = old
-        .as_array()
-        .into_iter()
-        .flatten()
-        .zip(new.as_array().into_iter().flatten());
-    entries(old) == entries(new) && pairs.into_iter().all(|(old, new)| same_but(old, new, &["time"]))
+fn same_owners(old: Option<&Value>, new: Option<&Value>) -> bool {
+    fn entries(owners: Option<&Value>) -> &[Value] {
+        owners.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+    let (old, new) = (entries(old), entries(new));
+    old.len() == new.len()
+        && old
+            .iter()
+            .zip(new)
+            .all(|(old, new)| same_but(old, new, &["time"]))
 }
 
 /// Returns whether two maps agree in all fields but some.

@@ -16,6 +16,8 @@ pub mod http;
 mod metadata;
 mod object_meta;
 mod options;
+/// Who owns the fields of stored objects.
+pub mod owners;
 mod read;
 /// The kinds that are served.
 pub mod registry;

@@ -1,12 +1,14 @@
 //! What a real server does for each kind before it stores an object: which parts a write may touch, what it fills
 //! in, which changes it refuses.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
 use super::metadata;
 use super::registry::{CRDS, Kind, NAMESPACES, SERVICES, Version};
 use super::status::Status;
-use super::{Resource, Subresource, builtin, crd};
+use super::{Resource, Subresource, builtin, crd, owners};
 use crate::store::Key;
 
 const NODES: Resource = Resource::new("", "nodes");
@@ -298,18 +300,18 @@ pub(super) fn separate(
                 }
             }
             if kind.custom {
-                let managed = body["metadata"].get("managedFields").cloned();
+                let managed = owners::of(body).map(Cow::into_owned);
                 restore(body, old, "metadata");
-                metadata::set(body, "managedFields", managed);
+                owners::set(body, managed);
             } else if kind.resource.plural == "deployments" {
                 metadata::set(body, "labels", old["metadata"].get("labels").cloned());
             }
         }
         Some(Subresource::Finalize) => {
             let finalizers = body["spec"].get("finalizers").cloned();
-            let managed = body["metadata"].get("managedFields").cloned();
+            let managed = owners::of(body).map(Cow::into_owned);
             *body = old.clone();
-            metadata::set(body, "managedFields", managed);
+            owners::set(body, managed);
             set_or_remove(metadata::entry(body, "spec"), "finalizers", finalizers);
         }
     }

@@ -10,7 +10,7 @@ mod path;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::metadata;
+use super::{metadata, owners};
 
 pub use age::age;
 pub use builtin::columns as built_in_columns;
@@ -176,11 +176,13 @@ pub fn table(
 
 /// Returns an object without everything but its metadata.
 pub fn partial(object: &Value) -> Value {
-    json!({
+    let mut partial = json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": object["metadata"],
-    })
+    });
+    owners::unpack(&mut partial);
+    partial
 }
 
 fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> Value {
@@ -188,7 +190,11 @@ fn row(columns: &[Column], object: &Value, include: Include, now: Timestamp) -> 
     let object = match include {
         Include::None => Value::Null,
         Include::Metadata => partial(object),
-        Include::Object => object.clone(),
+        Include::Object => {
+            let mut object = object.clone();
+            owners::unpack(&mut object);
+            object
+        }
     };
     json!({"cells": cells, "object": object})
 }

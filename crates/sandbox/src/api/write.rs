@@ -15,7 +15,7 @@ use super::status::{Cause, Reason, Status};
 use super::strategy::Said;
 use super::{
     Admission, ApiServer, FieldValidation, Object, Patch, Resource, State, Subresource, WriteOptions, apply,
-    builtin, metadata, object_meta, scale, schema, services, strategy,
+    builtin, metadata, object_meta, owners, scale, schema, services, strategy,
 };
 use crate::store::Key;
 
@@ -46,9 +46,10 @@ impl ApiServer {
         &self,
         resource: &Resource,
         namespace: Option<&str>,
-        body: Value,
+        mut body: Value,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
+        owners::unpack(&mut body);
         let target = Target {
             resource,
             version: None,
@@ -67,9 +68,10 @@ impl ApiServer {
         namespace: Option<&str>,
         name: &str,
         subresource: Option<Subresource>,
-        body: Value,
+        mut body: Value,
         options: &WriteOptions,
     ) -> Result<Object, Status> {
+        owners::unpack(&mut body);
         let target = Target {
             resource,
             version: None,
@@ -311,7 +313,7 @@ impl Write<'_> {
     fn patch(&mut self, patch: &Patch) -> Result<Written, Status> {
         let key = Key::new(self.target.namespace, self.target.name);
         let old = Arc::clone(self.state.existing(self.kind, &key)?);
-        let base = registry::convert(self.kind, &old, &self.version.name);
+        let base = owners::unpacked(&registry::convert(self.kind, &old, &self.version.name));
         let mut body = self
             .version
             .rules
@@ -398,7 +400,7 @@ impl Write<'_> {
         let key = Key::new(self.target.namespace, self.target.name);
         let old = Arc::clone(self.state.existing(self.kind, &key)?);
         let wanted = change(&scale::of(&old, paths))?;
-        let mut body = (*old).clone();
+        let mut body = (*owners::unpacked(&old)).clone();
         scale::write(&mut body, paths, &wanted);
         metadata::set(
             &mut body,

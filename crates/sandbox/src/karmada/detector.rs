@@ -15,6 +15,7 @@ use super::context::WORKERS;
 use super::kinds::{CLUSTER_POLICIES, POLICIES, TemplateKind, of_crd, served};
 use super::objects::{self, annotation, label};
 use super::{BindingKey, Manager, Scope, replicas};
+use crate::api::owners::{LIST, TEXT};
 use crate::api::{Object, Resource, Status};
 use crate::faults::Pace;
 use crate::informer::Change;
@@ -94,7 +95,7 @@ fn content_changed(change: &Change<'_>) -> bool {
         || differ(
             &old["metadata"],
             &new["metadata"],
-            &["managedFields", "resourceVersion"],
+            &[LIST, TEXT, "resourceVersion"],
         )
 }
 

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::objects::{self, annotation, label};
+use crate::api::owners::{LIST, TEXT};
 use cutover_karmada::meta::{
     BINDING_ID, BINDING_NAME, BINDING_NAMESPACE, CLUSTER_BINDING_ID, CLUSTER_BINDING_NAME,
     CONFLICT_RESOLUTION, MANAGED, MANAGED_ANNOTATIONS, MANAGED_LABELS, WORK_ID, WORK_NAME, WORK_NAMESPACE,
@@ -17,7 +18,8 @@ const FILLED_IN: &[&str] = &[
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
     "generation",
-    "managedFields",
+    LIST,
+    TEXT,
     "resourceVersion",
     "selfLink",
     "uid",

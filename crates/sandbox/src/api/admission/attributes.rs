@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::registry::{Kind, Version, api_version};
 use super::super::{
-    DeleteOptions, Object, Propagation, Resource, Subresource, WriteOptions, registry, scale,
+    DeleteOptions, Object, Propagation, Resource, Subresource, WriteOptions, owners, registry, scale,
 };
 use super::Operation;
 
@@ -57,7 +57,11 @@ impl Attributes<'_> {
         };
         match &self.version.scale {
             Some(paths) if self.subresource == Some(Subresource::Scale) => scale::of(object, paths),
-            _ => (*registry::convert(self.kind, object, version)).clone(),
+            _ => {
+                let mut seen = (*registry::convert(self.kind, object, version)).clone();
+                owners::unpack(&mut seen);
+                seen
+            }
         }
     }
 

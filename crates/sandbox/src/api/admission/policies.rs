@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::super::registry::{self, NAMESPACES, Registry};
 use super::super::status::{Cause, Reason, Status};
-use super::super::{Clock, Object, Resource};
+use super::super::{Clock, Object, Resource, owners};
 use super::attributes::Attributes;
 use super::policy::{Binding, ParamRef, Policy, Refusal, Subject, Verdict};
 use crate::store::{Key, Store};
@@ -356,7 +356,7 @@ impl<'a> Review<'a> {
             .into_iter()
             .flatten()
             .filter(wanted)
-            .map(|(_, object)| registry::convert(&source.kind, object, version))
+            .map(|(_, object)| owners::unpacked(&registry::convert(&source.kind, object, version)))
             .collect();
         if found.is_empty() && reference.deny_when_missing {
             let why = "no params found for policy binding with `Deny` parameterNotFoundAction";

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::super::fieldset::FieldSet;
+use super::super::owners;
 
 /// Apply or update; ordered as entries are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,10 +52,10 @@ const MOST_UPDATERS: usize = 10;
 
 impl Managed {
     pub(super) fn of(object: &Value) -> Result<Self, String> {
-        Self::read(object.pointer("/metadata/managedFields"))
+        Self::read(owners::of(object).as_deref())
     }
 
-    /// Reads the owners from `metadata.managedFields`.
+    /// Reads the owners from a list of them.
     pub(super) fn read(entries: Option<&Value>) -> Result<Self, String> {
         let entries = entries.and_then(Value::as_array);
         let mut managed = Self::default();
@@ -157,18 +158,8 @@ impl Managed {
             .into_iter()
             .map(|(owner, owned)| entry(owner, owned))
             .collect();
-        let Some(fields) = object.as_object_mut() else {
-            return;
-        };
-        let meta = fields.entry("metadata").or_insert_with(|| json!({}));
-        if !meta.is_object() {
-            *meta = json!({});
-        }
-        let Some(meta) = meta.as_object_mut() else { return };
-        if entries.is_empty() {
-            meta.shift_remove("managedFields");
-        } else {
-            meta.insert("managedFields".to_owned(), Value::Array(entries));
+        if object.is_object() {
+            owners::set(object, (!entries.is_empty()).then_some(Value::Array(entries)));
         }
     }
 }
@@ -201,7 +192,9 @@ pub(super) fn without_managed_fields(object: &Value) -> Value {
     };
     let copied = |field: &str, value: &Value| match value {
         Value::Object(meta) if field == "metadata" => {
-            let meta = meta.iter().filter(|(field, _)| *field != "managedFields");
+            let meta = meta
+                .iter()
+                .filter(|(field, _)| ![owners::LIST, owners::TEXT].contains(&field.as_str()));
             meta.map(|(field, value)| (field.clone(), value.clone()))
                 .collect()
         }

@@ -9,6 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use tower::BoxError;
 
+use super::super::owners::{self, Shown};
 use super::super::registry::{self, Kind, Version};
 use super::super::status::{Reason, Status};
 use super::super::table::{partial, scale_columns, table};
@@ -63,7 +64,7 @@ impl Answer<'_> {
                 self.go_type("")
             ))),
             Form::Partial => encode(code, Form::Json, &partial(&object)),
-            form => encode(code, form, &*object),
+            form => encode(code, form, &Shown(&object)),
         }
     }
 
@@ -224,7 +225,7 @@ impl Answer<'_> {
             };
             let mut line = serde_json::to_vec(&Line {
                 kind: event.kind.as_str(),
-                object: &object,
+                object: Shown(&object),
             })?;
             line.push(b'\n');
             Ok(Bytes::from(line))
@@ -305,7 +306,7 @@ impl Serialize for Item<'_> {
         let mut map = serializer.serialize_map(None)?;
         for (field, value) in fields {
             if self.typed || (field != "apiVersion" && field != "kind") {
-                map.serialize_entry(field, value)?;
+                owners::entry(&mut map, field, value)?;
             }
         }
         map.end()
@@ -317,5 +318,5 @@ impl Serialize for Item<'_> {
 struct Line<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    object: &'a Value,
+    object: Shown<'a>,
 }
