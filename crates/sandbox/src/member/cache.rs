@@ -17,14 +17,23 @@ use super::Context;
 /// Namespace and name.
 pub type Key = (String, String);
 
-/// What can be seen of one resource; clones share it.
-#[derive(Clone, Debug)]
-pub struct Cache {
-    objects: Arc<Mutex<BTreeMap<Key, Arc<DynamicObject>>>>,
+/// What can be seen of one resource, and of it what the operator works with; clones share it.
+#[derive(Debug)]
+pub struct Cache<T = DynamicObject> {
+    objects: Arc<Mutex<BTreeMap<Key, Arc<T>>>>,
     changed: latest::Sender<()>,
 }
 
-impl Cache {
+impl<T> Clone for Cache<T> {
+    fn clone(&self) -> Self {
+        Self {
+            objects: Arc::clone(&self.objects),
+            changed: self.changed.clone(),
+        }
+    }
+}
+
+impl<T> Cache<T> {
     pub fn new() -> Self {
         Self {
             objects: Arc::default(),
@@ -32,11 +41,11 @@ impl Cache {
         }
     }
 
-    pub fn get(&self, key: &Key) -> Option<Arc<DynamicObject>> {
+    pub fn get(&self, key: &Key) -> Option<Arc<T>> {
         self.objects().get(key).cloned()
     }
 
-    pub fn all(&self) -> Vec<(Key, Arc<DynamicObject>)> {
+    pub fn all(&self) -> Vec<(Key, Arc<T>)> {
         self.objects()
             .iter()
             .map(|(key, object)| (key.clone(), Arc::clone(object)))
@@ -54,6 +63,7 @@ impl Cache {
         resource: ApiResource,
         behind: impl Fn() -> Duration + Send,
         context: &Context,
+        kept: fn(DynamicObject) -> T,
     ) {
         let mut events = watch(client, &resource, context);
         let mut pending: VecDeque<(Instant, Event<DynamicObject>)> = VecDeque::new();
@@ -70,22 +80,27 @@ impl Cache {
             }
             while pending.front().is_some_and(|(due, _)| *due <= Instant::now()) {
                 if let Some((_, event)) = pending.pop_front() {
-                    self.see(event, &mut listing);
+                    self.see(event, &mut listing, kept);
                 }
             }
         }
     }
 
-    fn see(&self, event: Event<DynamicObject>, listing: &mut BTreeMap<Key, Arc<DynamicObject>>) {
+    fn see(
+        &self,
+        event: Event<DynamicObject>,
+        listing: &mut BTreeMap<Key, Arc<T>>,
+        kept: fn(DynamicObject) -> T,
+    ) {
         match event {
             Event::Init => listing.clear(),
             Event::InitApply(object) => {
-                listing.insert(key(&object), Arc::new(object));
+                listing.insert(key(&object), Arc::new(kept(object)));
                 return;
             }
             Event::InitDone => *self.objects() = std::mem::take(listing),
             Event::Apply(object) => {
-                self.objects().insert(key(&object), Arc::new(object));
+                self.objects().insert(key(&object), Arc::new(kept(object)));
             }
             Event::Delete(object) => {
                 self.objects().remove(&key(&object));
@@ -94,7 +109,7 @@ impl Cache {
         self.changed.send_replace(());
     }
 
-    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<DynamicObject>>> {
+    fn objects(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<T>>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,6 +147,12 @@ async fn sleep_until(due: Option<Instant>) {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,
     }
+}
+
+/// Who owns which field takes most of the memory of an object, and no operator asks for it.
+pub fn without_owners(mut object: DynamicObject) -> DynamicObject {
+    object.metadata.managed_fields = None;
+    object
 }
 
 /// Returns where an object is kept.

@@ -16,6 +16,7 @@ use super::flink::is_broken_image;
 use super::pods::Shown;
 use super::{Context, PodPhase, PodView, Timings, later};
 use crate::ledger::{Group, Origin, Start, Writer};
+use crate::store::fitted;
 use cutover_karmada::name::ObjectKey;
 
 fn api_resource() -> ApiResource {
@@ -34,7 +35,9 @@ pub async fn run(client: Client, context: Arc<Context>) {
     let mut changes = cache.subscribe();
     let own = Arc::clone(&context);
     let behind = || own.lag.behind(&own.cluster, "deployments");
-    let feed = cache.clone().feed(client.clone(), api_resource(), behind, &own);
+    let feed = cache
+        .clone()
+        .feed(client.clone(), api_resource(), behind, &own, Seen::of);
     let work = async {
         let mut controller = Controller::new(client, context);
         loop {
@@ -47,6 +50,24 @@ pub async fn run(client: Client, context: Arc<Context>) {
         }
     };
     tokio::join!(feed, work);
+}
+
+/// What the controller sees of a Deployment.
+#[derive(Debug)]
+struct Seen {
+    uid: String,
+    spec: Spec,
+    status: Value,
+}
+
+impl Seen {
+    fn of(mut object: DynamicObject) -> Self {
+        Self {
+            uid: object.uid().unwrap_or_default(),
+            spec: Spec::of(&object),
+            status: fitted(object.data["status"].take()),
+        }
+    }
 }
 
 struct Controller {
@@ -69,23 +90,23 @@ impl Controller {
     }
 
     /// Brings every Deployment a step further; returns when to look again.
-    async fn pass(&mut self, cache: &Cache) -> Timestamp {
+    async fn pass(&mut self, cache: &Cache<Seen>) -> Timestamp {
         let mut again = Timestamp::MAX;
         let mut wanted = BTreeMap::new();
-        for (key, object) in cache.all() {
-            wanted.insert((key, object.uid().unwrap_or_default()), object);
+        for (key, seen) in cache.all() {
+            wanted.insert((key, seen.uid.clone()), seen);
         }
-        for (id, object) in &wanted {
+        for (id, seen) in &wanted {
             self.rollouts
                 .entry(id.clone())
-                .or_insert_with(|| Rollout::new(Spec::of(object)));
+                .or_insert_with(|| Rollout::new(seen.spec.clone()));
         }
         let now = self.context.clock.now();
         let mut statuses = Vec::new();
         for (id, rollout) in &mut self.rollouts {
             let spec = wanted
                 .get(id)
-                .map_or_else(|| rollout.spec.ended(), |object| Spec::of(object));
+                .map_or_else(|| rollout.spec.ended(), |seen| seen.spec.clone());
             let (context, made) = (&self.context, &mut self.pods_made);
             let mut name = || {
                 *made += 1;
@@ -125,11 +146,9 @@ impl Controller {
         }
     }
 
-    async fn write_status(&self, cache: &Cache, key: &Key, status: &Value) -> bool {
-        let shown = cache
-            .get(key)
-            .and_then(|object| object.data.get("status").cloned());
-        if shown.is_some_and(|shown| matches(&shown, status)) {
+    async fn write_status(&self, cache: &Cache<Seen>, key: &Key, status: &Value) -> bool {
+        // A status that isn't there yet is null, and matches nothing.
+        if cache.get(key).is_some_and(|seen| matches(&seen.status, status)) {
             return true;
         }
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.0, &api_resource());

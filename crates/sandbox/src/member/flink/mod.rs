@@ -37,7 +37,7 @@ pub use self::jobs::Jobs;
 use self::operator::{Failure, Operator, Record};
 use self::resource::{FINALIZER, Resource};
 use self::status::Status;
-use super::cache::{Cache, Key, key, watch};
+use super::cache::{Cache, Key, key, watch, without_owners};
 use super::pods::Shown;
 use super::{Context, Gate};
 
@@ -99,7 +99,9 @@ pub async fn operate(client: Client, context: Arc<Context>, jobs: Jobs, gate: Ga
     let mut tasks: JoinSet<Key> = JoinSet::new();
     let own = Arc::clone(&context);
     let behind = || own.lag.behind(&own.cluster, "flinkdeployments");
-    let feed = cache.clone().feed(client.clone(), api_resource(), behind, &own);
+    let feed = cache
+        .clone()
+        .feed(client.clone(), api_resource(), behind, &own, without_owners);
     let operator = Operator { context, jobs, gate };
     let dispatch = async {
         let mut busy = BTreeSet::new();
