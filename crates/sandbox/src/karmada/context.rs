@@ -43,7 +43,10 @@ pub struct Tasks(Arc<Mutex<JoinSet<()>>>);
 
 impl Tasks {
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A set keeps what has ended until somebody asks for it.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
     }
 
     /// Ends all of them, wherever they are.
