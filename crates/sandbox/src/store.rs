@@ -11,8 +11,10 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::Value;
 
+mod state;
 mod tree;
 
+use state::State;
 pub(crate) use tree::fitted;
 
 /// An object as it was at one revision: immutable and shared.
@@ -76,11 +78,14 @@ pub enum Change {
     Deleted,
 }
 
+/// How many states of a resource that have just come or gone stay trees.
+const AWAKE: usize = 64;
+
 /// How much of its log a resource keeps: readers that are further behind have to list again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
     pub events: usize,
-    /// About how much memory may go into states of objects that are no longer the present ones.
+    /// How much memory the states of objects that are no longer the present ones might take; at rest it is a fifth.
     pub bytes: usize,
 }
 
@@ -99,9 +104,20 @@ pub struct Entry {
     pub revision: u64,
     pub change: Change,
     pub key: Key,
-    /// The object after the change; of a deleted one its last state, stamped with the revision of the deletion.
-    pub object: Object,
-    pub previous: Option<Object>,
+    object: Arc<State>,
+    previous: Option<Arc<State>>,
+}
+
+impl Entry {
+    /// Returns the object after the change; of a deleted one its last state, stamped with the revision of the deletion.
+    pub fn object(&self) -> Object {
+        self.object.object()
+    }
+
+    /// Returns the object before the change.
+    pub fn previous(&self) -> Option<Object> {
+        self.previous.as_ref().map(|state| state.object())
+    }
 }
 
 /// The log no longer reaches back to where a reader wants to be.
@@ -135,12 +151,14 @@ pub struct Store {
 #[derive(Clone, Debug)]
 pub struct Saved {
     revision: u64,
-    tables: BTreeMap<Resource, BTreeMap<Key, Object>>,
+    tables: BTreeMap<Resource, BTreeMap<Key, Arc<State>>>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    objects: BTreeMap<Key, Object>,
+    objects: BTreeMap<Key, Arc<State>>,
+    /// States that have just come or gone, which readers are still to see.
+    awake: VecDeque<Arc<State>>,
     log: VecDeque<Logged>,
     /// What the log takes of its share of memory.
     weight: usize,
@@ -177,8 +195,9 @@ impl Store {
         self.revision
     }
 
-    pub fn get(&self, resource: &Resource, key: &Key) -> Option<&Object> {
-        self.tables.get(resource)?.objects.get(key)
+    pub fn get(&self, resource: &Resource, key: &Key) -> Option<Object> {
+        let state = self.tables.get(resource)?.objects.get(key)?;
+        Some(state.object())
     }
 
     /// Returns the objects of a resource, or of one namespace of it, in the order of namespace and name.
@@ -186,13 +205,14 @@ impl Store {
         &'a self,
         resource: &Resource,
         namespace: Option<&'a str>,
-    ) -> impl Iterator<Item = (&'a Key, &'a Object)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a Key, Object)> + use<'a> {
         let table = self.tables.get(resource);
         let from = Bound::Included(Key::new(namespace, ""));
         table
             .into_iter()
             .flat_map(move |table| table.objects.range((from.clone(), Bound::Unbounded)))
             .take_while(move |(key, _)| namespace.is_none_or(|namespace| key.namespace == namespace))
+            .map(|(key, state)| (key, state.object()))
     }
 
     /// Returns the objects as they were at `revision`, by undoing what the log says has happened since.
@@ -204,7 +224,7 @@ impl Store {
     ) -> Result<BTreeMap<Key, Object>, Compacted> {
         let mut objects: BTreeMap<Key, Object> = self
             .scan(resource, namespace)
-            .map(|(key, object)| (key.clone(), Arc::clone(object)))
+            .map(|(key, object)| (key.clone(), object))
             .collect();
         let Some(table) = self.tables.get(resource) else {
             return Ok(objects);
@@ -220,8 +240,8 @@ impl Store {
             if namespace.is_some_and(|namespace| entry.key.namespace != namespace) {
                 continue;
             }
-            match &entry.previous {
-                Some(previous) => objects.insert(entry.key.clone(), Arc::clone(previous)),
+            match entry.previous() {
+                Some(previous) => objects.insert(entry.key.clone(), previous),
                 None => objects.remove(&entry.key),
             };
         }
@@ -232,8 +252,9 @@ impl Store {
     pub fn put(&mut self, resource: &Resource, key: &Key, object: Value) -> Object {
         let revision = self.advance();
         let object = Arc::new(fitted(stamp(object, revision)));
+        let state = State::new(Arc::clone(&object));
         let table = self.tables.entry(resource.clone()).or_default();
-        let previous = table.objects.insert(key.clone(), Arc::clone(&object));
+        let previous = table.objects.insert(key.clone(), Arc::clone(&state));
         let change = if previous.is_some() {
             Change::Modified
         } else {
@@ -245,7 +266,7 @@ impl Store {
                 revision,
                 change,
                 key: key.clone(),
-                object: Arc::clone(&object),
+                object: state,
                 previous,
             },
         );
@@ -263,7 +284,7 @@ impl Store {
                 revision,
                 change: Change::Deleted,
                 key: key.clone(),
-                object: Arc::clone(&object),
+                object: State::new(Arc::clone(&object)),
                 previous: Some(previous),
             },
         );
@@ -378,6 +399,7 @@ impl Store {
             return;
         };
         table.push(entry);
+        table.rest();
         while table.exceeds(self.history) && table.drop_oldest() {}
         self.woken
             .extend(std::mem::take(&mut table.waiting).into_values());
@@ -388,17 +410,21 @@ impl Table {
     fn push(&mut self, entry: Entry) {
         // The present state of an object is the store's; the last state of one that is gone is nobody else's.
         let last = (entry.change == Change::Deleted).then_some(&entry.object);
-        let weight = entry
-            .previous
-            .iter()
-            .chain(last)
-            .map(|state| tree::weight(state))
-            .sum();
+        let past = entry.previous.iter().chain(last);
+        let weight = past.map(|state| state.pass()).sum();
         self.weight += weight;
+        self.awake
+            .extend(entry.previous.iter().chain([&entry.object]).map(Arc::clone));
         self.log.push_back(Logged {
             entry: Arc::new(entry),
             weight,
         });
+    }
+
+    /// Lets all states rest but the newest.
+    fn rest(&mut self) {
+        let surplus = self.awake.len().saturating_sub(AWAKE);
+        self.awake.drain(..surplus).for_each(|state| state.rest());
     }
 
     /// Returns whether more is kept than should be; the newest entry always is.
@@ -482,7 +508,7 @@ mod tests {
                 (
                     entry.change,
                     entry.revision,
-                    entry.object["metadata"]["resourceVersion"].clone(),
+                    entry.object()["metadata"]["resourceVersion"].clone(),
                 )
             })
             .collect();
@@ -569,7 +595,10 @@ mod tests {
         assert!(next(&mut store, &mut reader).unwrap().is_err());
         let mut reader = store.subscribe(&THINGS, store.revision()).unwrap();
         store.put(&THINGS, &kept, thing(3));
-        assert_eq!(next(&mut store, &mut reader).unwrap().unwrap().object["value"], 3);
+        assert_eq!(
+            next(&mut store, &mut reader).unwrap().unwrap().object()["value"],
+            3
+        );
     }
 
     #[test]
@@ -597,7 +626,7 @@ mod tests {
     proptest! {
         /// Undoing the log gives what a copy made at the time holds.
         #[test]
-        fn the_past_is_what_it_was(writes in prop::collection::vec((0..3_u8, 0..3_u8, any::<Option<u8>>()), 1..40)) {
+        fn the_past_is_what_it_was(writes in prop::collection::vec((0..3_u8, 0..3_u8, any::<Option<u8>>()), 1..120)) {
             let mut store = Store::new(History::default());
             let mut copies = Vec::new();
             for (namespace, name, value) in writes {
@@ -607,7 +636,7 @@ mod tests {
                     None => drop(store.remove(&THINGS, &key, thing(0))),
                 }
                 let all: BTreeMap<Key, Object> =
-                    store.scan(&THINGS, None).map(|(key, object)| (key.clone(), Arc::clone(object))).collect();
+                    store.scan(&THINGS, None).map(|(key, object)| (key.clone(), object)).collect();
                 copies.push((store.revision(), all));
             }
             for (revision, copy) in copies {

@@ -100,7 +100,7 @@ impl State {
         hooks: &[Arc<dyn Admission>],
         now: Timestamp,
     ) -> Result<Deleted, Status> {
-        let old = Arc::clone(self.existing(kind, key)?);
+        let old = self.existing(kind, key)?;
         check_preconditions(kind, &old, options)?;
         let review = Review {
             operation: Operation::Delete,

@@ -270,7 +270,7 @@ impl ApiServer {
             let Some(kind) = state.registry.kind(&registry::NAMESPACES) else {
                 return;
             };
-            let Some(old) = state.store.get(&registry::NAMESPACES, &key).cloned() else {
+            let Some(old) = state.store.get(&registry::NAMESPACES, &key) else {
                 return;
             };
             let mut namespace = (*old).clone();

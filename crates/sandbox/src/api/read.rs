@@ -18,7 +18,7 @@ impl ApiServer {
     pub fn get(&self, resource: &Resource, namespace: Option<&str>, name: &str) -> Result<Object, Status> {
         self.with(|state| {
             let kind = state.served(resource)?;
-            state.existing(&kind, &Key::new(namespace, name)).map(Arc::clone)
+            state.existing(&kind, &Key::new(namespace, name))
         })
     }
 
@@ -41,7 +41,7 @@ impl State {
         self.registry.kind(resource).ok_or_else(Status::no_such_resource)
     }
 
-    pub(super) fn existing(&self, kind: &Kind, key: &Key) -> Result<&Object, Status> {
+    pub(super) fn existing(&self, kind: &Kind, key: &Key) -> Result<Object, Status> {
         self.store
             .get(&kind.resource, key)
             .ok_or_else(|| Status::not_found(&kind.resource, &key.name))
@@ -88,7 +88,7 @@ impl State {
                             }
                         })?;
                 Ok(paginate(
-                    objects.iter(),
+                    objects.iter().map(|(key, object)| (key, Arc::clone(object))),
                     &selection,
                     page.as_ref(),
                     revision,
@@ -107,7 +107,7 @@ fn is_exact(options: &ListOptions) -> bool {
 }
 
 fn paginate<'a>(
-    objects: impl Iterator<Item = (&'a Key, &'a Object)>,
+    objects: impl Iterator<Item = (&'a Key, Object)>,
     selection: &Selection,
     page: Option<&Page>,
     revision: u64,
@@ -120,7 +120,7 @@ fn paginate<'a>(
     let mut end = None;
     let mut more = 0;
     for (key, object) in objects {
-        if page.is_some_and(|page| *key <= page.after) || !selection.matches(object) {
+        if page.is_some_and(|page| *key <= page.after) || !selection.matches(&object) {
             continue;
         }
         if limit > 0 && list.items.len() == limit {
@@ -128,7 +128,7 @@ fn paginate<'a>(
             continue;
         }
         end = Some(key);
-        list.items.push(Arc::clone(object));
+        list.items.push(object);
     }
     if more > 0 {
         list.continue_token = end.map(|key| {

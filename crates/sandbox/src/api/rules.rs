@@ -13,7 +13,8 @@ use super::schema::{self, FieldError, Schema};
 use super::selector::{FieldSelector, Selector, selectable_fields};
 use super::status::{Cause, Reason, Status};
 use super::table::{Column, built_in_columns, crd_columns};
-use super::{FieldValidation, Patch, Resource, Subresource, crd, metadata, object_meta, scale};
+use super::{FieldValidation, Object, Patch, Resource, Subresource, crd, metadata, object_meta, scale};
+use crate::store::Key;
 
 /// What is known of the objects of one version of a kind.
 #[derive(Clone, Debug)]
@@ -362,6 +363,13 @@ impl Selection {
         namespace.is_none_or(|namespace| metadata::text(object, "namespace") == namespace)
             && (self.labels.is_empty() || self.labels.selects(object))
             && (self.fields.is_empty() || self.fields.selects(object))
+    }
+
+    /// Returns whether an object matches, which is read only where its key doesn't decide.
+    pub(super) fn takes(&self, key: &Key, object: impl FnOnce() -> Object) -> bool {
+        let namespace = self.namespace.as_deref();
+        namespace.is_none_or(|namespace| key.namespace == namespace)
+            && (self.is_everything() || self.matches(&object()))
     }
 
     /// Returns whether neither labels nor fields are selected.

@@ -86,7 +86,7 @@ impl ApiServer {
                         .filter(|object| selection.matches(object))
                         .map(|object| Event {
                             kind: EventKind::Added,
-                            object: Arc::clone(object),
+                            object,
                             revision: from,
                         }),
                 );
@@ -188,16 +188,14 @@ impl Drop for Watch {
 
 /// Returns what a change means to someone who sees only the selected objects.
 fn select(selection: &Selection, entry: &Entry) -> Option<Event> {
-    let was = entry
-        .previous
-        .as_ref()
-        .is_some_and(|previous| selection.matches(previous));
-    let is = entry.change != Change::Deleted && selection.matches(&entry.object);
+    let was =
+        entry.change != Change::Added && selection.takes(&entry.key, || entry.previous().unwrap_or_default());
+    let is = entry.change != Change::Deleted && selection.takes(&entry.key, || entry.object());
     let (kind, object) = match (was, is) {
         (false, false) => return None,
-        (false, true) => (EventKind::Added, Arc::clone(&entry.object)),
-        (true, true) => (EventKind::Modified, Arc::clone(&entry.object)),
-        (true, false) if entry.change == Change::Deleted => (EventKind::Deleted, Arc::clone(&entry.object)),
+        (false, true) => (EventKind::Added, entry.object()),
+        (true, true) => (EventKind::Modified, entry.object()),
+        (true, false) if entry.change == Change::Deleted => (EventKind::Deleted, entry.object()),
         (true, false) => (EventKind::Deleted, left(entry)),
     };
     Some(Event {
@@ -209,7 +207,7 @@ fn select(selection: &Selection, entry: &Entry) -> Option<Event> {
 
 /// Returns an object that left the selection: as it was within, at the revision at which it left.
 fn left(entry: &Entry) -> Object {
-    let mut object = entry.previous.as_deref().cloned().unwrap_or_default();
+    let mut object = Arc::unwrap_or_clone(entry.previous().unwrap_or_default());
     metadata::set(
         &mut object,
         "resourceVersion",

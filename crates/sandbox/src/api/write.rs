@@ -262,7 +262,7 @@ impl Write<'_> {
         }
         if let Some(present) = self.state.store.get(&kind.resource, &key) {
             let mut status = Status::already_exists(&kind.resource, &key.name);
-            if metadata::is_terminating(present) {
+            if metadata::is_terminating(&present) {
                 status.message = format!("object is being deleted: {}", status.message);
             }
             return Err(status);
@@ -289,7 +289,7 @@ impl Write<'_> {
         self.check_named(&body)?;
         let key = self.check_identity(&body)?;
         let old = match self.state.existing(kind, &key) {
-            Ok(old) => Some(Arc::clone(old)),
+            Ok(old) => Some(old),
             Err(status) if !kind.created_by_update || !status.is_not_found() => return Err(status),
             Err(_) => None,
         };
@@ -312,7 +312,7 @@ impl Write<'_> {
 
     fn patch(&mut self, patch: &Patch) -> Result<Written, Status> {
         let key = Key::new(self.target.namespace, self.target.name);
-        let old = Arc::clone(self.state.existing(self.kind, &key)?);
+        let old = self.state.existing(self.kind, &key)?;
         let base = owners::unpacked(&registry::convert(self.kind, &old, &self.version.name));
         let mut body = self
             .version
@@ -339,7 +339,7 @@ impl Write<'_> {
         strategy::check_applied(kind, version, configuration)?;
         let ownership = self.ownership();
         let force = self.options.force;
-        if let Some(old) = self.state.store.get(&kind.resource, &key).map(Arc::clone) {
+        if let Some(old) = self.state.store.get(&kind.resource, &key) {
             let live = registry::convert(kind, &old, &version.name);
             let body = version
                 .rules
@@ -398,7 +398,7 @@ impl Write<'_> {
     ) -> Result<Written, Status> {
         let paths = self.version.scale.as_ref().ok_or_else(Status::no_such_resource)?;
         let key = Key::new(self.target.namespace, self.target.name);
-        let old = Arc::clone(self.state.existing(self.kind, &key)?);
+        let old = self.state.existing(self.kind, &key)?;
         let wanted = change(&scale::of(&old, paths))?;
         let mut body = (*owners::unpacked(&old)).clone();
         scale::write(&mut body, paths, &wanted);
@@ -659,7 +659,7 @@ impl Write<'_> {
         let Some(object) = self.state.store.get(&NAMESPACES, &Key::new(None, namespace)) else {
             return Err(Status::not_found(&NAMESPACES, namespace));
         };
-        if !metadata::is_terminating(object) {
+        if !metadata::is_terminating(&object) {
             return Ok(());
         }
         let why =

@@ -198,9 +198,7 @@ impl Policies {
             self.params.entry(resource).or_insert_with_key(|resource| {
                 let objects = store.scan(resource, None);
                 Params {
-                    seen: objects
-                        .map(|(key, object)| (key.clone(), Arc::clone(object)))
-                        .collect(),
+                    seen: objects.map(|(key, object)| (key.clone(), object)).collect(),
                     coming: VecDeque::new(),
                 }
             });
@@ -213,12 +211,12 @@ impl Policies {
 fn hooks(store: &Store, registry: &Registry) -> Vec<Hook> {
     let mut bindings = BTreeMap::<String, Vec<Binding>>::new();
     for (_, object) in store.scan(&BINDINGS, None) {
-        let binding = Binding::of(object);
+        let binding = Binding::of(&object);
         bindings.entry(binding.policy.clone()).or_default().push(binding);
     }
     let mut hooks = Vec::new();
     for (_, object) in store.scan(&POLICIES, None) {
-        let policy = Policy::of(object);
+        let policy = Policy::of(&object);
         let Some(bindings) = bindings.remove(&policy.name) else {
             continue;
         };
@@ -261,9 +259,7 @@ fn namespace_of(attributes: &Attributes<'_>, store: &Store) -> Option<Object> {
     if attributes.resource() == &NAMESPACES {
         return attributes.object.or(attributes.old).cloned();
     }
-    store
-        .get(&NAMESPACES, &Key::new(None, attributes.namespace))
-        .cloned()
+    store.get(&NAMESPACES, &Key::new(None, attributes.namespace))
 }
 
 /// One write before all policies.
