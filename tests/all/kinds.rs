@@ -6,10 +6,10 @@ use std::time::Duration;
 use cutover::api::Phase;
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::Resource;
+use cutover::sandbox::api::{DeleteOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 
-use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, PINS, POLICIES};
+use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, MIGRATIONS, PINS, POLICIES};
 
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 
@@ -289,4 +289,173 @@ async fn a_patch_that_would_insert_again_each_time_is_refused() {
         .collect();
     assert_eq!(codes, ["NoPlaceForPatch", "InsertsIntoList"]);
     stage.assert_only_in("east");
+}
+
+const SCALED_OBJECTS: Resource = Resource::new("keda.sh", "scaledobjects");
+
+/// What KEDA installs, as far as anybody here looks at it.
+fn keda() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "scaledobjects.keda.sh"},
+        "spec": {
+            "group": "keda.sh", "scope": "Namespaced",
+            "names": {"plural": "scaledobjects", "singular": "scaledobject", "kind": "ScaledObject", "listKind": "ScaledObjectList"},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    })
+}
+
+fn scaled_object(annotations: Value) -> Value {
+    json!({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+        "metadata": {"name": "web", "namespace": "shop", "annotations": annotations},
+        "spec": {"scaleTargetRef": {"name": "web"}, "minReplicaCount": 1, "triggers": []},
+    })
+}
+
+impl Stage {
+    async fn with_keda() -> Self {
+        let stage = Self::start(one_of_all(), web("web:1")).await;
+        stage.fleet.world.control_plane().install(&keda()).unwrap();
+        for member in stage.fleet.world.members() {
+            member.api.install(&keda()).unwrap();
+        }
+        stage
+    }
+
+    fn scale_in(&self, cluster: &str, scaler: Value) {
+        let writer = WriteOptions::manager("somebody");
+        let server = &self.fleet.world.member(cluster).api;
+        server
+            .create(&SCALED_OBJECTS, Some("shop"), scaler, &writer)
+            .unwrap();
+    }
+
+    fn do_not_scale_in(&self, cluster: &str) {
+        let server = &self.fleet.world.member(cluster).api;
+        server
+            .delete(&SCALED_OBJECTS, Some("shop"), "web", &DeleteOptions::default())
+            .unwrap();
+    }
+
+    /// KEDA says that it has heard of the annotation.
+    fn say_paused_in(&self, cluster: &str) {
+        let paused = json!({"status": {"conditions": [{"type": "Paused", "status": "True"}]}});
+        let server = &self.fleet.world.member(cluster).api;
+        let writer = WriteOptions::manager("keda");
+        let patch = Patch::Merge(paused);
+        server
+            .patch(
+                &SCALED_OBJECTS,
+                Some("shop"),
+                "web",
+                Some(Subresource::Status),
+                &patch,
+                &writer,
+            )
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keda_scales_from_zero_is_not_held_beside_it() {
+    for place in ["west", "east", "here"] {
+        let stage = Stage::with_keda().await;
+        if place == "here" {
+            stage.fleet.apply(&SCALED_OBJECTS, scaled_object(json!({})));
+        } else {
+            stage.scale_in(place, scaled_object(json!({})));
+        }
+        stage.migrate(json!({}));
+        let status = stage.ends_as(Phase::Failed).await;
+        let finding = &status["findings"][0];
+        assert_eq!(finding["code"], "ScaledFromZero", "{status:#}");
+        let message = finding["message"].as_str().unwrap();
+        let named = match place {
+            "here" => "ScaledObject web scales".to_owned(),
+            cluster => format!("ScaledObject web in {cluster} scales"),
+        };
+        assert!(message.starts_with(&named), "{message}");
+        stage.assert_only_in("east");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_keda_scales_moves_when_keda_says_that_it_is_paused() {
+    let stage = Stage::with_keda().await;
+    stage.scale_in(
+        "east",
+        scaled_object(json!({"autoscaling.keda.sh/paused": "true"})),
+    );
+    stage.say_paused_in("east");
+    stage.migrate(json!({}));
+    stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_scaled_from_zero_may_start_there_before_it_stops_here() {
+    let stage = Stage::with_keda().await;
+    stage.scale_in("west", scaled_object(json!({})));
+    stage.migrate(json!({"strategy": "StartFirst"}));
+    stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_is_not_stopped_beside_a_scaler_that_comes_later() {
+    let stage = Stage::with_keda().await;
+    let gate = json!({"before": ["Capture"]});
+    stage.migrate(json!({"approval": gate}));
+    let waits_for = |text: &'static str| {
+        let stage = &stage;
+        let waits = move |fleet: &Fleet| {
+            let status = fleet.status("web-to-west");
+            let reason = status["waitingFor"]["reason"].as_str().unwrap_or_default();
+            reason.contains(text)
+        };
+        async move { stage.fleet.until(text, waits).await }
+    };
+    waits_for("approval of Capture").await;
+    stage.scale_in("west", scaled_object(json!({})));
+    waits_for("nobody to scale what is held: ScaledObject web in west").await;
+    let approvals = json!([{"phase": "Capture", "attempt": 1}]);
+    let spec = json!({"spec": {"approvals": approvals}});
+    stage.fleet.patch(&MIGRATIONS, "web-to-west", spec);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let status = stage.fleet.status("web-to-west");
+    assert_eq!(status["phase"], "Expand", "{status:#}");
+    assert_eq!(status["findings"][0]["code"], "ScaledFromZero", "{status:#}");
+    assert_eq!(stage.available_in("east"), 2);
+    stage.do_not_scale_in("west");
+    let status = stage.ends_as(Phase::Completed).await;
+    assert!(status["findings"].is_null(), "{status:#}");
+    stage.assert_only_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_comes_while_it_is_held_is_told_until_it_is_gone() {
+    let stage = Stage::with_keda().await;
+    stage.migrate(json!({"verify": {"healthyFor": "1m", "timeout": "5m"}}));
+    stage.fleet.phase("web-to-west", Phase::Verify).await;
+    stage.scale_in("east", scaled_object(json!({})));
+    let findings = |fleet: &Fleet| fleet.status("web-to-west")["findings"].clone();
+    stage
+        .fleet
+        .until("it is told", |fleet| {
+            findings(fleet)[0]["code"] == "ScaledFromZero"
+        })
+        .await;
+    stage.do_not_scale_in("east");
+    stage
+        .fleet
+        .until("it is told no more", |fleet| findings(fleet).is_null())
+        .await;
+    assert_eq!(stage.fleet.status("web-to-west")["phase"], "Verify");
+    stage.ends_as(Phase::Completed).await;
+    stage.assert_only_in("west");
 }

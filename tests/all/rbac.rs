@@ -40,6 +40,7 @@ const RUNS: &[&str] = &[
     "events::an_approval_is_asked_for_once_however_long_it_takes_and_whoever_leads",
     "fence::a_migration_that_is_deleted_leaves_nothing_behind_the_fence",
     "fence::migrations_end_as_ever_behind_the_fence",
+    "kinds::what_keda_scales_from_zero_is_not_held_beside_it",
     "kinds::of_several_groups_of_affinities_the_scheduler_stays_with_that_of_the_target",
     "rebalance::one_that_stands_waits_for_its_occasion",
     "rebalance::replicas_that_are_divided_are_divided_anew_when_a_cluster_joins",

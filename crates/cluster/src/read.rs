@@ -198,6 +198,31 @@ impl Reader {
         self.list(&served, namespace, None).await
     }
 
+    /// Reads KEDA's scaled objects of a namespace: none where their group is not served.
+    pub async fn scaled_objects(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
+        let mut served = built_in("ScaledObject", "scaledobjects", true);
+        served.gvk = Gvk::new("keda.sh/v1alpha1", "ScaledObject");
+        // That a path is not found may be said by anything on the way: that a group is not among all groups, by the server alone.
+        let groups = self.ask(Ok("/apis".to_owned()), |answer| match answer {
+            Ok(body) => match parsed::<Groups>(&body) {
+                Ok(all) if all.kind == "APIGroupList" => Answer::Found(all.groups),
+                Ok(other) => Answer::unknown(format!(
+                    "a {} was answered instead of a list of groups",
+                    other.kind
+                )),
+                Err(why) => Answer::unknown(why),
+            },
+            Err(error) => Answer::unknown(error.to_string()),
+        });
+        let groups = groups.await;
+        match &groups.answer {
+            Answer::Found(all) if all.iter().any(|group| group.name == served.gvk.group) => {
+                self.list(&served, namespace, None).await
+            }
+            _ => groups.map(|_| Answer::Found(Vec::new())),
+        }
+    }
+
     pub async fn node(&self, name: &str) -> Read<Value> {
         self.get(&built_in("Node", "nodes", false), None, name).await
     }
@@ -249,6 +274,19 @@ struct List<T> {
     items: Option<Vec<T>>,
     #[serde(default)]
     metadata: ListMeta,
+}
+
+/// The groups that a server has.
+#[derive(Deserialize)]
+struct Groups {
+    kind: String,
+    #[serde(default)]
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    name: String,
 }
 
 #[derive(Default, Deserialize)]

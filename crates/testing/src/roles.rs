@@ -67,7 +67,7 @@ impl Asked {
 }
 
 /// Groups of which users need not allow anything.
-const OURS: [&str; 3] = ["cutover.dev", "coordination.k8s.io", "autoscaling"];
+const OURS: [&str; 4] = ["cutover.dev", "coordination.k8s.io", "autoscaling", "keda.sh"];
 
 /// One thing that a role allows: it can't be split any further.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,13 +12,16 @@ use serde_json::Value;
 use super::forecasts::{self, is_written};
 use super::intents::beside;
 use super::intents::policies::{claimed_by, typed};
+use super::intents::scalers;
 use super::plan::Plan;
 use cutover_cluster::{Answer, Cluster, Lookup, Reader};
 use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::check::Others;
+use cutover_core::intent::scalers::{Scaler, concerns};
 use cutover_core::intent::world::{Desired, Member, Overrides, OwnPolicy, World};
 use cutover_core::intent::{self, Read, Seen, moves, pin};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
+use cutover_core::profile;
 use cutover_core::report::review::{Move, Neighbours, Outlook, PolicyChange, Reach, Template, Verdict};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
@@ -335,7 +338,7 @@ impl Look {
             let object = self.member(&name, gvk, namespace, &workload.name).await;
             (name, member(object))
         });
-        let members = join_all(members).await.into_iter().collect();
+        let members: BTreeMap<ClusterName, Member> = join_all(members).await.into_iter().collect();
         let is_in_git = template.get().is_ok_and(|template| {
             template.as_ref().is_some_and(|template| {
                 let managers = template["metadata"]["managedFields"].as_array();
@@ -351,6 +354,7 @@ impl Look {
             .checks
             .iter()
             .filter_map(|check| check.prometheus.clone());
+        let scalers = self.scalers(migration, workload, &members).await;
         World {
             workload: workload.clone(),
             pin: pin_of(&overrides, workload),
@@ -367,6 +371,7 @@ impl Look {
             members,
             others: Others::new(),
             beside,
+            scalers,
             desired: self.known(Desired {
                 is_in_git,
                 change: None,
@@ -377,6 +382,23 @@ impl Look {
             watched: std::time::Duration::ZERO,
             record: self.known(None),
         }
+    }
+
+    async fn scalers(
+        &self,
+        migration: &Migration,
+        workload: &ObjectKey,
+        members: &BTreeMap<ClusterName, Member>,
+    ) -> Seen<Vec<Scaler>> {
+        let spec = &migration.spec;
+        let profile = self.profiles.get().ok().and_then(|given| {
+            let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
+            found.ok().flatten()
+        });
+        if !profile.is_some_and(|profile| concerns(&profile.spec)) {
+            return Seen::unknown("not read: it is not held by its replicas");
+        }
+        scalers::read(&self.cluster, workload, members.keys()).await
     }
 
     /// Reads the policy that has taken a template up.

@@ -24,6 +24,7 @@ pub mod record;
 pub mod rivals;
 pub mod rollout;
 pub mod rollout_policy;
+pub mod scalers;
 pub mod seen;
 pub mod shift;
 pub mod suspension;

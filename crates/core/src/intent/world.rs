@@ -10,6 +10,7 @@ use super::admission::Outcome;
 use super::beside::Beside;
 use super::check::Others;
 use super::record::Record;
+use super::scalers::Scaler;
 use super::seen::Seen;
 use crate::api::{Claim, Guard, HeldPolicy, LeaseSeen, PolicyName, WorkloadProfile};
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -45,6 +46,8 @@ pub struct World {
     pub members: BTreeMap<ClusterName, Member>,
     /// Who applies the template beside this tool; read before anything begins.
     pub beside: Vec<Beside>,
+    /// What scales the workload by itself; read where that could undo a hold: see [`super::scalers::concerns`].
+    pub scalers: Seen<Vec<Scaler>>,
     /// The template as Git wants it.
     pub desired: Seen<Desired>,
     /// Read before anything begins, and once more before a roll back leaves it unapplied.

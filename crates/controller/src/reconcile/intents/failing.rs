@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::ask::list;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
-use super::{Parts, observe, wake};
+use super::{Parts, observe, scalers, wake};
 use cutover_core::api::{
     self, ClaimOwner, FailoverPhase, FailoverPlan, FailoverPlanSpec, FailoverPlanStatus, Journal, Migration,
     MigrationSpec, MigrationStatus, Phase, WaitCode,
@@ -25,10 +25,14 @@ const ANY: &str = "*";
 /// How often the admission fence is tried anew that stands in for a canary.
 const TRIED_AGAIN: Duration = Duration::from_mins(1);
 
+/// How often it is looked anew what scales the workload, while nothing fails.
+const SCALERS_AGAIN: Duration = Duration::from_mins(1);
+
 #[derive(Debug, Default)]
 pub(super) struct Failing {
     /// When the admission fence was tried last.
     tested: Option<Instant>,
+    scalers: scalers::Known,
 }
 
 impl Kind for Failing {
@@ -45,9 +49,15 @@ impl Kind for Failing {
         _sent: bool,
     ) -> World {
         let (as_migration, looks_as) = as_migration(intent, status);
+        let known = self.scalers.within(if status.phase.in_flight() {
+            scalers::AGAIN
+        } else {
+            SCALERS_AGAIN
+        });
         let also = observe::Also {
             trial: needs_fence(status) && self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN),
             sent: false,
+            scalers: known.clone(),
         };
         let around = Box::pin(observe::world(parts, &as_migration, &looks_as, also));
         let (around, migrations, kept) = futures::join!(
@@ -57,6 +67,9 @@ impl Kind for Failing {
         );
         if around.admission.is_some() {
             self.tested = Some(Instant::now());
+        }
+        if known.is_none() {
+            self.scalers.keep(&around.scalers);
         }
         World {
             around,

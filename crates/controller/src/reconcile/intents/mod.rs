@@ -24,6 +24,7 @@ mod others;
 pub(in crate::reconcile) mod policies;
 mod policing;
 mod rolling;
+pub(in crate::reconcile) mod scalers;
 mod scope;
 mod shifting;
 mod soak;

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::soak::Soak;
-use super::{Parts, observe, scope, wake};
-use cutover_core::api::{Migration, MigrationSpec, MigrationStatus};
+use super::{Parts, observe, scalers, scope, wake};
+use cutover_core::api::{Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::error::Error;
 use cutover_core::intent::{Effect, Step, World, migration};
 use cutover_core::report::{self, Told};
@@ -24,6 +24,7 @@ pub(super) struct Moving {
     /// When the admission fence was tried last.
     tested: Option<Instant>,
     soak: Soak,
+    scalers: scalers::Known,
 }
 
 impl Kind for Moving {
@@ -39,14 +40,20 @@ impl Kind for Moving {
         status: &MigrationStatus,
         sent: bool,
     ) -> World {
+        let known = self.scalers.within(scalers::AGAIN);
+        let known = known.filter(|_| status.phase != Phase::Preflight);
         let also = observe::Also {
             trial: self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN),
             sent,
+            scalers: known.clone(),
         };
         let begun = Instant::now();
         let mut world = Box::pin(observe::world(parts, intent, status, also)).await;
         if world.admission.is_some() {
             self.tested = Some(Instant::now());
+        }
+        if known.is_none() {
+            self.scalers.keep(&world.scalers);
         }
         let look = migration::watch::look(&input(parts, intent, status, &world));
         world.watched = self.soak.add(look, begun);

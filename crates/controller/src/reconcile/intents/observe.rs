@@ -14,6 +14,7 @@ use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase}
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::Others;
 use cutover_core::intent::migration::canary_name;
+use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::world::Sampled;
 use cutover_core::intent::{self, Seen, World};
 use cutover_core::profile::{self, Profile};
@@ -21,12 +22,14 @@ use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{ResourceBinding, Work, meta};
 
 /// What is looked at besides, because of what the worker did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Also {
     /// The admission fence is tried as well, where the phase has time for that.
     pub trial: bool,
     /// Something was sent since the last time: what came late, after the end, has to be seen.
     pub sent: bool,
+    /// What scales the workload, where that was seen not long ago.
+    pub scalers: Option<Seen<Vec<Scaler>>>,
 }
 
 /// Reads what the machine may look at in the phase that the status is in.
@@ -58,6 +61,7 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         return world;
     }
     let involved = look.involved(&world);
+    let scalers = look.scalers(&world, involved.clone(), also.scalers);
     let template = world.template.get().ok().and_then(Option::as_ref);
     let profile = look.profile(&world);
     let members = involved.into_iter().map(|cluster| {
@@ -68,12 +72,14 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
             (cluster, member)
         }
     });
-    let (members, admission, others) = futures::join!(
+    let (members, admission, others, scalers) = futures::join!(
         join_all(members),
         look.admission(&world, also.trial),
-        look.others()
+        look.others(),
+        scalers
     );
     (world.members, world.others) = (members.into_iter().collect(), others);
+    world.scalers = scalers;
     world.admission = admission;
     world
 }
@@ -130,6 +136,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         metrics: BTreeMap::new(),
         others: Others::new(),
         beside: Vec::new(),
+        scalers: unread(why),
     }
 }
 
@@ -232,6 +239,7 @@ impl Look<'_> {
             metrics,
             others: Others::new(),
             beside,
+            scalers: Seen::unknown("not read yet"),
             members: BTreeMap::new(),
         }
     }
@@ -306,6 +314,23 @@ impl Look<'_> {
         // Who only looks at a workload has no target.
         involved.retain(|name| !name.as_str().is_empty());
         involved
+    }
+
+    /// Read where it could undo a hold.
+    async fn scalers(
+        &self,
+        world: &World,
+        involved: BTreeSet<ClusterName>,
+        known: Option<Seen<Vec<Scaler>>>,
+    ) -> Seen<Vec<Scaler>> {
+        let profile = self.profile(world);
+        if !profile.is_some_and(|profile| scalers::concerns(profile.spec())) {
+            return Seen::unknown("not read: it is not held by its replicas");
+        }
+        match known {
+            Some(known) => known,
+            None => super::scalers::read(&self.parts.cluster, &self.workload, &involved).await,
+        }
     }
 
     fn profile(&self, world: &World) -> Option<Profile> {

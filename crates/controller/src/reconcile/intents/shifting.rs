@@ -14,8 +14,7 @@ use super::ask::{all, by_cluster, get, list, map, optional, versions};
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
 use super::policies::{claimed_by, policy};
-use super::{Parts, beside, canaries, leases, served};
-use cutover_cluster::{Lookup, Read, Reader};
+use super::{Parts, beside, canaries, leases, scalers, served};
 use cutover_core::api::{
     self, Barrier, Claim, Guard, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase,
     Suspension, claim_name,
@@ -23,6 +22,7 @@ use cutover_core::api::{
 use cutover_core::error::Error;
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::migration::canary_name;
+use cutover_core::intent::scalers::Scaler;
 use cutover_core::intent::shift::{self, World, replicas_of, suspension_name};
 use cutover_core::intent::world::Overrides;
 use cutover_core::intent::{self, Effect, Seen, Step, pin};
@@ -31,23 +31,13 @@ use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{self as karmada, OverridePolicy, PropagationPolicy, ResourceBinding, Work, meta};
 
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
-/// What scales workloads by itself, as the control plane may serve it.
-const AUTOSCALERS: [(&str, &str); 3] = [
-    ("autoscaling/v2", "HorizontalPodAutoscaler"),
-    ("autoscaling.karmada.io/v1alpha1", "FederatedHPA"),
-    ("autoscaling.karmada.io/v1alpha1", "CronFederatedHPA"),
-];
 
 /// How often the admission fence is tried anew that stands in for a canary.
 const TRIED_AGAIN: Duration = Duration::from_mins(1);
 
-/// How often it is looked anew for what scales the workload, while replicas go over.
-const SCALERS_AGAIN: Duration = Duration::from_secs(5);
-
 #[derive(Debug, Default)]
 pub(super) struct Shifting {
-    /// What scales the workload, and when that was seen.
-    scalers: Option<(Instant, Seen<Vec<String>>)>,
+    scalers: scalers::Known,
     /// When the admission fence was tried last.
     tested: Option<Instant>,
 }
@@ -89,19 +79,19 @@ impl Kind for Shifting {
             let (members, pods) = join(look.members(&world), look.own_pods(&world)).await;
             world.members = members;
             world.own_pods = pods;
-            let known = self.scalers.take();
-            let known =
-                known.filter(|(at, _)| status.phase == Phase::Shifting && at.elapsed() < SCALERS_AGAIN);
-            let known = match known {
+            let known = self.scalers.within(scalers::AGAIN);
+            world.autoscalers = match known.filter(|_| status.phase == Phase::Shifting) {
                 Some(known) => known,
-                None => (Instant::now(), look.autoscalers(&world).await),
+                None => {
+                    let seen = look.autoscalers(&world).await;
+                    self.scalers.keep(&seen);
+                    seen
+                }
             };
-            world.autoscalers = known.1.clone();
             if self.tested.is_none_or(|at| at.elapsed() >= TRIED_AGAIN) {
                 world.admission = look.admission(&world).await;
                 self.tested = world.admission.as_ref().map(|_| Instant::now());
             }
-            self.scalers = Some(known).filter(|(_, scalers)| scalers.get().is_ok());
         }
         world
     }
@@ -477,58 +467,11 @@ impl Look<'_> {
     }
 
     /// Looked for before anything is begun, and while replicas go over.
-    async fn autoscalers(&self, world: &World) -> Seen<Vec<String>> {
+    async fn autoscalers(&self, world: &World) -> Seen<Vec<Scaler>> {
         if !matches!(self.status.phase, Phase::Preflight | Phase::Shifting) {
             return Seen::unknown("not read in this phase");
         }
-        let here = self.parts.cluster.reader();
-        let mut found = Vec::new();
-        for (api_version, kind) in AUTOSCALERS {
-            match self.parts.cluster.lookup(&Gvk::new(api_version, kind)).await {
-                Ok(Lookup::NotServed) => {}
-                Ok(Lookup::Served(served)) => {
-                    let read = here.list(&served, self.namespace(), None).await;
-                    match self.scaling(read) {
-                        Ok(names) => found.extend(names.into_iter().map(|name| format!("{kind} {name}"))),
-                        Err(why) => return Seen::unknown(why),
-                    }
-                }
-                Err(error) => return Seen::unknown(error.to_string()),
-            }
-        }
-        let read = world.members.keys().map(async |cluster| {
-            let reader: Reader = self.parts.cluster.member(cluster);
-            (cluster, self.scaling(reader.autoscalers(self.namespace()).await))
-        });
-        for (cluster, read) in join_all(read).await {
-            match read {
-                Ok(names) => found.extend(
-                    names
-                        .into_iter()
-                        .map(|name| format!("HorizontalPodAutoscaler {name} in {cluster}")),
-                ),
-                Err(why) => {
-                    return Seen::unknown(format!(
-                        "whether something scales the workload in {cluster}: {why}"
-                    ));
-                }
-            }
-        }
-        Seen::known(found, self.instant())
-    }
-
-    /// Returns the names of those that are about the workload.
-    fn scaling(&self, read: Read<Vec<Value>>) -> Result<Vec<String>, String> {
-        let about = all(read);
-        let scalers = about.get().map_err(|why| why.0)?;
-        let is_meant = |scaler: &&Value| {
-            let target = scaler.pointer("/spec/scaleTargetRef");
-            target.is_some_and(|target| {
-                target["kind"] == self.workload.kind.as_str() && target["name"] == self.workload.name.as_str()
-            })
-        };
-        let name = |scaler: &Value| scaler["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        Ok(scalers.iter().filter(is_meant).map(name).collect())
+        scalers::read(&self.parts.cluster, &self.workload, world.members.keys()).await
     }
 
     async fn get<T: DeserializeOwned>(

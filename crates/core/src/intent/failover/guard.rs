@@ -73,6 +73,7 @@ impl Machine<'_> {
                 finding.hint.unwrap_or_default()
             )));
         }
+        self.nobody_scales(&profile)?;
         let writer = only(binding)?;
         let label = meta::binding_id_label(binding.metadata.namespace.is_none());
         let Some(id) = identify(binding) else {

@@ -17,6 +17,7 @@ mod look;
 mod old;
 mod redirect;
 mod repair;
+mod scalers;
 mod settle;
 mod state;
 #[cfg(test)]
@@ -168,6 +169,7 @@ impl Machine<'_> {
         self.note_nodes();
         self.note_refuted();
         self.note_admission();
+        self.note_scalers();
         let outcome = self.meet_anew().and_then(|()| self.go_on());
         if self.status.phase == phase {
             self.keep_asking(asked, &outcome);

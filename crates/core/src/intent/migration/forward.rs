@@ -81,6 +81,7 @@ impl Machine<'_> {
     /// A source that its operator is about to change isn't told to stop: an upgrade that is stopped in the middle may never
     /// come to an end, and then nothing shows that it has stopped.
     fn source_is_settled(&self, source: &ClusterName) -> Result<String, Stop> {
+        self.nobody_scales()?;
         let healthy = self.prove(source, |facts| Healthy::prove(facts, None))??;
         Ok(healthy.evidence().to_owned())
     }

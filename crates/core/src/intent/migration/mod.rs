@@ -24,6 +24,7 @@ mod preflight;
 mod recorded;
 mod restored;
 mod roll_back;
+mod scalers;
 mod token;
 mod wait;
 pub mod watch;
@@ -198,6 +199,7 @@ impl Machine<'_> {
         self.note_nodes();
         self.note_admission();
         self.note_template_change();
+        self.note_scalers();
         let lapse = self.note_lapse();
         self.note_pause(lapse);
         if let Some(outcome) = self.went_back() {
@@ -396,6 +398,11 @@ impl Machine<'_> {
         self.status.phase = phase;
         if phase == Phase::Completed {
             self.status.held_policies.clear();
+        }
+        if phase != Phase::Failed {
+            // Nothing is held any more.
+            let findings = &mut self.status.findings;
+            findings.retain(|finding| finding.code != super::scalers::CODE);
         }
         self.status.finished_at = Some(self.input.now);
         self.status.waiting_for = None;

@@ -29,6 +29,7 @@ pub use room::{Count, Room, Side};
 use super::admission::Outcome;
 use super::beside::Beside;
 use super::effect::Effect;
+use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
 use super::token::Due;
 use super::world::Overrides;
@@ -75,7 +76,7 @@ pub struct World {
     pub leases: Seen<BTreeMap<String, LeaseSeen>>,
     pub profiles: Seen<Vec<WorkloadProfile>>,
     /// What scales the workload by itself, and where.
-    pub autoscalers: Seen<Vec<String>>,
+    pub autoscalers: Seen<Vec<Scaler>>,
     /// The copy in every cluster that is involved.
     pub members: BTreeMap<ClusterName, Seen<Option<Value>>>,
     /// The pods of the template, where it runs itself: whether each is ready; none of those that are being deleted.

@@ -3,6 +3,7 @@
 use super::preflight::{AUTOSCALED, autoscaled};
 use super::{Machine, Next, Phase, Side, Stop, duration};
 use crate::api::{ReplicaShiftSpec, WaitCode};
+use crate::intent::scalers::Scaler;
 
 /// How many steps the status tells of.
 const MOST: usize = 60;
@@ -34,13 +35,13 @@ impl Machine<'_> {
 
     /// Whoever else sets replicas undoes what the pin says, or never sees it: as long as he is there, nothing more is moved.
     fn nobody_scales(&mut self) -> Result<(), Stop> {
-        let scalers = self.world().autoscalers.get()?;
+        let scalers: Vec<Scaler> = self.autoscalers()?.cloned().collect();
         let findings = &mut self.status.common.findings;
         findings.retain(|finding| finding.code != AUTOSCALED);
         let Some(first) = scalers.first() else {
             return Ok(());
         };
-        findings.extend(scalers.iter().map(|scaler| autoscaled(scaler)));
+        findings.extend(scalers.iter().map(autoscaled));
         Err(Stop::Wait(format!(
             "{first} to be gone: it sets the replicas of the workload, and nothing is moved beside it"
         )))

@@ -11,6 +11,7 @@ use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
 use crate::api::{BindingId, Finding, Opening, ReplicaShiftSpec, ShiftFence, ShiftJournal, WaitCode};
 use crate::intent::beside::account;
 use crate::intent::rivals;
+use crate::intent::scalers::Scaler;
 use crate::intent::suspension::{Holders, is_own};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
@@ -233,6 +234,12 @@ impl Machine<'_> {
         Ok(found)
     }
 
+    /// Returns whoever else sets replicas.
+    pub(super) fn autoscalers(&self) -> Result<impl Iterator<Item = &Scaler>, Stop> {
+        let all = self.world().autoscalers.get()?.iter();
+        Ok(all.filter(|scaler| scaler.is_active()))
+    }
+
     /// Whoever else sets replicas would undo what the pin says, or never see it.
     fn about_scaling(&self, template: &Value) -> Result<Vec<Finding>, Stop> {
         let mut found = Vec::new();
@@ -250,13 +257,7 @@ impl Machine<'_> {
                 "take the label and what scales the members away for the time of the shift",
             ));
         }
-        found.extend(
-            self.world()
-                .autoscalers
-                .get()?
-                .iter()
-                .map(|scaler| autoscaled(scaler)),
-        );
+        found.extend(self.autoscalers()?.map(autoscaled));
         Ok(found)
     }
 
@@ -502,7 +503,7 @@ fn text(value: &Value, pointer: &str) -> String {
 pub(super) const AUTOSCALED: &str = "Autoscaled";
 
 /// Says of what scales the workload by itself why it can't stay.
-pub(super) fn autoscaled(scaler: &str) -> Finding {
+pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
     Finding::new(
         AUTOSCALED,
         format!("{scaler} sets the replicas of the workload, and would undo the shift"),

@@ -186,6 +186,7 @@ impl Scene {
                 others: crate::intent::check::Others::new(),
                 members: BTreeMap::new(),
                 beside: Vec::new(),
+                scalers: Seen::unknown(unread()),
                 desired: Seen::unknown(unread()),
                 policy: Seen::unknown(unread()),
                 arriving: Seen::unknown(unread()),

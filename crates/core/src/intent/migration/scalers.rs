@@ -1,0 +1,43 @@
+//! Who scales the workload by itself while it is held. It is refused before anything begins; one that comes later is told for as
+//! long as it is there, and the source isn't stopped beside it.
+
+use super::{Machine, Stop};
+use crate::api::{Finding, Strategy, WorkloadProfileSpec};
+use crate::intent::scalers::{self, CODE};
+use crate::intent::seen::NotKnown;
+
+impl Machine<'_> {
+    /// Returns who would start a held copy.
+    pub(super) fn scaler_findings(&self, profile: &WorkloadProfileSpec) -> Result<Vec<Finding>, NotKnown> {
+        let holds = self.input.spec.strategy != Strategy::StartFirst;
+        if !holds || !scalers::concerns(profile) {
+            return Ok(Vec::new());
+        }
+        Ok(scalers::findings(self.world().scalers.get()?))
+    }
+
+    /// Tells who could start a held copy now. Where nobody could look, what was seen last stays.
+    pub(super) fn note_scalers(&mut self) {
+        let Some(journal) = self.status.journal_in_force() else {
+            return;
+        };
+        if self.world().scalers.get().is_err() {
+            return;
+        }
+        let found = self.scaler_findings(&journal.profile).unwrap_or_default();
+        self.status.findings.retain(|known| known.code != CODE);
+        self.status.findings.extend(found);
+    }
+
+    /// The source runs: it isn't told to stop while somebody would start it, or the target, behind its back.
+    pub(super) fn nobody_scales(&self) -> Result<(), Stop> {
+        let found = self.scaler_findings(&self.journal()?.profile)?;
+        match found.into_iter().next() {
+            Some(Finding { message, hint, .. }) => Err(Stop::Wait(format!(
+                "nobody to scale what is held: {message} ({})",
+                hint.unwrap_or_default()
+            ))),
+            None => Ok(()),
+        }
+    }
+}
