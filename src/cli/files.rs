@@ -64,6 +64,32 @@ pub fn objects(root: &Path, config: &Config, budget: &Budget, mut with: impl FnM
     Ok(set)
 }
 
+/// Returns what a commit wants, as far as it is within the budget: its configuration, and the objects in its files.
+pub fn objects_at(clone: &git2::Repository, commit: git2::Oid, budget: &Budget) -> Result<(Config, Set)> {
+    let limits = repo::Limits::default().within(budget);
+    let bytes = repo::file(clone, &limits, commit, config::PATH)?.unwrap_or_default();
+    let config = Config::parse_within(&bytes, budget)?;
+    let all = repo::files(clone, &limits, commit)?;
+    let (mut set, mut size) = (Set::new().within(budget), Size::default());
+    for file in all
+        .files
+        .iter()
+        .filter(|file| config.sync_of(&file.path).is_some())
+    {
+        let bytes = repo::blob(clone, &limits, file.blob)?;
+        let parsed = parse(Source::new(&file.path), &bytes, budget);
+        size = size + parsed.size;
+        budget.check_size(&size)?;
+        set.update(&file.path, parsed);
+    }
+    for repo::Skipped { path, why, shape } in all.skipped {
+        if !config.affected_by(&path, shape).is_empty() {
+            set.update(&path, Parsed::unreadable(&path, why));
+        }
+    }
+    Ok((config, set))
+}
+
 /// Reads `cutover.yaml` under a directory; without it, the settings are the default ones.
 pub fn read_config(root: &Path, budget: &Budget) -> Result<Result<Config, config::Error>> {
     let bytes = read_config_bytes(root, budget)?;

@@ -168,19 +168,22 @@ pub(super) fn local(path: &Path) -> Result<RemoteUrl> {
     Ok(path.to_string_lossy().parse()?)
 }
 
+/// Finds a commit as Git names it, in a clone.
+pub(super) fn commit(clone: &git2::Repository, name: &str) -> Result<git2::Oid> {
+    let name = if name.is_empty() { "HEAD" } else { name };
+    repo::named(clone, name).map_err(|error| {
+        if error.class() == git2::ErrorClass::Odb && error.code() == git2::ErrorCode::Invalid {
+            return Error::user(format!("cannot read {name:?}: {}", error.message()))
+                .hint("look for the damage (git fsck), and restore the objects from another clone");
+        }
+        Error::user(format!("there is no commit {name:?} here"))
+            .hint("commit, or fetch it first (in GitHub's checkout action: `fetch-depth: 0`)")
+    })
+}
+
 /// Reads commits as Git names them, in a clone.
 pub(super) fn range(clone: &git2::Repository, text: &str) -> Result<Range> {
-    let commit = |name: &str| -> Result<git2::Oid> {
-        let name = if name.is_empty() { "HEAD" } else { name };
-        repo::named(clone, name).map_err(|error| {
-            if error.class() == git2::ErrorClass::Odb && error.code() == git2::ErrorCode::Invalid {
-                return Error::user(format!("cannot read {name:?}: {}", error.message()))
-                    .hint("look for the damage (git fsck), and restore the objects from another clone");
-            }
-            Error::user(format!("there is no commit {name:?} here"))
-                .hint("commit, or fetch it first (in GitHub's checkout action: `fetch-depth: 0`)")
-        })
-    };
+    let commit = |name: &str| commit(clone, name);
     let revision = |id: git2::Oid| -> Result<Revision> {
         id.to_string()
             .parse()

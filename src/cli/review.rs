@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{ClusterArgs, GitArgs};
-use super::plan::{local, range};
+use super::plan::{commit, local, range};
 use super::{output, validate};
 use cutover_cluster::Cluster;
 use cutover_controller::reconcile::sync::Range;
@@ -124,7 +124,6 @@ impl Review {
     }
 
     async fn look(&self, runner: Option<&Runner>) -> Result<Reviewed> {
-        let (_, findings) = validate::check(&self.path)?;
         let clone = repo::discover(&self.path).map_err(|_| {
             Error::user(format!("{} is not in a Git repository", self.path.display()))
                 .hint("check the files alone with `cutover validate`")
@@ -135,6 +134,12 @@ impl Review {
             (None, Some(pull)) => range(&clone, &format!("{}...HEAD", pull.base))?,
             (None, None) => range(&clone, "HEAD")?,
         };
+        let base = match &range.base {
+            Some(base) => validate::at(&clone, commit(&clone, base.as_str())?)?,
+            None => validate::Base::Unknown,
+        };
+        // What runs, and would lose its state, is asked of the control plane where there is one.
+        let (_, findings) = validate::check(&self.path, &base, self.offline)?;
         let mut reviewed = Reviewed {
             findings,
             ..Reviewed::default()

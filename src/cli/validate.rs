@@ -5,17 +5,24 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use super::plan::commit;
 use super::{files, global, output};
 use cutover_core::config::{self, Config};
-use cutover_core::error::{Kind, Result};
-use cutover_core::lint::{self, Context, Finding, Severity};
+use cutover_core::error::{Error, Kind, Result};
+use cutover_core::lint::{self, Context, Finding, MayHaveEnded, Revision, Severity};
+use cutover_core::manifest::Set;
 use cutover_core::report::{findings_github, findings_json, findings_summary, findings_text};
+use cutover_git as repo;
 
 #[derive(Args, Debug)]
 pub struct Validate {
     /// The root of the repository; what is in its work tree is checked, committed or not
     #[arg(value_name = "PATH", default_value = ".")]
     path: PathBuf,
+    /// The commit to compare the files with: what the change takes from workloads with state is a finding [default: HEAD, or the
+    /// commit before it where the files are as HEAD has them]
+    #[arg(long, value_name = "COMMIT")]
+    base: Option<String>,
     /// How findings are written; `github`: as annotations of a workflow
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     output: Format,
@@ -28,9 +35,18 @@ enum Format {
     Github,
 }
 
+/// What the files are compared with.
+pub(super) enum Base {
+    /// There is no clone around them, or no commit before.
+    None,
+    /// There is one, and it is not in the clone.
+    Unknown,
+    Commit(Config, Set),
+}
+
 impl Validate {
     pub fn run(self) -> Result<ExitCode> {
-        let (objects, findings) = check(&self.path)?;
+        let (objects, findings) = check(&self.path, &self.base()?, true)?;
         match self.output {
             Format::Text => output::data(findings_text(&findings))?,
             Format::Json => output::json(findings_json(&findings)?)?,
@@ -44,10 +60,71 @@ impl Validate {
             ExitCode::SUCCESS
         })
     }
+
+    /// Returns what the files are compared with: with HEAD; with the commit before it, where they are as HEAD has them.
+    fn base(&self) -> Result<Base> {
+        let is_top = |clone: &git2::Repository| {
+            let top = clone.workdir().and_then(|top| top.canonicalize().ok());
+            top.is_some() && top == self.path.canonicalize().ok()
+        };
+        let clone = repo::discover(&self.path).ok().filter(is_top);
+        match (clone, &self.base) {
+            (Some(clone), Some(base)) => at(&clone, commit(&clone, base)?),
+            (Some(clone), None) => {
+                let Ok(head) = repo::named(&clone, "HEAD") else {
+                    return Ok(Base::None);
+                };
+                let head = at(&clone, head)?;
+                if !is_as_in(&self.path, &head)? {
+                    return Ok(head);
+                }
+                match repo::named(&clone, "HEAD^") {
+                    Ok(before) => at(&clone, before),
+                    Err(_) if clone.is_shallow() => {
+                        output::note(
+                            "the commit before is not in this clone: what has changed since is not known (in GitHub's checkout \
+                             action: `fetch-depth: 2`)",
+                        );
+                        Ok(Base::Unknown)
+                    }
+                    Err(_) => Ok(Base::None),
+                }
+            }
+            (None, Some(_)) => Err(Error::user(format!(
+                "{} is not the root of a Git clone: there is no commit to compare it with",
+                self.path.display()
+            ))
+            .hint("name the root of a clone, or leave out --base")),
+            (None, None) => Ok(Base::None),
+        }
+    }
 }
 
-/// Returns the number of objects under a root, and all that can be said about them.
-pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
+/// Reads what a commit asks for. A configuration that could not be used then wanted nothing.
+pub(super) fn at(clone: &git2::Repository, commit: git2::Oid) -> Result<Base> {
+    match files::objects_at(clone, commit, &global::budget()) {
+        Ok((config, set)) => Ok(Base::Commit(config, set)),
+        Err(error) if error.kind() == Kind::User => {
+            output::note(format!("the files are not compared with {commit}: {error}"));
+            Ok(Base::Unknown)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether the files under a root ask for what a commit does.
+fn is_as_in(root: &Path, commit: &Base) -> Result<bool> {
+    let budget = global::budget();
+    let (Ok(now), Base::Commit(then, before)) = (files::read_config(root, &budget)?, commit) else {
+        return Ok(false);
+    };
+    let after = files::objects(root, &now, &budget, |_| ())?;
+    Ok(after.iter().eq(before.iter()) && now == *then)
+}
+
+/// Returns the number of objects under a root, and all that can be said about them: `loses`, also of what the change since the
+/// base takes from workloads with state.
+pub(super) fn check(root: &Path, base: &Base, loses: bool) -> Result<(usize, Vec<Finding>)> {
     let budget = global::budget();
     let bytes = match files::read_config_bytes(root, &budget)? {
         Ok(bytes) => bytes,
@@ -62,11 +139,30 @@ pub(super) fn check(root: &Path) -> Result<(usize, Vec<Finding>)> {
     let context = Context {
         now: Some(jiff::Timestamp::now()),
         budget,
+        may_have_ended: match base {
+            Base::None => MayHaveEnded::None,
+            Base::Unknown => MayHaveEnded::All,
+            Base::Commit(_, before) => MayHaveEnded::of(before),
+        },
         ..Context::built_in()?
     };
     let mut findings: Vec<Finding> = config::refused_status_branch(&bytes, &config)
         .into_iter()
         .collect();
     findings.extend(lint::check(&set, &context));
+    if let Base::Commit(then, before) = base
+        && loses
+    {
+        let before = Revision {
+            config: then,
+            set: before,
+        };
+        let after = Revision {
+            config: &config,
+            set: &set,
+        };
+        findings.extend(lint::compare(before, after));
+        findings.sort();
+    }
     Ok((set.iter().count(), findings))
 }

@@ -77,6 +77,19 @@ impl Clone {
         std::fs::write(self.path().join(path), content).unwrap();
     }
 
+    /// Commits everything that is in the work tree.
+    fn commit_all(&self, message: &str) {
+        let repo = self.repo();
+        let mut index = repo.index().unwrap();
+        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+        index.write().unwrap();
+        let tree = repo.find_tree(index.write_tree().unwrap()).unwrap();
+        let parent = repo.head().unwrap().peel_to_commit().unwrap();
+        let by = git2::Signature::now("Ada", "ada@example.com").unwrap();
+        repo.commit(Some("HEAD"), &by, &by, message, &tree, &[&parent])
+            .unwrap();
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cutover"));
         command
@@ -356,6 +369,84 @@ fn the_same_is_asked_for_again_only_after_the_first_has_ended() {
             .read("fleet/asks/orders-to-west-2.yaml")
             .contains("name: orders-to-west-2")
     );
+}
+
+#[test]
+fn what_another_one_has_not_ended_with_is_not_asked_for_in_another_cluster() {
+    let clone = Clone::with_intent();
+    clone.origin.commit(
+        "cutover-status",
+        &[(RECORD, &record(&json!({"phase": "Verify", "attempt": 1})))],
+    );
+    let north = ["migrate", "orders", "--to", "north"];
+    let said = clone.refused(&north);
+    assert!(
+        said.contains("FlinkDeployment orders in north and in west")
+            && said.contains("has not ended: Verify"),
+        "{said}"
+    );
+    // One that begins where the other one ends comes after it.
+    clone.done(&[&north[..], &["--from", "west", "--dry-run"]].concat());
+    // Where nobody says how the other one stands, that is what is told.
+    let output = clone.done(&[&north[..], &["--offline", "--dry-run"]].concat());
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("unless one has ended, only one of them can have it"),
+        "{said}"
+    );
+    let ended = record(&json!({"phase": "Completed", "attempt": 1}));
+    clone.origin.commit("cutover-status", &[(RECORD, &ended)]);
+    clone.done(&north);
+    // The file of the one that has ended was there before.
+    assert!(text(&clone.done(&["validate"]).stderr).contains("1 warning"));
+}
+
+const POLICY: &str = "\
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: orders, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}]
+  placement: {clusterAffinity: {clusterNames: [east]}}
+";
+
+#[test]
+fn validate_says_what_a_change_takes_from_a_workload_with_state() {
+    let clone = Clone::of(&[
+        ("cutover.yaml", CONFIG),
+        ("fleet/orders.yaml", TEMPLATE),
+        ("fleet/policy.yaml", POLICY),
+    ]);
+    clone.done(&["validate"]);
+    clone.write("fleet/policy.yaml", &POLICY.replace("[east]", "[west]"));
+    let says = "error[CUT0114]: PropagationPolicy shop/orders: FlinkDeployment shop/orders would stop in east and start in west from \
+                nothing";
+    let refused = |arguments: &[&str]| {
+        let output = clone.cutover(arguments);
+        let said = text(&output.stdout);
+        assert!(!output.status.success() && said.contains(says), "{said}");
+        assert!(
+            said.contains("fleet/policy.yaml:6:") && said.contains("cutover migrate FlinkDeployment/orders"),
+            "{said}"
+        );
+    };
+    // As it is in the work tree, and as it is committed.
+    refused(&["validate"]);
+    let before = clone.head();
+    clone.commit_all("Move orders");
+    refused(&["validate"]);
+    refused(&["validate", "--base", &before]);
+    assert!(clone.cutover(&["validate", "--base", "HEAD"]).status.success());
+    let report = clone.cutover(&["review", "--offline", "--revision", "HEAD^..HEAD"]);
+    let said = text(&report.stdout);
+    assert!(
+        !report.status.success() && said.contains("would stop in east"),
+        "{said}"
+    );
+    // With its Migration in the same push it goes with its state.
+    clone.write("fleet/west.yaml", INTENT);
+    let output = clone.cutover(&["validate", "--base", &before]);
+    assert!(output.status.success(), "{}", text(&output.stdout));
 }
 
 #[test]

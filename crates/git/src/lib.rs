@@ -64,7 +64,7 @@ pub use credentials::{Credentials, HttpsCredentials, SshCredentials, TOKEN_USER}
 // Credentials are made of it.
 pub use cutover_base::Secret;
 pub use error::Error;
-pub use local::{discover, named};
+pub use local::{blob, discover, file, files, named};
 pub use log::CommitInfo;
 pub use mirror::Fetched;
 pub use publish::{Author, Draft, Files, Message, Published, Tip, Trailer};

@@ -9,7 +9,10 @@ use git2::{ErrorClass, ErrorCode, OdbLookupFlags, Oid, Repository};
 use super::loose::{self, Loose};
 use super::reach;
 use super::remote::{Head, Push, Tips, tracking};
+use super::tree::{self, BlobId, Changes};
 use super::url::scrub;
+use super::{Error, Limits};
+use cutover_karmada::name::Revision;
 
 /// Opens a repository on this machine: bare or with a work tree, but at `path` and not above it.
 pub(super) fn open(path: &Path) -> Result<Repository, git2::Error> {
@@ -42,6 +45,26 @@ fn check_frame(path: &Path) -> Result<(), git2::Error> {
         }
     }
     Ok(())
+}
+
+/// Returns every file of a commit of a clone on this machine, and what of it isn't read.
+pub fn files(clone: &Repository, limits: &Limits, commit: Oid) -> Result<Changes, Error> {
+    tree::changed(clone, limits, None, &revision(commit)?, &[])
+}
+
+/// Returns the content of a file of a commit, `None` if there is none.
+pub fn file(clone: &Repository, limits: &Limits, commit: Oid, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    tree::read_at(clone, limits, &revision(commit)?, path)
+}
+
+/// Returns the content of a blob.
+pub fn blob(clone: &Repository, limits: &Limits, blob: BlobId) -> Result<Vec<u8>, Error> {
+    tree::read(&clone.odb()?, limits, blob)
+}
+
+fn revision(commit: Oid) -> Result<Revision, Error> {
+    let revision = commit.to_string().parse();
+    revision.map_err(|error| Error::Damaged(format!("{commit}: {error}")))
 }
 
 /// Returns the commit that people mean by a name, as `git rev-parse` would.

@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 
 use super::moves::{divides, fits, static_weight};
 use super::record::digest;
-use crate::api::PolicyName;
-use cutover_karmada::name::{ClusterName, GroupKind, ObjectKey};
+use crate::api::{PolicyName, WorkloadProfile};
+use crate::config::UnknownKinds;
+use crate::profile;
+use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
     Cluster, ClusterAffinity, Placement, PropagationSpec, ResourceBinding, ResourceSelector, Specificity,
 };
@@ -92,7 +94,8 @@ pub struct Loss {
     pub fate: Fate,
     /// Where it runs now.
     clusters: Vec<ClusterName>,
-    placement: Value,
+    /// What would place it, as JSON; nothing where it ends.
+    pub(crate) placement: Value,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +144,45 @@ impl fmt::Display for Loss {
             }
         }
     }
+}
+
+impl Loss {
+    /// Returns what a person can do so that nothing is lost.
+    pub fn way_out(&self) -> Option<String> {
+        let ObjectKey {
+            kind,
+            namespace,
+            name,
+            ..
+        } = &self.workload;
+        let namespace = namespace
+            .as_ref()
+            .map_or_else(String::new, |namespace| format!(" --namespace {namespace}"));
+        match &self.fate {
+            Fate::Moves { starts, .. } => starts.first().map(|to| {
+                format!("a Migration carries its state: cutover migrate {kind}/{name}{namespace} --to {to}")
+            }),
+            Fate::Spreads { .. } => Some("let the policy choose one cluster (maxGroups: 1)".to_owned()),
+            Fate::Ends | Fate::Unclear { .. } => None,
+        }
+    }
+}
+
+/// Returns whether live copies of a kind have state that only an intent carries along, by the profiles that there are.
+pub fn has_state(
+    given: &[WorkloadProfile],
+    gvk: &Gvk,
+    unknown: UnknownKinds,
+) -> Result<bool, profile::Error> {
+    Ok(match profile::find(given, None, gvk)? {
+        Some(profile) => profile.spec.stateful,
+        None => unknown == UnknownKinds::Block && is_custom(gvk),
+    })
+}
+
+/// Returns whether somebody has defined a kind: what Kubernetes has by itself, and is in no profile, keeps no state.
+fn is_custom(gvk: &Gvk) -> bool {
+    gvk.group.contains('.') && !gvk.group.ends_with(".k8s.io")
 }
 
 fn join(names: &[ClusterName], last: &str) -> String {
@@ -192,25 +234,9 @@ impl Refusal {
                 "to accept the loss of its state, annotate the object in Git with {ACCEPT_ANNOTATION}: {digest}"
             )
         };
-        let Some(loss) = self.losses.first() else {
-            return accept;
-        };
-        let ObjectKey {
-            kind,
-            namespace,
-            name,
-            ..
-        } = &loss.workload;
-        let namespace = namespace
-            .as_ref()
-            .map_or_else(String::new, |namespace| format!(" --namespace {namespace}"));
-        match &loss.fate {
-            Fate::Moves { starts, .. } if !starts.is_empty() => format!(
-                "a Migration carries its state: cutover migrate {kind}/{name}{namespace} --to {}; {accept}",
-                starts[0]
-            ),
-            Fate::Spreads { .. } => format!("let the policy choose one cluster (maxGroups: 1); {accept}"),
-            _ => accept,
+        match self.losses.first().and_then(Loss::way_out) {
+            Some(way) => format!("{way}; {accept}"),
+            None => accept,
         }
     }
 }
@@ -376,6 +402,19 @@ impl Ground {
         tenant: &Tenant,
         changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
     ) -> Option<&'a PropagationSpec> {
+        self.chosen(tenant, changed).map(|(_, spec)| spec)
+    }
+
+    /// Returns the policy that places a workload.
+    pub(crate) fn policy_of(&self, tenant: &Tenant) -> Option<(&PolicyName, &PropagationSpec)> {
+        self.chosen(tenant, None)
+    }
+
+    fn chosen<'a>(
+        &'a self,
+        tenant: &Tenant,
+        changed: Option<(&'a PolicyName, Option<&'a PropagationSpec>)>,
+    ) -> Option<(&'a PolicyName, &'a PropagationSpec)> {
         let in_force = |(name, spec)| match changed {
             Some((other, changed)) if name == other => changed.map(|changed| (name, changed)),
             _ => Some((name, spec)),
@@ -406,7 +445,7 @@ impl Ground {
             (name.namespace.is_some(), spec.priority, *how, Reverse(*name))
         };
         let best = selecting.iter().filter(takes).max_by_key(rank);
-        best.or(own).map(|(_, spec, _)| *spec)
+        best.or(own).map(|(name, spec, _)| (*name, *spec))
     }
 
     /// Returns what Karmada's scheduler makes of another placement; `None`: the workload keeps exactly its clusters.

@@ -85,6 +85,9 @@ rules! {
     TooLate = 110, "too-late", Note, "The deadline of an intent, or the end of its window, is in the past: it begins nothing.";
     BadExpression = 111, "bad-expression", Error, "An expression or a JSONPath can't be compiled, or exceeds its budget: nothing is decided by it.";
     TakesTurns = 112, "takes-turns", Warning, "Several intents want the same workload: those that have not ended go one after the other.";
+    ExclusiveIntents = 113, "exclusive-intents", Error, "Two intents that have not ended want what only one of them can have: the workload in different clusters.";
+    LosesState = 114, "loses-state", Error, "A change of files takes a workload with state out of its clusters, and no Migration carries its state.";
+    MayLoseState = 115, "may-lose-state", Warning, "A change of files may take a workload with state out of its clusters: files do not say where it runs.";
     BadMoves = 121, "bad-moves", Error, "An evacuation or a rebalance asks for something that can't be done.";
     UnknownKind = 122, "unknown-kind", Warning, "An intent selects a kind of which the repository defines no object.";
     ToleratesCordon = 123, "tolerates-cordon", Warning, "A policy tolerates the taint by which an evacuation keeps new work off its cluster.";

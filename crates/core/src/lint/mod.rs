@@ -6,6 +6,7 @@ mod code;
 mod expressions;
 mod failover;
 mod failover_plan;
+mod gate;
 mod gradual;
 mod intents;
 mod moves;
@@ -20,6 +21,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 pub use code::{Code, RULES, Rule, Severity};
+pub use gate::{Revision, compare};
 pub use schema::Schemas;
 
 use crate::api;
@@ -29,7 +31,7 @@ use crate::profile;
 use crate::redact;
 use cutover_base::budget::{Budget, Limit};
 use cutover_karmada as karmada;
-use cutover_karmada::name::Location;
+use cutover_karmada::name::{Location, ObjectKey};
 
 /// Something that a person should know or do.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +110,28 @@ pub struct Context {
     pub now: Option<jiff::Timestamp>,
     /// How many findings there may be.
     pub budget: Budget,
+    pub may_have_ended: MayHaveEnded,
+}
+
+/// Which intents stood in the repository before, so that they may have come to their end.
+#[derive(Clone, Debug, Default)]
+pub enum MayHaveEnded {
+    /// All are new.
+    #[default]
+    None,
+    These(BTreeSet<ObjectKey>),
+    /// What there was before is not known.
+    All,
+}
+
+impl MayHaveEnded {
+    /// Returns the intents of a repository as it was before.
+    pub fn of(before: &Set) -> Self {
+        let intents = before
+            .definitions()
+            .filter(|object| object.key.group == api::GROUP);
+        Self::These(intents.map(|object| object.key.clone()).collect())
+    }
 }
 
 impl Context {
@@ -127,6 +151,7 @@ impl Context {
             profiles: profiles.collect(),
             now: None,
             budget: Budget::default(),
+            may_have_ended: MayHaveEnded::None,
         })
     }
 }

@@ -15,7 +15,6 @@ use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
 use cutover_core::config::UnknownKinds;
 use cutover_core::intent::gate::{self, ACCEPT_ANNOTATION, Ground, Refusal, Tenant};
 use cutover_core::plan::{Action, Change, Doomed};
-use cutover_core::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
     self as karmada, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
@@ -354,11 +353,7 @@ async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Resu
         let has_state = match stateful.get(&gvk) {
             Some(known) => *known,
             None => {
-                let found = profile::find(&given, None, &gvk).map_err(|error| error.to_string())?;
-                let has_state = match found {
-                    Some(profile) => profile.spec.stateful,
-                    None => unknown == UnknownKinds::Block && is_custom(&gvk),
-                };
+                let has_state = gate::has_state(&given, &gvk, unknown).map_err(|error| error.to_string())?;
                 stateful.insert(gvk, has_state);
                 has_state
             }
@@ -382,11 +377,6 @@ async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Resu
         clusters: named.collect(),
         policies: policies_in(cluster, reach).await?,
     })
-}
-
-/// Returns whether somebody has defined a kind: what Kubernetes has by itself, and is in no profile, keeps no state.
-fn is_custom(gvk: &Gvk) -> bool {
-    gvk.group.contains('.') && !gvk.group.ends_with(".k8s.io")
 }
 
 /// Returns the bindings in reach that have clusters.

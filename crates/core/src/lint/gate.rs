@@ -1,0 +1,442 @@
+//! The gate as far as files tell: what a change of files would do to workloads with state, were they placed as the files of
+//! before ask. No file says where a workload runs: whatever its policy allows is gone through, and what comes to harm in
+//! some of these places only is told as what it is, a doubt.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Code, Finding};
+use crate::api::{GROUP, PolicyName, WorkloadProfile};
+use crate::config::{Config, UnknownKinds};
+use crate::intent::gate::{ACCEPT_ANNOTATION, Fate, Ground, Loss, Tenant, Write, has_state};
+use crate::manifest::{Manifest, Set};
+use cutover_karmada::name::{ClusterName, GroupKind, Location, ObjectKey};
+use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, meta};
+
+const POLICY_GROUP: &str = "policy.karmada.io";
+const CLUSTER_GROUP: &str = "cluster.karmada.io";
+/// Stands for a cluster of which no file has the name.
+const SOMEWHERE: &str = "the cluster that it runs in";
+/// How many places of one workload are gone through.
+const PLACES: usize = 16;
+
+/// The files of a repository at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Revision<'a> {
+    pub config: &'a Config,
+    pub set: &'a Set,
+}
+
+/// Returns what a change of files would cost workloads with state, if they ran as the files of `before` ask.
+pub fn compare(before: Revision<'_>, after: Revision<'_>) -> Vec<Finding> {
+    let writes = writes(before, after);
+    if writes.is_empty() {
+        return Vec::new();
+    }
+    let ground = ground(before, after);
+    let mut findings = Vec::new();
+    for (tenant, places) in tenants(before, &ground, after) {
+        let mut told: BTreeMap<usize, Vec<Option<Loss>>> = BTreeMap::new();
+        for place in &places.all {
+            for (number, loss) in losses(placed(&ground, &tenant, place), &writes) {
+                told.entry(number).or_default().push(loss);
+            }
+        }
+        for (number, losses) in told {
+            findings.extend(finding(&writes[number], &losses, places.is_certain));
+        }
+    }
+    findings
+}
+
+/// A write of sync that the change of files asks for, and where that is said.
+struct Asked {
+    write: Write,
+    what: ObjectKey,
+    at: Location,
+    accepted: Option<String>,
+}
+
+/// Where a workload may run.
+struct Places {
+    all: Vec<Vec<ClusterName>>,
+    /// Nothing but the files would have to be known.
+    is_certain: bool,
+}
+
+/// Returns what becomes of the one workload by each of the writes, in the order in which sync sends them.
+fn losses(mut ground: Ground, writes: &[Asked]) -> Vec<(usize, Option<Loss>)> {
+    let pass = |(number, asked): (usize, &Asked)| {
+        let refused = ground.pass(&asked.write, asked.accepted.as_deref()).err();
+        (
+            number,
+            refused.and_then(|refused| refused.losses.into_iter().next()),
+        )
+    };
+    writes.iter().enumerate().map(pass).collect()
+}
+
+fn finding(asked: &Asked, losses: &[Option<Loss>], is_certain: bool) -> Option<Finding> {
+    let known: Vec<&Loss> = losses.iter().flatten().collect();
+    let first = known.first()?;
+    let ends = known.len() == losses.len() && known.iter().all(|loss| loss.fate == Fate::Ends);
+    // Which clusters labels choose, files do not say.
+    let by_name = |loss: &Loss| {
+        let placement = serde_json::from_value::<Placement>(loss.placement.clone());
+        placement.is_ok_and(|placement| names(&placement).is_some())
+    };
+    let is_clear = |loss: &&Loss| !matches!(loss.fate, Fate::Unclear { .. }) && by_name(loss);
+    let all_lose = known.len() == losses.len() && known.iter().all(is_clear);
+    let what = if asked.write.is_deletion() {
+        format!("{} is deleted", asked.what)
+    } else {
+        asked.what.to_string()
+    };
+    let way = first
+        .way_out()
+        .unwrap_or_else(|| "keep it, if the workload is still needed".to_owned());
+    if ends || all_lose && is_certain {
+        let message = format!("{what}: {first}");
+        let hint = format!("{way}; `cutover plan` says how to accept the loss of its state");
+        return Some(Finding::new(Code::LosesState, asked.at.clone(), message).hint(hint));
+    }
+    let message = format!(
+        "{what}: files do not tell where {} runs; if not elsewhere, {first}",
+        first.workload
+    );
+    let hint = format!("ask the control plane: cutover plan; {way}");
+    Some(Finding::new(Code::MayLoseState, asked.at.clone(), message).hint(hint))
+}
+
+/// What sync would write: policies and labels first, and what is deleted last.
+fn writes(before: Revision<'_>, after: Revision<'_>) -> Vec<Asked> {
+    let old: BTreeMap<ObjectKey, &Manifest> = before.objects().collect();
+    let mut written = Vec::new();
+    for (key, now) in after.objects() {
+        let was = old.get(&key).copied();
+        let write = match written_by(&key, was, now) {
+            Some(write) if !has_new_word(was, now) => write,
+            _ => continue,
+        };
+        written.push(Asked {
+            at: now.location(match write {
+                Write::Policy(..) => "/spec/placement",
+                _ => "/metadata/labels",
+            }),
+            write,
+            what: key,
+            accepted: None,
+        });
+    }
+    // Nothing is pruned while it isn't known all that Git wants.
+    if after.set.errors().next().is_some() {
+        return written;
+    }
+    let there: BTreeSet<ObjectKey> = after.objects().map(|(key, _)| key).collect();
+    for (key, was) in old {
+        let sync = after.config.sync_of(&was.source.path);
+        let is_pruned = sync.is_some_and(|sync| sync.prune) && !there.contains(&key);
+        if let Some(write) = is_pruned.then(|| deleted_by(&key, was)).flatten() {
+            written.push(Asked {
+                write,
+                what: key,
+                at: was.source.clone(),
+                accepted: word(was).map(str::to_owned),
+            });
+        }
+    }
+    written
+}
+
+fn written_by(key: &ObjectKey, was: Option<&Manifest>, now: &Manifest) -> Option<Write> {
+    if was.is_some_and(|was| was.value == now.value) {
+        return None;
+    }
+    if let Some(name) = policy_name(key) {
+        return Some(Write::Policy(name, Some(Box::new(policy(now)?))));
+    }
+    if let Some(name) = cluster_name(key) {
+        let cluster = serde_json::from_value(now.value.clone()).ok()?;
+        return Some(Write::Cluster(name, Some(cluster)));
+    }
+    let (labels, relabelled) = (labels(now), labels(was?));
+    (labels != relabelled).then(|| Write::Labels(key.clone(), labels))
+}
+
+fn deleted_by(key: &ObjectKey, was: &Manifest) -> Option<Write> {
+    if let Some(name) = policy_name(key) {
+        return Some(Write::Policy(name, None));
+    }
+    if let Some(name) = cluster_name(key) {
+        return Some(Write::Cluster(name, None));
+    }
+    let text = |pointer| was.value.pointer(pointer).and_then(Value::as_str);
+    match (key.group.as_str(), key.kind.as_str()) {
+        ("", "Namespace") => Some(Write::Namespace(key.name.clone())),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Some(Write::Definition(GroupKind::new(
+            text("/spec/group")?,
+            text("/spec/names/kind")?,
+        ))),
+        ("" | POLICY_GROUP | GROUP, _) => None,
+        _ => Some(Write::Template(key.clone())),
+    }
+}
+
+/// Somebody accepts what comes of this change: what exactly, plan and run look at.
+fn has_new_word(was: Option<&Manifest>, now: &Manifest) -> bool {
+    word(now).is_some_and(|said| was.and_then(word) != Some(said))
+}
+
+fn word(object: &Manifest) -> Option<&str> {
+    object
+        .value
+        .pointer("/metadata/annotations")?
+        .get(ACCEPT_ANNOTATION)?
+        .as_str()
+}
+
+/// What places workloads before the change, and every cluster that a file names.
+fn ground(before: Revision<'_>, after: Revision<'_>) -> Ground {
+    let mut clusters: BTreeMap<ClusterName, Cluster> = BTreeMap::new();
+    let mut policies = BTreeMap::new();
+    for (revision, is_before) in [(before, true), (after, false)] {
+        for (key, object) in revision.objects() {
+            if let Some((name, spec)) = policy_name(&key).zip(policy(object)) {
+                let affinities = affinities(&spec.placement);
+                let named = affinities
+                    .iter()
+                    .filter_map(|affinity| affinity.cluster_names.as_ref());
+                clusters.extend(
+                    named
+                        .flatten()
+                        .filter_map(|name| Some((name.clone(), made_up(name)?))),
+                );
+                if is_before {
+                    policies.insert(name, spec);
+                }
+            }
+        }
+    }
+    clusters.extend([ClusterName::new(SOMEWHERE)].into_iter().filter_map(|name| {
+        let cluster = made_up(&name)?;
+        Some((name, cluster))
+    }));
+    for (key, object) in before.objects() {
+        if let Some((name, cluster)) =
+            cluster_name(&key).zip(serde_json::from_value(object.value.clone()).ok())
+        {
+            clusters.insert(name, cluster);
+        }
+    }
+    Ground {
+        tenants: Vec::new(),
+        clusters,
+        policies,
+    }
+}
+
+/// A cluster of which only the name is known: it takes whatever names it.
+fn made_up(name: &ClusterName) -> Option<Cluster> {
+    serde_json::from_value(json!({
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+        "spec": {"syncMode": "Push", "provider": "any", "region": "any", "zones": ["any"]},
+    }))
+    .ok()
+}
+
+/// Returns the workloads with state that a policy of before places, and where each may run.
+fn tenants(before: Revision<'_>, ground: &Ground, after: Revision<'_>) -> Vec<(Tenant, Places)> {
+    let given: Vec<WorkloadProfile> = before
+        .set
+        .of_kind(GROUP, "WorkloadProfile")
+        .filter_map(|profile| serde_json::from_value(profile.value.clone()).ok())
+        .collect();
+    let mut known = BTreeMap::new();
+    let mut tenants = Vec::new();
+    for (key, object) in before.objects() {
+        let unknown = before
+            .config
+            .sync_of(&object.source.path)
+            .map_or(UnknownKinds::default(), |sync| sync.gate.unknown_kinds);
+        let is_meant = *known
+            .entry((object.gvk.clone(), unknown == UnknownKinds::Block))
+            .or_insert_with(|| has_state(&given, &object.gvk, unknown).unwrap_or(false));
+        if !is_meant || matches!(key.group.as_str(), "" | POLICY_GROUP | GROUP | CLUSTER_GROUP) {
+            continue;
+        }
+        let Some(mut tenant) = tenant(&key, object) else {
+            continue;
+        };
+        let Some((owner, spec)) = ground.policy_of(&tenant) else {
+            continue;
+        };
+        let places = places(&tenant, spec, after);
+        tenant.binding.spec.placement = Some(spec.placement.clone());
+        tenant.owner = Some(owner.clone());
+        tenants.push((tenant, places));
+    }
+    tenants
+}
+
+fn tenant(key: &ObjectKey, object: &Manifest) -> Option<Tenant> {
+    let namespace = key.namespace.as_deref();
+    let template = object.clone().in_namespace(namespace).value;
+    let binding = json!({
+        "apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": meta::binding_name(&key.name, &key.kind), "namespace": namespace},
+        "spec": {
+            "resource": {
+                "apiVersion": object.gvk.api_version(), "kind": key.kind, "namespace": namespace, "name": key.name,
+            },
+            "replicas": template.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1),
+        },
+    });
+    Some(Tenant {
+        workload: key.clone(),
+        template,
+        binding: serde_json::from_value(binding).ok()?,
+        owner: None,
+        in_hand: false,
+    })
+}
+
+/// Returns the ground with one workload, which runs in these clusters. Every cluster serves its kind.
+fn placed(ground: &Ground, tenant: &Tenant, place: &[ClusterName]) -> Ground {
+    let (mut ground, mut tenant) = (ground.clone(), tenant.clone());
+    let resource = &tenant.binding.spec.resource;
+    let serves = json!([{"groupVersion": resource.api_version, "resources": [{"name": resource.kind, "kind": resource.kind}]}]);
+    for name in place {
+        if let Some(cluster) = made_up(name) {
+            ground.clusters.entry(name.clone()).or_insert(cluster);
+        }
+    }
+    for cluster in ground.clusters.values_mut() {
+        let status = cluster.status.get_or_insert_default();
+        status.api_enablements = serde_json::from_value(serves.clone()).unwrap_or_default();
+    }
+    let targets = place
+        .iter()
+        .filter_map(|name| serde_json::from_value(json!({"name": name})).ok());
+    tenant.binding.spec.clusters = targets.collect();
+    ground.tenants = vec![tenant];
+    ground
+}
+
+/// Goes by what the policy allows; where a migration is asked for, it has gone, or goes, to the target of that: until then
+/// sync leaves the policy alone.
+fn places(tenant: &Tenant, spec: &PropagationSpec, after: Revision<'_>) -> Places {
+    let (mut moved, mut others) = (BTreeSet::new(), false);
+    for (key, intent) in after.objects().filter(|(key, _)| key.group == GROUP) {
+        let text = |pointer: &str| intent.value.pointer(pointer).and_then(Value::as_str);
+        let is_off = intent.value.pointer("/spec/abort") == Some(&Value::Bool(true));
+        let is_meant = key.namespace == tenant.workload.namespace
+            && text("/spec/workload/kind") == Some(&tenant.workload.kind)
+            && text("/spec/workload/name") == Some(&tenant.workload.name);
+        match key.kind.as_str() {
+            "Migration" if is_meant && !is_off => moved.extend(text("/spec/to").map(ClusterName::new)),
+            "Evacuation" | "Rebalance" if !is_off => others = true,
+            _ => {}
+        }
+    }
+    if !moved.is_empty() {
+        return Places {
+            all: moved.into_iter().map(|name| vec![name]).collect(),
+            is_certain: !others,
+        };
+    }
+    let one_of = |names: Vec<ClusterName>| names.into_iter().map(|name| vec![name]).collect();
+    let constraint = spec.placement.cluster_constraint();
+    let is_alone = constraint.is_some_and(|constraint| constraint.max_groups == 1);
+    let all: Option<Vec<Vec<ClusterName>>> = match names(&spec.placement) {
+        Some(names) if names.len() == 1 || is_alone => Some(one_of(names)),
+        Some(names) if !spec.placement.divides() && constraint.is_none() => Some(vec![names]),
+        _ => None,
+    };
+    let all = all.filter(|all| !all.is_empty() && all.len() <= PLACES);
+    Places {
+        is_certain: all.is_some() && !others,
+        all: all.unwrap_or_else(|| vec![vec![ClusterName::new(SOMEWHERE)]]),
+    }
+}
+
+fn affinities(placement: &Placement) -> Vec<&ClusterAffinity> {
+    let terms = placement.cluster_affinities.iter().map(|term| &term.affinity);
+    placement.cluster_affinity.iter().chain(terms).collect()
+}
+
+/// Returns the clusters that a placement chooses from, if it names them.
+fn names(placement: &Placement) -> Option<Vec<ClusterName>> {
+    let affinities = affinities(placement);
+    if affinities.is_empty() {
+        return None;
+    }
+    let mut all = BTreeSet::new();
+    for affinity in affinities {
+        if affinity.label_selector.is_some() || affinity.field_selector.is_some() {
+            return None;
+        }
+        let named = affinity
+            .cluster_names
+            .as_ref()
+            .filter(|names| !names.is_empty())?;
+        let excluded = affinity.exclude.as_deref().unwrap_or_default();
+        all.extend(named.iter().filter(|name| !excluded.contains(name)).cloned());
+    }
+    Some(all.into_iter().collect())
+}
+
+impl<'a> Revision<'a> {
+    /// Returns every object, under the key that it has on the control plane.
+    fn objects(self) -> impl Iterator<Item = (ObjectKey, &'a Manifest)> {
+        self.set.definitions().map(move |object| {
+            let mut key = object.key.clone();
+            let is_wide = matches!(key.group.as_str(), CLUSTER_GROUP | "apiextensions.k8s.io")
+                || matches!(
+                    key.kind.as_str(),
+                    "Namespace" | "ClusterPropagationPolicy" | "Evacuation" | "Rebalance"
+                );
+            if key.namespace.is_none() && !is_wide {
+                let sync = self.config.sync_of(&object.source.path);
+                let namespace = sync.and_then(|sync| sync.namespace.clone());
+                key.namespace = Some(namespace.unwrap_or_else(|| "default".to_owned()));
+            }
+            (key, &**object)
+        })
+    }
+}
+
+fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
+    let is_policy = matches!(
+        key.kind.as_str(),
+        "PropagationPolicy" | "ClusterPropagationPolicy"
+    );
+    (key.group == POLICY_GROUP && is_policy).then(|| PolicyName {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    })
+}
+
+fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
+    (key.group == CLUSTER_GROUP && key.kind == "Cluster").then(|| ClusterName::new(&key.name))
+}
+
+/// What can't be read is the schema's to tell.
+fn policy(object: &Manifest) -> Option<PropagationSpec> {
+    serde_json::from_value(object.value.get("spec")?.clone()).ok()
+}
+
+fn labels(object: &Manifest) -> BTreeMap<String, String> {
+    let labels = object
+        .value
+        .pointer("/metadata/labels")
+        .and_then(Value::as_object);
+    labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

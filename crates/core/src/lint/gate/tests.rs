@@ -1,0 +1,197 @@
+//! What files tell of a change that would take a workload with state out of its cluster.
+
+use super::*;
+use crate::manifest::{Limits, Source, parse};
+
+const ORDERS: &str = "\
+apiVersion: flink.apache.org/v1beta1
+kind: FlinkDeployment
+metadata: {name: orders, namespace: shop}
+";
+
+const MIGRATION: &str = "\
+apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {name: orders-to-west, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  to: west
+";
+
+fn policy(name: &str, placement: &str) -> String {
+    format!(
+        "apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {{name: {name}, namespace: shop}}
+spec:
+  resourceSelectors: [{{apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}}]
+  placement: {{{placement}}}
+"
+    )
+}
+
+fn one_of(clusters: &str) -> String {
+    policy(
+        "orders",
+        &format!(
+            "clusterAffinity: {{clusterNames: [{clusters}]}}, spreadConstraints: [{{spreadByField: cluster, maxGroups: 1}}]"
+        ),
+    )
+}
+
+fn set(files: &[&str]) -> Set {
+    let mut set = Set::new();
+    for (number, text) in files.iter().enumerate() {
+        let path = format!("{number}.yaml");
+        set.update(
+            &path,
+            parse(Source::new(&path), text.as_bytes(), &Limits::default()),
+        );
+    }
+    set
+}
+
+fn told(before: &[&str], after: &[&str], prune: bool) -> Vec<String> {
+    let text =
+        format!("apiVersion: cutover.dev/v1alpha1\nkind: Config\nsyncs: [{{name: main, prune: {prune}}}]\n");
+    let config = Config::parse(text.as_bytes()).unwrap();
+    let (before, after) = (set(before), set(after));
+    let revision = |set| Revision { config: &config, set };
+    let findings = compare(revision(&before), revision(&after));
+    findings
+        .iter()
+        .map(|finding| format!("{}: {}", finding.severity, finding.message))
+        .collect()
+}
+
+fn changed(before: &str, after: &str) -> Vec<String> {
+    told(&[before, ORDERS], &[after, ORDERS], false)
+}
+
+#[test]
+fn one_edited_line_of_a_policy_is_an_error_where_the_job_certainly_stops() {
+    let says = "error: PropagationPolicy shop/orders: FlinkDeployment shop/orders would stop in east and start in west from nothing";
+    assert_eq!(changed(&one_of("east"), &one_of("west")), [says]);
+    let all = |clusters: &str| {
+        policy(
+            "orders",
+            &format!("clusterAffinity: {{clusterNames: [{clusters}]}}"),
+        )
+    };
+    let beside = "error: PropagationPolicy shop/orders: FlinkDeployment shop/orders would start in west from nothing, beside east \
+                  where it runs";
+    assert_eq!(changed(&all("east"), &all("east, west")), [beside]);
+    for (before, after) in [
+        (one_of("east"), one_of("east")),
+        (one_of("east"), one_of("east, west")),
+        (one_of("east, west"), one_of("east, west, north")),
+    ] {
+        assert_eq!(changed(&before, &after), [""; 0], "{after}");
+    }
+}
+
+#[test]
+fn where_files_do_not_say_in_which_cluster_it_runs_that_is_what_is_told() {
+    let says = |what: &str| {
+        format!(
+            "warning: PropagationPolicy shop/orders: files do not tell where FlinkDeployment shop/orders runs; if not elsewhere, \
+             FlinkDeployment shop/orders would {what}"
+        )
+    };
+    let gone = changed(&one_of("east, west, north"), &one_of("west, north"));
+    assert_eq!(
+        gone,
+        [says("stop in east and start in north or west from nothing")]
+    );
+    let labelled = policy(
+        "orders",
+        "clusterAffinity: {labelSelector: {matchLabels: {site: a}}}, spreadConstraints: [{spreadByField: cluster, maxGroups: 1}]",
+    );
+    assert_eq!(
+        changed(&labelled, &labelled.replace("site: a", "site: b")).len(),
+        1
+    );
+    assert!(changed(&one_of("east"), &labelled)[0].starts_with("warning: "));
+    assert_eq!(changed(&labelled, &labelled), [""; 0]);
+}
+
+#[test]
+fn a_migration_carries_it_along() {
+    let (before, after) = (one_of("east"), one_of("west"));
+    let files = [before.as_str(), ORDERS];
+    assert_eq!(told(&files, &[&after, ORDERS, MIGRATION], false), [""; 0]);
+    let elsewhere = MIGRATION.replace("to: west", "to: north");
+    let told_of = told(&files, &[&after, ORDERS, &elsewhere], false);
+    assert!(told_of[0].contains("would stop in north"), "{told_of:?}");
+    let off = format!("{MIGRATION}  abort: true\n");
+    assert_eq!(told(&files, &[&after, ORDERS, &off], false).len(), 1);
+}
+
+#[test]
+fn what_is_pruned_ends() {
+    let policy = one_of("east");
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+    let ends = "FlinkDeployment shop/orders would end in east, with its state";
+    for (before, after, what) in [
+        (
+            vec![policy.as_str(), ORDERS],
+            vec![policy.as_str()],
+            "FlinkDeployment shop/orders",
+        ),
+        (
+            vec![policy.as_str(), ORDERS, namespace],
+            vec![policy.as_str(), ORDERS],
+            "Namespace shop",
+        ),
+    ] {
+        let says = format!("error: {what} is deleted: {ends}");
+        assert_eq!(told(&before, &after, true), [says]);
+        assert_eq!(told(&before, &after, false), [""; 0]);
+    }
+}
+
+#[test]
+fn another_policy_that_takes_it_over_counts_as_a_change() {
+    let first = one_of("east");
+    let other = policy("other", "clusterAffinity: {clusterNames: [west]}");
+    // The old one goes last: until then the workload is its own.
+    let told_of = told(&[&first, ORDERS], &[&other, ORDERS], true);
+    assert_eq!(
+        told_of,
+        [
+            "error: PropagationPolicy shop/orders is deleted: FlinkDeployment shop/orders would stop in east and start in west from \
+          nothing"
+        ]
+    );
+    // Without another one the binding stays as it is.
+    assert_eq!(told(&[&first, ORDERS], &[ORDERS], true), [""; 0]);
+    let takes = other.replace(
+        "  resourceSelectors",
+        "  preemption: Always\n  priority: 9\n  resourceSelectors",
+    );
+    assert_eq!(told(&[&first, ORDERS], &[&first, &takes, ORDERS], false).len(), 1);
+}
+
+#[test]
+fn a_word_in_the_same_change_accepts_it_and_what_has_no_state_is_nobodys_business() {
+    let accepted = one_of("west").replace(
+        "{name: orders, namespace: shop}",
+        "{name: orders, namespace: shop, annotations: {cutover.dev/accept-state-loss: 0123456789ab}}",
+    );
+    assert_eq!(changed(&one_of("east"), &accepted), [""; 0]);
+    // One that stands there since the last change accepts nothing new.
+    let again = accepted.replace("[west]", "[north]");
+    assert_eq!(changed(&accepted, &again).len(), 1);
+    let web = ORDERS
+        .replace("flink.apache.org/v1beta1", "apps/v1")
+        .replace("FlinkDeployment", "Deployment");
+    let of_web = |clusters: &str| {
+        one_of(clusters)
+            .replace("flink.apache.org/v1beta1", "apps/v1")
+            .replace("FlinkDeployment", "Deployment")
+    };
+    assert_eq!(
+        told(&[&of_web("east"), &web], &[&of_web("west"), &web], false),
+        [""; 0]
+    );
+}
