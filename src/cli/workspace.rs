@@ -12,7 +12,7 @@ use super::{example, files, global, output, said};
 use cutover_core::api::{self, MigrationSpec};
 use cutover_core::config::Config;
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::lint::{self, Code, Context, Finding, Severity};
+use cutover_core::lint::{self, Code, Context, Finding, MayHaveEnded, Severity};
 use cutover_core::manifest::{Manifest, Set, Source, parse};
 use cutover_core::report::MANY;
 use cutover_git::{Checkout, Message, Trailer};
@@ -303,7 +303,10 @@ impl Workspace {
                     .hint("name a .yaml file in the folder of a sync, which doesn't exclude it, with --file"),
             );
         }
-        let context = Context::built_in()?;
+        let context = Context {
+            may_have_ended: MayHaveEnded::of(&self.set),
+            ..Context::built_in()?
+        };
         let known: Vec<Finding> = lint::check(&self.set, &context);
         let mut set = self.set.clone();
         set.update(&edit.path, parsed(&edit.path, edit.text.as_bytes()));

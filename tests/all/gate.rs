@@ -135,6 +135,34 @@ async fn a_policy_held_back_goes_out_when_the_job_has_come_to_where_it_names() {
 }
 
 #[tokio::test]
+async fn a_plan_says_of_two_intents_that_only_one_can_have_what_both_want() {
+    let (_world, plane) = started(&one_of("east, west, north"), &[]).await;
+    let to_west = migration("orders", "");
+    let to_north = to_west
+        .replace("to-west", "to-north")
+        .replace("to: west", "to: north");
+    plane.push(&[("west.yaml", &to_west), ("north.yaml", &to_north)]);
+    let says = "only one of them can have it, and neither has ended";
+    let told = |problems: &[cutover::plan::Problem]| -> Vec<String> {
+        problems.iter().map(|problem| problem.message.clone()).collect()
+    };
+    let planned = told(&plane.planned().await.problems);
+    assert!(planned.len() == 1 && planned[0].contains(says), "{planned:?}");
+    // The one that is there already has not begun, let alone ended.
+    plane.push(&[("north.yaml", "")]);
+    assert!(plane.run().await.is_clean());
+    assert_eq!(told(&plane.planned().await.problems), [""; 0]);
+    plane.push(&[("north.yaml", &to_north)]);
+    let planned = told(&plane.planned().await.problems);
+    assert!(planned.len() == 1 && planned[0].contains(says), "{planned:?}");
+    plane.push(&[(
+        "north.yaml",
+        &to_north.replace("to: north", "to: north\n  from: west"),
+    )]);
+    assert_eq!(told(&plane.planned().await.problems), [""; 0]);
+}
+
+#[tokio::test]
 async fn the_loss_is_accepted_for_one_change() {
     let (world, plane) = started(&one_of("east"), &[]).await;
     plane.push(&[("policy.yaml", &one_of("west"))]);

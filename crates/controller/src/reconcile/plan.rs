@@ -1,8 +1,11 @@
 //! What a whole branch, or a commit, would change: the plans of all its syncs as one, and the hash by which it is known.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::forecasts::is_written;
 use super::settings;
 use super::sync::{Abandoned, DesiredFeed, Live, Range, Selection, of_removed_sync, plan_part, stays, why};
 use super::templates::AllTemplates;
@@ -10,8 +13,8 @@ use cutover_cluster::{Answer, Cluster, Lookup, Observer};
 use cutover_core::api::{self, SuspensionSpec};
 use cutover_core::config::{self, Config};
 use cutover_core::error::Error;
-use cutover_core::intent::suspension;
-use cutover_core::plan::{Change, ChangeSet, Hash};
+use cutover_core::intent::{rivals, suspension};
+use cutover_core::plan::{Action, Change, ChangeSet, Hash, Problem};
 use cutover_git::{self as repo, Repo};
 use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 
@@ -89,6 +92,7 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         }
     };
     all.changes.extend(left);
+    all.problems.extend(exclusive(cluster, &all.changes).await);
     let changes = ChangeSet {
         base: range.base,
         problems: all.problems,
@@ -101,6 +105,72 @@ pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Re
         changes,
         status,
         templates: AllTemplates(feeds),
+    })
+}
+
+/// Says which intents of a plan want what only one can have, where neither has ended.
+async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
+    const KINDS: [&str; 2] = ["Migration", "Evacuation"];
+    let is_one = |change: &&Change| {
+        change.key.group == api::GROUP && KINDS.contains(&change.key.kind.as_str()) && is_written(change)
+    };
+    let come: Vec<&Change> = changes.iter().filter(is_one).collect();
+    if come.is_empty() {
+        return Vec::new();
+    }
+    let mut live = BTreeMap::new();
+    for kind in KINDS {
+        let gvk = Gvk::new(api::API_VERSION, kind);
+        if let Ok(Lookup::Served(served)) = cluster.lookup(&gvk).await
+            && let Answer::Found(all) = cluster.reader().list(&served, None, None).await.answer
+        {
+            live.extend(
+                all.into_iter()
+                    .filter_map(|intent| Some((key_of(&gvk, &intent)?, intent))),
+            );
+        }
+    }
+    let goes = |key: &ObjectKey| {
+        let mut changes = changes.iter();
+        changes.any(|change| change.key == *key && change.action == Action::Delete)
+    };
+    let runs = |key: &ObjectKey| live.get(key).is_none_or(|intent| !rivals::has_ended(intent));
+    let come = come
+        .into_iter()
+        .filter_map(|change| Some((&change.key, change.source.as_ref(), change.after.as_ref()?)))
+        .filter(|(key, ..)| runs(key));
+    let come: Vec<_> = come.collect();
+    let is_old = |key: &ObjectKey| !come.iter().any(|(other, ..)| *other == key);
+    let others = live
+        .iter()
+        .filter(|(key, intent)| is_old(key) && !goes(key) && !rivals::has_ended(intent));
+    let others: Vec<(&ObjectKey, &Value)> = others.collect();
+    let mut problems = Vec::new();
+    for (place, (key, at, intent)) in come.iter().enumerate() {
+        let earlier = come[..place].iter().map(|(key, _, intent)| (*key, *intent));
+        for (other, rival) in earlier.chain(others.iter().copied()) {
+            let Some(want) = rivals::exclude_each_other(intent, rival) else {
+                continue;
+            };
+            problems.push(Problem {
+                message: format!("{key} and {other} want {want}: only one of them can have it, and neither has ended"),
+                hint: Some(
+                    "delete the one that is not meant, or say with spec.from that one begins where the other ends".to_owned(),
+                ),
+                at: at.cloned(),
+            });
+        }
+    }
+    problems
+}
+
+fn key_of(gvk: &Gvk, object: &Value) -> Option<ObjectKey> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Some(ObjectKey {
+        group: gvk.group.clone(),
+        kind: gvk.kind.clone(),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name")?,
     })
 }
 

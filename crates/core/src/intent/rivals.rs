@@ -5,10 +5,11 @@
 //! a cache says is good enough: who is taken for the next by mistake finds the claim taken.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::{Claim, ClaimOwner, MigrationSpec, ReplicaShiftSpec, WaitCode};
+use crate::api::{Claim, ClaimOwner, MigrationSpec, MovesPhase, Phase, ReplicaShiftSpec, WaitCode};
 
 /// The kinds that claim a workload until they have ended or come to rest. A `FailoverPlan` is none of them: it lends its claim.
 pub const KINDS: [&str; 3] = ["Migration", "ReplicaShift", "Rollout"];
@@ -41,6 +42,81 @@ pub fn ahead<'a>(own: &Value, others: impl IntoIterator<Item = &'a Value>) -> Op
         .filter(|other| asks(other) && place(other) < place(own))
         .min_by(|one, other| place(one).cmp(&place(other)))
         .map(owner)
+}
+
+/// Returns what two intents want that only one of them can have: the workload in different clusters, or in one that the other
+/// empties. One that begins where another one ends comes after it; one that is called off wants nothing.
+pub fn exclude_each_other(one: &Value, other: &Value) -> Option<String> {
+    let kinds = (one["kind"].as_str()?, other["kind"].as_str()?);
+    if is_called_off(one) || is_called_off(other) {
+        return None;
+    }
+    match kinds {
+        ("Migration", "Migration") => {
+            let is_same = |pointer: &str| one.pointer(pointer) == other.pointer(pointer);
+            let (to, other_to) = (text(one, "/spec/to")?, text(other, "/spec/to")?);
+            let rivals = is_same("/spec/workload") && is_same("/metadata/namespace") && to != other_to;
+            let workload = (
+                text(one, "/spec/workload/kind")?,
+                text(one, "/spec/workload/name")?,
+            );
+            (rivals && !follows(one, other) && !follows(other, one))
+                .then(|| format!("{} {} in {to} and in {other_to}", workload.0, workload.1))
+        }
+        ("Evacuation", "Migration") => exclude_each_other(other, one),
+        ("Migration", "Evacuation") => {
+            let (to, emptied) = (text(one, "/spec/to")?, text(other, "/spec/cluster")?);
+            let workload = (
+                text(one, "/spec/workload/kind")?,
+                text(one, "/spec/workload/name")?,
+            );
+            (to == emptied && selects(other, one)).then(|| {
+                format!(
+                    "{} {} in {to}, and {to} without workloads",
+                    workload.0, workload.1
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether an intent, as the control plane has it, has come to its end.
+pub fn has_ended(intent: &Value) -> bool {
+    let phase = intent.pointer("/status/phase").unwrap_or(&Value::Null);
+    match intent["kind"].as_str() {
+        Some("Evacuation" | "Rebalance") => MovesPhase::deserialize(phase).is_ok_and(MovesPhase::is_terminal),
+        _ => Phase::deserialize(phase).is_ok_and(Phase::is_terminal),
+    }
+}
+
+/// Returns whether a move begins where another one ends.
+pub fn follows(intent: &Value, other: &Value) -> bool {
+    let from = intent.pointer("/spec/from");
+    from.is_some() && from == other.pointer("/spec/to")
+}
+
+pub fn is_called_off(intent: &Value) -> bool {
+    intent.pointer("/spec/abort") == Some(&Value::Bool(true))
+}
+
+/// Returns whether an evacuation may be about the workload of a move, as far as their specs tell.
+pub fn selects(evacuation: &Value, intent: &Value) -> bool {
+    let within = |pointer: &str, is_meant: &dyn Fn(&str) -> bool| {
+        let all = evacuation.pointer(pointer).and_then(Value::as_array);
+        all.is_none_or(|all| all.is_empty() || all.iter().filter_map(Value::as_str).any(is_meant))
+    };
+    let kind = text(intent, "/spec/workload/kind").unwrap_or_default();
+    let namespace = text(intent, "/metadata/namespace");
+    within("/spec/select/kinds", &|named| {
+        named.split('.').next() == Some(kind)
+    }) && within("/spec/select/namespaces", &|named| {
+        namespace.is_none_or(|namespace| named == namespace)
+    })
+}
+
+fn text<'a>(intent: &'a Value, pointer: &str) -> Option<&'a str> {
+    intent.pointer(pointer).and_then(Value::as_str)
 }
 
 /// Who may claim the workload now: its owner, else the first of those that ask. Returns for whom the others wait.
@@ -165,6 +241,36 @@ mod tests {
         let mut elsewhere = early(json!({}));
         elsewhere["spec"]["workload"]["name"] = json!("orders");
         assert_eq!(ahead_of(&own, &[elsewhere]), None);
+    }
+
+    #[test]
+    fn two_that_want_different_clusters_exclude_each_other_unless_one_begins_where_the_other_ends() {
+        let to = |to: &str, more: Value| {
+            let mut intent = migration(to, "2026-01-01T00:00:00Z", &json!({}));
+            intent["spec"]["to"] = json!(to);
+            for (field, value) in more.as_object().into_iter().flatten() {
+                intent["spec"][field] = value.clone();
+            }
+            intent
+        };
+        let (west, north) = (to("west", json!({})), to("north", json!({})));
+        let wants = exclude_each_other(&west, &north);
+        assert_eq!(wants.as_deref(), Some("Deployment web in west and in north"));
+        assert_eq!(exclude_each_other(&west, &to("west", json!({}))), None);
+        assert_eq!(
+            exclude_each_other(&west, &to("north", json!({"from": "west"}))),
+            None
+        );
+        assert_eq!(
+            exclude_each_other(&west, &to("north", json!({"abort": true}))),
+            None
+        );
+        let empties = |cluster: &str, select: Value| json!({"kind": "Evacuation", "metadata": {"name": "e"}, "spec": {"cluster": cluster, "select": select}});
+        assert!(exclude_each_other(&west, &empties("west", json!({}))).is_some());
+        assert!(exclude_each_other(&empties("west", json!({})), &west).is_some());
+        assert_eq!(exclude_each_other(&west, &empties("east", json!({}))), None);
+        let jobs = empties("west", json!({"kinds": ["FlinkDeployment.flink.apache.org"]}));
+        assert_eq!(exclude_each_other(&west, &jobs), None);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Code, Context, Finding};
+use super::{Code, Context, Finding, MayHaveEnded};
 use crate::api::GROUP;
+use crate::intent::rivals::{exclude_each_other, follows, is_called_off, selects};
 use crate::manifest::{Manifest, Set};
 
 /// Kinds that move or change a workload once, and have to wait for each other.
@@ -19,7 +20,7 @@ pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
     for kind in STANDING {
         rivals(kind, set, findings);
     }
-    turns(set, findings);
+    turns(set, context, findings);
     let Some(now) = context.now else { return };
     for intent in set.definitions().filter(|object| object.key.group == GROUP) {
         times(intent, now, findings);
@@ -55,15 +56,17 @@ fn rivals(kind: &str, set: &Set, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Files don't say what has ended: whoever keeps the files of moves that are over is told once for each.
-fn turns(set: &Set, findings: &mut Vec<Finding>) {
+/// Files don't say what has ended: whoever keeps the files of moves that are over is told once for each. Two of which neither
+/// can have ended, and of which only one can have its way, are an error.
+fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
     let once: Vec<&Manifest> = ONCE
         .iter()
         .flat_map(|kind| set.of_kind(GROUP, kind))
         .map(|intent| &**intent)
+        .filter(|intent| !is_called_off(&intent.value))
         .collect();
     let mut by_workload: BTreeMap<(Option<&str>, String), Vec<&Manifest>> = BTreeMap::new();
-    for intent in once.iter().filter(|intent| !is_called_off(intent)) {
+    for intent in &once {
         let Some(workload) = intent.value.pointer("/spec/workload") else {
             continue;
         };
@@ -78,9 +81,14 @@ fn turns(set: &Set, findings: &mut Vec<Finding>) {
                 .then(one.key.kind.cmp(&other.key.kind))
         });
         for (place, intent) in rivals.iter().enumerate().skip(1) {
+            let mut earlier = rivals[..place].iter();
+            if let Some(finding) = earlier.find_map(|first| exclusive(intent, first, context)) {
+                findings.push(finding);
+                continue;
+            }
             let first = rivals[place - 1];
             // One after the other, as their files say.
-            if follows(intent, first) || follows(first, intent) {
+            if follows(&intent.value, &first.value) || follows(&first.value, &intent.value) {
                 continue;
             }
             let message = format!(
@@ -98,10 +106,39 @@ fn turns(set: &Set, findings: &mut Vec<Finding>) {
     }
     for evacuation in set
         .of_kind(GROUP, "Evacuation")
-        .filter(|intent| !is_called_off(intent))
+        .filter(|intent| !is_called_off(&intent.value))
     {
         covered(evacuation, &once, findings);
+        findings.extend(
+            once.iter()
+                .filter_map(|intent| exclusive(intent, evacuation, context)),
+        );
     }
+}
+
+/// Says that only one of two can have what it wants. What stood in the commit before may have ended.
+fn exclusive(intent: &Manifest, other: &Manifest, context: &Context) -> Option<Finding> {
+    let want = exclude_each_other(&intent.value, &other.value)?;
+    let at = intent.location("/spec/to");
+    let may_have_ended = |intent: &Manifest| match &context.may_have_ended {
+        MayHaveEnded::None => false,
+        MayHaveEnded::These(keys) => keys.contains(&intent.key),
+        MayHaveEnded::All => true,
+    };
+    let hint = format!(
+        "delete the file of the one that is not meant or has ended, or say with spec.from that one begins where the other ends; the \
+         other one is at {}",
+        other.source
+    );
+    let which = format!("{} and {}", intent.key, other.key);
+    let finding = if may_have_ended(intent) || may_have_ended(other) {
+        let message = format!("{which} want {want}: unless one has ended, only one of them can have it");
+        Finding::new(Code::TakesTurns, at, message)
+    } else {
+        let message = format!("{which} want {want}: only one of them can have it");
+        Finding::new(Code::ExclusiveIntents, at, message)
+    };
+    Some(finding.hint(hint))
 }
 
 /// A move out of a cluster that an evacuation empties would be done by the evacuation as well, and perhaps to elsewhere.
@@ -114,21 +151,9 @@ fn covered(evacuation: &Manifest, once: &[&Manifest], findings: &mut Vec<Finding
         return;
     };
     let leaves = |intent: &&&Manifest| {
-        !is_called_off(intent) && text(intent, "/spec/from").as_deref() == Some(&cluster)
+        text(intent, "/spec/from").as_deref() == Some(&cluster) && selects(&evacuation.value, &intent.value)
     };
     for intent in once.iter().filter(leaves) {
-        let kinds = evacuation
-            .value
-            .pointer("/spec/select/kinds")
-            .and_then(Value::as_array);
-        let kind = text(intent, "/spec/workload/kind").unwrap_or_default();
-        let is_named = |name: &Value| {
-            name.as_str()
-                .is_some_and(|name| name.split('.').next() == Some(&kind))
-        };
-        if kinds.is_some_and(|kinds| !kinds.is_empty() && !kinds.iter().any(is_named)) {
-            continue;
-        }
         let message = format!(
             "{} moves a workload out of {cluster}, and so may {}: whichever claims it first moves it",
             intent.key, evacuation.key
@@ -140,16 +165,6 @@ fn covered(evacuation: &Manifest, once: &[&Manifest], findings: &mut Vec<Finding
         let at = intent.location("/spec/from");
         findings.push(Finding::new(Code::TakesTurns, at, message).hint(hint));
     }
-}
-
-/// Returns whether a move begins where another one ends.
-fn follows(intent: &Manifest, other: &Manifest) -> bool {
-    let from = intent.value.pointer("/spec/from");
-    from.is_some() && from == other.value.pointer("/spec/to")
-}
-
-fn is_called_off(intent: &Manifest) -> bool {
-    intent.value.pointer("/spec/abort") == Some(&Value::Bool(true))
 }
 
 fn times(intent: &Manifest, now: Timestamp, findings: &mut Vec<Finding>) {

@@ -3,12 +3,17 @@ use serde_json::json;
 use super::*;
 use crate::manifest::{Limits, Source, parse};
 
-fn check_text(text: &str) -> String {
+fn set_of(text: &str) -> Set {
     let mut set = Set::new();
     set.update(
         "a.yaml",
         parse(Source::new("a.yaml"), text.as_bytes(), &Limits::default()),
     );
+    set
+}
+
+fn check_text(text: &str) -> String {
+    let set = set_of(text);
     let crds: Vec<_> = crate::api::crds()
         .iter()
         .map(|crd| serde_json::to_value(crd).unwrap())
@@ -757,7 +762,34 @@ spec: {cluster: west}
         let all = check_text(text);
         all.lines().filter(|line| line.contains("CUT0112")).count()
     };
-    assert_eq!(turns(&format!("{MIGRATION}---\n{north}{ORDERS}")), 1);
+    let shift = "\
+---
+apiVersion: cutover.dev/v1alpha1
+kind: ReplicaShift
+metadata: {name: shift, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  from: {cluster: east}
+  to: west
+  amount: 1
+  floor: 1
+";
+    assert_eq!(turns(&format!("{MIGRATION}{shift}{ORDERS}")), 1);
+    // Of these only one can have its way, unless one has ended.
+    let both = format!("{MIGRATION}---\n{north}{ORDERS}");
+    assert!(
+        check_text(&both).contains("error[CUT0113]: "),
+        "{}",
+        check_text(&both)
+    );
+    let known = Context {
+        may_have_ended: MayHaveEnded::of(&set_of(MIGRATION)),
+        ..Context::built_in().unwrap()
+    };
+    let told = check(&set_of(&both), &known);
+    let told: Vec<Code> = told.iter().map(|finding| finding.code).collect();
+    assert_eq!(told, [Code::TakesTurns]);
+    assert!(check_text(&format!("{MIGRATION}{ORDERS}{evacuation}")).contains("error[CUT0113]: "));
     // One begins where the other one ends.
     assert_eq!(turns(&format!("{MIGRATION}---\n{back}{ORDERS}")), 0);
     assert_eq!(turns(&format!("{MIGRATION}---\n{other}{ORDERS}")), 0);
