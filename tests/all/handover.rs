@@ -389,6 +389,8 @@ async fn a_target_that_has_failed_is_given_up_at_once_and_its_reason_is_kept() {
     let reason = fleet.status(MOVE)["journal"]["rollBack"]["reason"].to_string();
     assert!(reason.contains("has failed"), "{reason}");
     assert!(reason.contains("pull") || reason.contains("Pull"), "{reason}");
+    // What the Events of its pods warn of goes with them.
+    assert!(reason.contains("the registry has no such image"), "{reason}");
     fleet.assert_clean_in("east");
 }
 

@@ -198,6 +198,24 @@ impl Reader {
         self.list(&served, namespace, None).await
     }
 
+    /// Reads the Events of a namespace that warn of something: the first of them, where there are very many.
+    pub async fn warnings(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
+        let path = collection(&built_in("Event", "events", true), namespace);
+        let path = path.map(|path| format!("{path}?fieldSelector=type%3DWarning&limit=500"));
+        self.ask(path, |answer| match answer {
+            Ok(body) => match parsed::<List<Value>>(&body) {
+                Ok(list) if list.kind == "EventList" => Answer::Found(list.items.unwrap_or_default()),
+                Ok(list) => Answer::unknown(format!(
+                    "a {} was answered instead of a list of events",
+                    list.kind
+                )),
+                Err(why) => Answer::unknown(why),
+            },
+            Err(error) => Answer::unknown(error.to_string()),
+        })
+        .await
+    }
+
     /// Reads KEDA's scaled objects of a namespace: none where their group is not served.
     pub async fn scaled_objects(&self, namespace: Option<&str>) -> Read<Vec<Value>> {
         let mut served = built_in("ScaledObject", "scaledobjects", true);

@@ -380,6 +380,7 @@ impl Look {
             arriving: self.known(Vec::new()),
             admission: None,
             watched: std::time::Duration::ZERO,
+            warnings: Vec::new(),
             record: self.known(None),
         }
     }

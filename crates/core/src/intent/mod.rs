@@ -29,6 +29,7 @@ pub mod seen;
 pub mod shift;
 pub mod suspension;
 pub mod token;
+pub mod warnings;
 pub mod world;
 
 pub use effect::Effect;

@@ -58,6 +58,8 @@ pub struct World {
     pub admission: Option<Vec<(Guard, Outcome)>>,
     /// How long this process has watched the target healthy, in Verify: see [`super::migration::watch`].
     pub watched: Duration,
+    /// What the Events of the target warn of, in the pass that gives it up: see [`super::warnings`].
+    pub warnings: Vec<String>,
     /// What the status branch says of this intent.
     pub record: Seen<Option<Record>>,
 }

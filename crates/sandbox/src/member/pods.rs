@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, Error};
 use serde::de::DeserializeOwned;
@@ -91,6 +91,12 @@ async fn write(client: &Client, context: &Context, pod: &PodView, is_new: bool) 
     if is_new {
         create(&api, manifest(context, pod)).await?;
     }
+    if let PodPhase::Waiting { reason, message } = &pod.phase
+        && !message.is_empty()
+    {
+        let events = Api::<Event>::namespaced(client.clone(), &pod.namespace);
+        create(&events, warning(pod, reason, message, context.clock.now())).await?;
+    }
     let status = json!({"status": status(pod, context.clock.now())});
     api.patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(status))
         .await
@@ -108,6 +114,23 @@ where
         Err(Error::Api(status)) if status.is_already_exists() => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// What a kubelet tells of a pod that doesn't start.
+fn warning(pod: &PodView, reason: &str, message: &str, now: Timestamp) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": pod.namespace, "name": format!("{}.{}", pod.name, reason.to_lowercase())},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name},
+        "type": "Warning",
+        "reason": "Failed",
+        "message": format!("{message}: the registry has no such image"),
+        "source": {"component": "kubelet", "host": ""},
+        "firstTimestamp": seconds(now),
+        "lastTimestamp": seconds(now),
+        "count": 1,
+    })
 }
 
 fn manifest(context: &Context, pod: &PodView) -> Value {

@@ -57,6 +57,9 @@ impl Kind for Moving {
         }
         let look = migration::watch::look(&input(parts, intent, status, &world));
         world.watched = self.soak.add(look, begun);
+        if migration::watch::gives_up(&input(parts, intent, status, &world)) {
+            world.warnings = observe::warnings(parts, status, &world).await;
+        }
         world
     }
 

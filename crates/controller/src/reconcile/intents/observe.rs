@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 use super::around::Around;
 use super::ask::{get, list};
 use super::{Parts, beside, leases, metrics, others, wanted};
-use cutover_cluster::Lookup;
+use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::Others;
 use cutover_core::intent::migration::canary_name;
 use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::world::Sampled;
-use cutover_core::intent::{self, Seen, World};
+use cutover_core::intent::{self, Seen, World, warnings};
 use cutover_core::profile::{self, Profile};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{ResourceBinding, Work, meta};
@@ -84,6 +84,24 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     world
 }
 
+/// Reads what the Events of the target say of the copy that is about to be given up. What can't be read isn't told.
+pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, world: &World) -> Vec<String> {
+    let Some(target) = status.journal_in_force().map(|journal| &journal.target) else {
+        return Vec::new();
+    };
+    let Ok(member) = world.member(target) else {
+        return Vec::new();
+    };
+    let namespace = world.workload.namespace.as_deref();
+    let Answer::Found(events) = parts.cluster.member(target).warnings(namespace).await.answer else {
+        return Vec::new();
+    };
+    let copy = member.object.get().ok().and_then(Option::as_ref);
+    let uid = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str());
+    let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
+    warnings::last(&events, &world.workload, uid, pods)
+}
+
 /// A kind that isn't served is told by Preflight; one that was served when the attempt began keeps its scope.
 async fn is_cluster_scoped(
     parts: &Parts,
@@ -132,6 +150,7 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         arriving: unread(why),
         admission: None,
         watched: Duration::ZERO,
+        warnings: Vec::new(),
         record: unread(why),
         metrics: BTreeMap::new(),
         others: Others::new(),
@@ -235,6 +254,7 @@ impl Look<'_> {
             arriving,
             admission: None,
             watched: Duration::ZERO,
+            warnings: Vec::new(),
             record,
             metrics,
             others: Others::new(),

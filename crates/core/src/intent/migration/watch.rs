@@ -3,11 +3,12 @@
 //! A pass judges one look. How long that has been so only somebody knows who looked all the time: the time between two looks
 //! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
 
-use super::{Input, Machine, Phase, Stop};
+use super::{Input, Machine, Phase, Stop, step};
 use crate::api::OnFailure;
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::world::Pod;
+use crate::redact;
 use cutover_karmada::name::ClusterName;
 
 /// How many characters of somebody else's message are passed on.
@@ -22,6 +23,12 @@ pub enum Look {
     Bad,
     /// It could not be seen: that adds nothing, and breaks nothing.
     Unknown,
+}
+
+/// Returns whether one pass gives the target up, on what it has seen: what its Events say has to be read before that.
+pub fn gives_up(input: &Input<'_>) -> bool {
+    let is_forward = matches!(input.status.phase, Phase::Handoff | Phase::Verify);
+    is_forward && step(input).status.phase == Phase::RollingBack
 }
 
 /// Returns what one pass shows of the target while it soaks, for the one who keeps the time.
@@ -129,7 +136,9 @@ impl Machine<'_> {
         let said = said.map(|said| format!("its operator says: {}", brief(&said)));
         let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
         let pods = pods.iter().filter_map(in_trouble);
-        let all: Vec<String> = said.into_iter().chain(pods.take(3)).collect();
+        let warned = self.world().warnings.iter().map(|said| brief(said));
+        let warned = warned.filter(|_| self.journal().is_ok_and(|journal| journal.target == *cluster));
+        let all: Vec<String> = said.into_iter().chain(pods.take(3)).chain(warned).collect();
         if all.is_empty() {
             String::new()
         } else {
@@ -167,8 +176,9 @@ fn operators_error(copy: &serde_json::Value) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The first line of what somebody else says, and not more of it than a status bears.
+/// The first line of what somebody else says, without secrets, and not more of it than a status bears.
 fn brief(text: &str) -> String {
+    let text = redact::text(text);
     let line = text.trim().lines().next().unwrap_or_default();
     let mut brief: String = line
         .chars()
@@ -201,5 +211,7 @@ mod tests {
         assert_eq!(operators_error(&failing).as_deref(), Some("deadline exceeded"));
         assert_eq!(operators_error(&json!({"status": {"error": " "}})), None);
         assert_eq!(brief(&"x".repeat(400)).chars().count(), LONGEST + 1);
+        let secret = brief("pulling https://robot:hunter2@registry.local/web failed");
+        assert!(!secret.contains("hunter2"), "{secret}");
     }
 }

@@ -187,6 +187,7 @@ impl Scene {
                 members: BTreeMap::new(),
                 beside: Vec::new(),
                 scalers: Seen::unknown(unread()),
+                warnings: Vec::new(),
                 desired: Seen::unknown(unread()),
                 policy: Seen::unknown(unread()),
                 arriving: Seen::unknown(unread()),
