@@ -67,8 +67,6 @@ const ALSO: &[(&str, &str, &str, &str)] = &[
     // Of workloads of cluster scope, what is asked for of those in a namespace (`meta::scoped_kind`).
     ("get", "policy.karmada.io", "clusteroverridepolicies", ""),
     ("patch", "work.karmada.io", "clusterresourcebindings", "status"),
-    // Where Karmada's controllers have Leases of other names.
-    ("list", "coordination.k8s.io", "leases", ""),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,14 +99,10 @@ async fn the_roles_allow_what_is_asked_for_and_nothing_else() {
     assert!(unused.is_empty(), "`init --cluster` does not need {unused:#?}");
 }
 
-/// In the namespace of the workloads, if the kind has namespaces, or in Karmada's.
+/// In the namespace of the workloads, if the kind has namespaces.
 fn also(verb: &str, group: &str, resource: &str, subresource: &str) -> Asked {
     let wide = resource.starts_with("cluster") || resource == "claims";
-    let namespace = match resource {
-        _ if wide => "",
-        "leases" => "karmada-system",
-        _ => "shop",
-    };
+    let namespace = if wide { "" } else { "shop" };
     Asked {
         verb: verb.to_owned(),
         group: group.to_owned(),
@@ -116,6 +110,20 @@ fn also(verb: &str, group: &str, resource: &str, subresource: &str) -> Asked {
         subresource: subresource.to_owned(),
         namespace: namespace.to_owned(),
         name: String::new(),
+        dry_run: false,
+    }
+}
+
+/// Something that a grant allows.
+fn sample(grant: &Grant) -> Asked {
+    let (resource, subresource) = grant.resource.split_once('/').unwrap_or((&grant.resource, ""));
+    Asked {
+        verb: grant.verb.clone(),
+        group: grant.group.clone(),
+        resource: resource.to_owned(),
+        subresource: subresource.to_owned(),
+        namespace: grant.namespace.clone().unwrap_or_default(),
+        name: grant.name.clone().unwrap_or_default(),
         dry_run: false,
     }
 }
@@ -421,26 +429,15 @@ impl Kube {
                 self.bind(&user, grant.namespace.as_deref(), &rules, &subject)
                     .await;
                 let needed: Vec<&Asked> = asked.iter().filter(|asked| grant.allows(asked)).collect();
-                // Something else that the same role allows: it is in force.
+                // Something else that the same role allows: it is in force. One that allows nothing else can't be late.
                 let other = grants
                     .iter()
-                    .find(|other| other.namespace == grant.namespace && *other != grant)
-                    .unwrap();
-                let sample = Asked {
-                    verb: other.verb.clone(),
-                    group: other.group.clone(),
-                    resource: other.resource.split('/').next().unwrap().to_owned(),
-                    subresource: other
-                        .resource
-                        .split_once('/')
-                        .map_or("", |(_, part)| part)
-                        .to_owned(),
-                    namespace: other.namespace.clone().unwrap_or_default(),
-                    name: other.name.clone().unwrap_or_default(),
-                    dry_run: false,
-                };
-                self.until("a role is in force", async || self.may(&user, &[], &sample).await)
-                    .await;
+                    .find(|other| other.namespace == grant.namespace && *other != grant);
+                if let Some(other) = other {
+                    let sample = sample(other);
+                    self.until("a role is in force", async || self.may(&user, &[], &sample).await)
+                        .await;
+                }
                 for asked in needed {
                     if !self.may(&user, &others, asked).await {
                         return None;

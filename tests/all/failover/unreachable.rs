@@ -225,10 +225,20 @@ async fn a_node_that_is_not_ready_in_a_cluster_in_reach_keeps_nobody_from_the_ne
 /// Karmada's flags give its Leases other names.
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_is_replaced_is_noticed_whatever_its_lease_is_called() {
+    replaced(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_the_usual_name_that_was_left_does_not_hide_the_one_in_use() {
+    replaced(true).await;
+}
+
+async fn replaced(leaves_old_ones: bool) {
     let fleet = fleet().await;
     let server = fleet.world.control_plane();
     let (namespace, writer) = (Some("karmada-system"), WriteOptions::manager("somebody"));
-    for name in ["karmada-scheduler", "karmada-controller-manager"] {
+    let usual = ["karmada-scheduler", "karmada-controller-manager"];
+    for name in usual.into_iter().filter(|_| !leaves_old_ones) {
         server
             .delete(&LEASES, namespace, name, &DeleteOptions::default())
             .unwrap();

@@ -2,76 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use futures::future::join_all;
 use serde_json::Value;
 
-use super::ask::{all, optional};
+use super::ask::all;
 use super::{Parts, served};
 use cutover_core::api::LeaseSeen;
-use cutover_core::intent::{self, Seen};
+use cutover_core::intent::Seen;
 use cutover_karmada::name::Gvk;
 
 /// Where Karmada's controllers keep their leases, and under which names unless they are told otherwise.
 const KARMADA_NAMESPACE: &str = "karmada-system";
 const CONTROLLERS: [&str; 2] = ["karmada-controller-manager", "karmada-scheduler"];
 
-/// Reads the Leases of Karmada's controllers, by their names. An installation without leader election has none: that is an
-/// answer, too, but only of who may look whether they have other names.
+/// Reads the Leases that may be those of Karmada's controllers, by their names: all of them, for one that an earlier installation
+/// has left under the usual name says nothing of the process at work. An installation without leader election has none: that is an
+/// answer, too.
 pub(super) async fn leases(parts: &Parts) -> Seen<BTreeMap<String, LeaseSeen>> {
-    let known = match by_name(parts).await {
-        Ok(known) => known,
-        Err(why) => return Seen::unknown(why),
-    };
-    let missing: Vec<&str> = CONTROLLERS
-        .into_iter()
-        .filter(|name| !known.contains_key(*name))
-        .collect();
-    let mut seen = known;
-    if !missing.is_empty() {
-        let others = match list(parts).await {
-            Seen::Known { value, .. } => value,
-            Seen::Unknown { why } => {
-                return Seen::unknown(format!(
-                    "{KARMADA_NAMESPACE} has no Lease {}, and whether Karmada's controllers have one of another name cannot be \
-                     seen ({why}): allow it (docs/rbac.md)",
-                    missing.join(", ")
-                ));
+    match list(parts).await {
+        Seen::Known { mut value, read } => {
+            for name in CONTROLLERS {
+                value.entry(name.to_owned()).or_default();
             }
-        };
-        seen.extend(others);
-    }
-    for name in CONTROLLERS {
-        seen.entry(name.to_owned()).or_default();
-    }
-    let tick = parts.cluster.tick();
-    let read = intent::Read {
-        sent: tick,
-        answered: tick,
-    };
-    Seen::known(seen, read)
-}
-
-async fn by_name(parts: &Parts) -> Result<BTreeMap<String, LeaseSeen>, String> {
-    let read = CONTROLLERS.map(async |name| {
-        let lease = match served(&parts.cluster, &lease()).await {
-            Ok(served) => {
-                let reader = parts.cluster.reader();
-                optional(reader.get_together(&served, Some(KARMADA_NAMESPACE), name).await)
-            }
-            Err(error) => Seen::unknown(error.to_string()),
-        };
-        (name, lease)
-    });
-    let mut seen = BTreeMap::new();
-    for (name, lease) in join_all(read).await {
-        match lease {
-            Seen::Known { value, .. } => {
-                seen.extend(value.map(|lease| (name.to_owned(), holder(&lease))));
-            }
-            Seen::Unknown { why } => return Err(why),
+            Seen::known(value, read)
         }
+        Seen::Unknown { why } => Seen::unknown(format!(
+            "the Leases of Karmada's controllers in {KARMADA_NAMESPACE} cannot be seen ({why}): allow it (docs/rbac.md)"
+        )),
     }
-    Ok(seen)
 }
 
 async fn list(parts: &Parts) -> Seen<BTreeMap<String, LeaseSeen>> {
@@ -134,6 +91,8 @@ mod tests {
         let all = [
             lease("prod-scheduler", json!({})),
             lease("prod-leader", json!(null)),
+            // An old one hides none of the others.
+            lease("karmada-scheduler", json!({})),
             lease("apiserver-4xyz", json!({})),
             lease(
                 "identity-of-one",
@@ -146,7 +105,10 @@ mod tests {
             ),
         ];
         let seen = of_karmada(&all);
-        assert_eq!(seen.keys().collect::<Vec<_>>(), ["prod-leader", "prod-scheduler"]);
+        assert_eq!(
+            seen.keys().collect::<Vec<_>>(),
+            ["karmada-scheduler", "prod-leader", "prod-scheduler"]
+        );
         assert_eq!(seen["prod-leader"].transitions, 2);
     }
 }
