@@ -335,14 +335,18 @@ impl Machine<'_> {
         }
         match self.inert(source)? {
             Ok(_) => Ok(()),
-            // The marker follows a moment after the pin, and an unreachable member says nothing: neither is a lapse.
-            Err(NotProved::Unknown(why)) if self.world().member(source)?.object.get().is_err() => {
+            // What a member doesn't show is no lapse.
+            Err(NotProved::Unknown(why)) => {
+                let unseen = self.world().member(source)?.object.get().is_err();
+                let seen = if unseen {
+                    format!("{source} to be seen, or ")
+                } else {
+                    String::new()
+                };
                 Err(Stop::Wait(format!(
-                    "{why}: {source} to be seen, or a person who knows that nothing of it runs there to say so (spec.assume: \
-                     Stopped in {source})"
+                    "{why}: {seen}a person who knows that nothing of it runs there to say so (spec.assume: Stopped in {source})"
                 )))
             }
-            Err(NotProved::Unknown(why)) => Err(Stop::Wait(why)),
             Err(NotProved::No(why)) => {
                 let current = self.prove(source, |facts| {
                     let object = facts.member.object.get()?.as_ref();
