@@ -179,23 +179,25 @@ impl Machine<'_> {
         Err(why.into())
     }
 
-    /// A copy that is taken out is deleted, with what it may have written: only what this pass has seen never to have run. Its
-    /// operator says so under the order to stop, or no container of it has begun.
+    /// A copy that is taken out is deleted, with what it may have written: only what this pass has seen never to have run. It
+    /// carries the order to stop, and no pod is there; or all that is there are pods of which their kubelets say that they can't
+    /// start. One that has just not begun yet may begin until then.
     fn is_seen_not_to_have_run(&self, target: &ClusterName) -> Result<bool, Stop> {
         if self.journal()?.target_ran {
             return Ok(false);
         }
-        let profile = self.profile()?;
         let member = self.world().member(target)?;
         let (Ok(Some(copy)), Ok(pods)) = (member.object.get(), member.pods.get()) else {
             return Ok(false);
         };
-        let acknowledged = self.prove(target, |facts| {
-            let copy = facts.current_copy()?;
-            Ok(facts.profile.carries_hold(copy) && facts.profile.observed(copy)?)
-        })?;
-        let began = pods.iter().any(|pod| pod.began);
-        Ok(!profile.ran(copy)? && (acknowledged == Ok(true) || !began))
+        let profile = self.profile()?;
+        if profile.ran(copy)? {
+            return Ok(false);
+        }
+        if pods.is_empty() {
+            return Ok(profile.carries_hold(copy));
+        }
+        Ok(pods.iter().all(|pod| !pod.began && pod.trouble.is_some()))
     }
 
     /// What the target's stop has left is the newest state. A stop without a handle, such as one that fell back to what lies in
