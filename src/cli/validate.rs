@@ -41,7 +41,7 @@ pub(super) enum Base {
     None,
     /// There is one, and it is not in the clone.
     Unknown,
-    Commit(Config, Set),
+    Commit(Box<(Config, Set)>),
 }
 
 impl Validate {
@@ -103,7 +103,7 @@ impl Validate {
 /// Reads what a commit asks for. A configuration that could not be used then wanted nothing.
 pub(super) fn at(clone: &git2::Repository, commit: git2::Oid) -> Result<Base> {
     match files::objects_at(clone, commit, &global::budget()) {
-        Ok((config, set)) => Ok(Base::Commit(config, set)),
+        Ok(there) => Ok(Base::Commit(Box::new(there))),
         Err(error) if error.kind() == Kind::User => {
             output::note(format!("the files are not compared with {commit}: {error}"));
             Ok(Base::Unknown)
@@ -115,9 +115,10 @@ pub(super) fn at(clone: &git2::Repository, commit: git2::Oid) -> Result<Base> {
 /// Returns whether the files under a root ask for what a commit does.
 fn is_as_in(root: &Path, commit: &Base) -> Result<bool> {
     let budget = global::budget();
-    let (Ok(now), Base::Commit(then, before)) = (files::read_config(root, &budget)?, commit) else {
+    let (Ok(now), Base::Commit(there)) = (files::read_config(root, &budget)?, commit) else {
         return Ok(false);
     };
+    let (then, before) = &**there;
     let after = files::objects(root, &now, &budget, |_| ())?;
     Ok(after.iter().eq(before.iter()) && now == *then)
 }
@@ -142,7 +143,7 @@ pub(super) fn check(root: &Path, base: &Base, loses: bool) -> Result<(usize, Vec
         may_have_ended: match base {
             Base::None => MayHaveEnded::None,
             Base::Unknown => MayHaveEnded::All,
-            Base::Commit(_, before) => MayHaveEnded::of(before),
+            Base::Commit(there) => MayHaveEnded::of(&there.1),
         },
         ..Context::built_in()?
     };
@@ -150,9 +151,10 @@ pub(super) fn check(root: &Path, base: &Base, loses: bool) -> Result<(usize, Vec
         .into_iter()
         .collect();
     findings.extend(lint::check(&set, &context));
-    if let Base::Commit(then, before) = base
+    if let Base::Commit(there) = base
         && loses
     {
+        let (then, before) = &**there;
         let before = Revision {
             config: then,
             set: before,

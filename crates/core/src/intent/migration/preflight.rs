@@ -134,9 +134,7 @@ impl Machine<'_> {
         findings.extend(asked_findings(template, spec, &profile.spec));
         findings.extend(query_findings(spec, &world.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
-        findings.extend(self.scaler_findings(&profile.spec)?);
-        findings.extend(self.fight_findings(template, &source, &profile.spec)?);
-        findings.extend(self.beside_findings());
+        findings.extend(self.others_findings(template, &source, &profile.spec)?);
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));
         }

@@ -1,12 +1,28 @@
 //! Who scales the workload by itself while it is held. It is refused before anything begins; one that comes later is told for as
 //! long as it is there, and the source isn't stopped beside it.
 
+use serde_json::Value;
+
 use super::{Machine, Stop};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
 use crate::intent::scalers::{self, CODE};
 use crate::intent::seen::NotKnown;
+use cutover_karmada::name::ClusterName;
 
 impl Machine<'_> {
+    /// Returns what others would undo: of the pins, of a copy that is held, of the template.
+    pub(super) fn others_findings(
+        &self,
+        template: &Value,
+        source: &ClusterName,
+        profile: &WorkloadProfileSpec,
+    ) -> Result<Vec<Finding>, Stop> {
+        let mut findings = self.fight_findings(template, source, profile)?;
+        findings.extend(self.scaler_findings(profile)?);
+        findings.extend(self.beside_findings());
+        Ok(findings)
+    }
+
     /// Returns who would start a held copy.
     pub(super) fn scaler_findings(&self, profile: &WorkloadProfileSpec) -> Result<Vec<Finding>, NotKnown> {
         let holds = self.input.spec.strategy != Strategy::StartFirst;
