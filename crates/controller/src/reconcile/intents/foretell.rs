@@ -400,11 +400,21 @@ async fn rehearse<K: Foretold>(parts: &Parts, intent: &mut K::Intent) -> (Came, 
         let goes_on = step.recheck == Some(Duration::ZERO) || (moved && waits.is_none());
         *intent.status_mut() = Some(step.status);
         if !step.effects.is_empty() && !over {
-            return (Came::Begins, world);
+            return (begins(&K::unread(&world)), world);
         }
         if over || !goes_on || pass >= PASSES {
             return (stands::<K>(&world, waits), world);
         }
+    }
+}
+
+/// Says that it begins: whether anything stands in its way is known only if all was read that could. What is left out in a
+/// phase says so.
+fn begins(unread: &[String]) -> Came {
+    let mut unread = unread.iter();
+    match unread.find(|why| !why.starts_with("not read")) {
+        Some(why) => Came::Unread(why.clone()),
+        None => Came::Begins,
     }
 }
 
@@ -442,5 +452,18 @@ fn input<'a, K: Kind>(
         ahead: None,
         world,
         now: (parts.clock)(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_to_stand_in_the_way_where_something_could_not_be_read() {
+        assert_eq!(begins(&[]), Came::Begins);
+        assert_eq!(begins(&["not read in this phase".to_owned()]), Came::Begins);
+        let why = "cannot read /apis in cluster east: a timeout".to_owned();
+        assert_eq!(begins(std::slice::from_ref(&why)), Came::Unread(why));
     }
 }
