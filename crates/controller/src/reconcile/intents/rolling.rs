@@ -248,7 +248,7 @@ impl Look<'_> {
 
     async fn profiles(&self) -> Seen<Vec<api::WorkloadProfile>> {
         if self.status.journal.is_some() {
-            return Seen::unknown("the journal has the profile");
+            return Seen::unknown("not read: the journal has the profile");
         }
         let cluster = &self.around.parts.cluster;
         super::ask::list(cluster, api::API_VERSION, "WorkloadProfile", None, None).await
