@@ -137,7 +137,7 @@ async fn a_policy_held_back_goes_out_when_the_job_has_come_to_where_it_names() {
 #[tokio::test]
 async fn a_plan_says_of_two_intents_that_only_one_can_have_what_both_want() {
     let (_world, plane) = started(&one_of("east, west, north"), &[]).await;
-    let to_west = migration("orders", "");
+    let to_west = migration("orders", "  paused: true\n");
     let to_north = to_west
         .replace("to-west", "to-north")
         .replace("to: west", "to: north");
