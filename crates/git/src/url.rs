@@ -196,8 +196,15 @@ fn parse(text: &str) -> Result<RemoteUrl, &'static str> {
     }
     match text.split_once(':') {
         Some((login, path)) if !login.contains('/') => parse_scp(login, path, text),
+        // `host/user:password@other`, where a scheme was forgotten or misspelt: as a path, it would be shown.
+        Some((_, rest)) if rest.contains('@') && !is_written_as_path(text) => Err(PASSWORD_IN_PATH),
         _ => Ok(local(PathBuf::from(text), text)),
     }
+}
+
+/// Returns whether nobody can have meant a URL by it.
+fn is_written_as_path(text: &str) -> bool {
+    text.starts_with("./") || text.starts_with("../") || text.starts_with('/') && !text.starts_with("//")
 }
 
 fn local(path: PathBuf, text: &str) -> RemoteUrl {
@@ -366,6 +373,8 @@ fn percent_decoded(text: &str) -> Result<String, &'static str> {
 }
 
 const AT_IN_PATH: &str = "its path has an `@`: write a `/` in a password as %2F, and an `@` in a path as %40";
+const PASSWORD_IN_PATH: &str =
+    "it may have a password in it: write a path with a `:` and an `@` from ./ or / on";
 const BAD_ESCAPE: &str = "it has a malformed percent escape";
 
 /// Masks all before the last `@` of a refused URL: what can't be parsed has its password anywhere.
@@ -484,7 +493,9 @@ mod tests {
             Transport::Git(s) => format!("git {} {}", s.host, s.port),
         };
         assert_eq!(kind("/srv/fleet.git"), "local /srv/fleet.git");
-        assert_eq!(kind("./fleet:odd"), "local ./fleet:odd");
+        for path in ["./fleet:odd", "./a:b@c", "/srv/a:b@c", "a/b:c", "a/b@c"] {
+            assert_eq!(kind(path), format!("local {path}"));
+        }
         assert_eq!(kind("file:///srv/a%20b.git"), "local /srv/a b.git");
         assert_eq!(
             kind("git@example.com:team/fleet.git"),
@@ -520,6 +531,8 @@ mod tests {
             "git:password@host:fleet",
             "ssh://host/:password@other/fleet",
             "git://host/:password@other/fleet",
+            "host/user:password@other/fleet",
+            "//user:password@host/fleet",
         ] {
             assert!(text.parse::<RemoteUrl>().is_err(), "{text:?}");
         }
@@ -580,6 +593,9 @@ mod tests {
                 "file://USER:PASSWORD@HOST/PATH",
                 "USER:PASSWORD@HOST:PATH",
                 "USER:PASSWORD@HOST/PATH",
+                "HOST/USER:PASSWORD@HOST/PATH",
+                "//USER:PASSWORD@HOST/PATH",
+                "//HOST/USER:PASSWORD@HOST/PATH",
                 "USER@HOST:PASSWORD@HOST:PATH",
                 "USER:PASSWORD@HOST:22:PATH",
                 "ext::ssh USER:PASSWORD@HOST",
