@@ -121,6 +121,141 @@ fn a_pipe_in_a_clone_is_refused_and_never_opened() {
     }
 }
 
+#[test]
+fn a_pipe_where_objects_are_found_is_refused_and_never_opened() {
+    let served = Served::start("nobody-asks");
+    let origin = origin();
+    let repo = origin.path();
+    let other = served.dir.path().join("other");
+    std::fs::create_dir_all(other.join("info")).unwrap();
+    std::fs::create_dir_all(repo.join("objects/info")).unwrap();
+    let list = repo.join("objects/info/alternates");
+    let store = format!("{}\n", other.display());
+    for place in [
+        repo.join("objects/pack/pack-0.idx"),
+        repo.join("objects/pack/pack-0.pack"),
+        list.clone(),
+        other.join("info/alternates"),
+    ] {
+        if place.starts_with(&other) {
+            std::fs::write(&list, &store).unwrap();
+        }
+        pipe(&place);
+        for command in [
+            &["run", "--once", "--no-lease", "--repo", as_text(&repo)][..],
+            &["plan", "--repo", as_text(&repo)],
+        ] {
+            let output = within(&served, served.dir.path(), command);
+            let said = stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{command:?}: {said}");
+            assert!(said.contains("is not a file"), "{}: {said}", place.display());
+        }
+        std::fs::remove_file(&place).unwrap();
+    }
+    let run = ["run", "--once", "--no-lease", "--repo", as_text(&repo)];
+    assert_eq!(within(&served, served.dir.path(), &run).status.code(), Some(0));
+}
+
+#[test]
+fn a_pipe_in_what_a_work_tree_is_of_is_refused_and_never_opened() {
+    let served = Served::start("nobody-asks");
+    let origin = origin();
+    let place = clone(&served, &origin);
+    let tree = served.dir.path().join("tree");
+    let added = Command::new("git")
+        .args(["worktree", "add", "-q", as_text(&tree)])
+        .current_dir(&place)
+        .status();
+    assert!(added.unwrap().success());
+    let own = place.join(".git/worktrees/tree");
+    for file in [
+        own.join("HEAD"),
+        own.join("commondir"),
+        own.join("index"),
+        place.join(".git/config"),
+        place.join(".git/packed-refs"),
+        place.join(".git/objects/info/alternates"),
+    ] {
+        let before = std::fs::read(&file).ok();
+        pipe(&file);
+        for command in [&["review", "--offline"][..], &["plan"]] {
+            let output = within(&served, &tree, command);
+            assert_ne!(output.status.code(), Some(0), "{}: {command:?}", file.display());
+        }
+        std::fs::remove_file(&file).unwrap();
+        if let Some(before) = before {
+            std::fs::write(&file, before).unwrap();
+        }
+    }
+    assert_eq!(within(&served, &tree, &["plan"]).status.code(), Some(0));
+}
+
+fn migrate(served: &Served, place: &Path, name: &str) -> Output {
+    let file = format!("apps/{name}.yaml");
+    let arguments = [
+        "migrate",
+        "FlinkDeployment/orders",
+        "--api-version",
+        "flink.apache.org/v1beta1",
+        "--namespace",
+        "shop",
+        "--to",
+        "west",
+        "--name",
+        name,
+        "--file",
+        &file,
+    ];
+    within(served, place, &arguments)
+}
+
+/// Broken objects are what a loss of power leaves; pipes, what somebody else with access to the machine does.
+#[test]
+fn a_command_that_commits_looks_at_what_it_reads_before() {
+    let served = Served::start("nobody-asks");
+    let place = clone(&served, &origin());
+    let repo = Repository::open(&place).unwrap();
+    let mut config = repo.config().unwrap();
+    config.set_str("user.name", "Ada").unwrap();
+    config.set_str("user.email", "ada@example.com").unwrap();
+    let first = migrate(&served, &place, "one");
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+
+    let tip = repo.head().unwrap().peel_to_commit().unwrap();
+    let apps = tip.tree().unwrap().get_name("apps").unwrap().id();
+    let objects = [tip.id(), tip.tree_id(), apps].map(|id| (loose(&repo, id), "breaks off"));
+    let pipes = [
+        ".git/refs/heads/main",
+        ".git/logs/HEAD",
+        ".git/logs/refs/heads/main",
+        ".git/info/exclude",
+        ".gitignore",
+        "apps/.gitattributes",
+    ];
+    let pipes = pipes.map(|file| (place.join(file), "is not a file"));
+    for (file, why) in objects.into_iter().chain(pipes) {
+        let before = std::fs::read(&file).ok();
+        match &before {
+            Some(bytes) if why == "breaks off" => {
+                std::fs::remove_file(&file).unwrap();
+                std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+            }
+            _ => pipe(&file),
+        }
+        let output = migrate(&served, &place, "two");
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{}: {said}", file.display());
+        assert!(said.contains(why), "{}: {said}", file.display());
+        assert!(!place.join("apps/two.yaml").exists(), "{}", file.display());
+        std::fs::remove_file(&file).unwrap();
+        if let Some(before) = before {
+            std::fs::write(&file, before).unwrap();
+        }
+    }
+    let last = migrate(&served, &place, "two");
+    assert_eq!(last.status.code(), Some(0), "{}", stderr(&last));
+}
+
 /// As a loss of power leaves it: nobody can push one.
 #[test]
 fn an_object_that_breaks_off_is_named_and_loses_nothing() {
@@ -272,6 +407,8 @@ fn no_command_shows_the_password_of_a_url_whatever_its_form() {
         "user:C4n4ry@localhost:fleet",
         "user:C4n/4ry@localhost:fleet",
         "git@localhost:C4n4ry@localhost:fleet",
+        "localhost/user:C4n4ry@localhost/fleet",
+        "//user:C4n4ry@localhost/fleet",
         "ssh://localhost/:C4n4ry@localhost/",
         "ssh://user:C4n4ry@localhost/fleet",
         "git://localhost/:C4n4ry@localhost/fleet",

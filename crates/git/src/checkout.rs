@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::remote::{Access, Push};
 use super::url::scrub;
-use super::{Credentials, Error, Limits, Message, RemoteUrl, local, log};
+use super::{Credentials, Error, Limits, Message, RemoteUrl, local, log, loose};
 use cutover_core::error::Kind;
 use cutover_karmada::name::Revision;
 
@@ -149,7 +149,10 @@ impl Checkout {
     /// Finds the working copy that a directory is in.
     pub fn find(dir: &Path) -> Result<Self> {
         let not_there = || CheckoutError::NotThere(dir.to_owned());
-        let repo = local::discover(dir).map_err(|_| not_there())?;
+        let repo = local::discover(dir).map_err(|error| match loose::is_about_a_file(&error) {
+            true => error.into(),
+            false => not_there(),
+        })?;
         let root = repo.workdir().ok_or_else(not_there)?.to_owned();
         Ok(Self { repo, root })
     }
@@ -187,7 +190,7 @@ impl Checkout {
             RepositoryState::Bisect => return Err(CheckoutError::Busy("a bisect")),
             _ => return Err(CheckoutError::Busy("a rebase")),
         }
-        self.branch()?;
+        local::check_head(&self.repo, &self.branch()?, Path::new(path))?;
         if self.repo.signature().is_err() {
             return Err(CheckoutError::NoIdentity);
         }

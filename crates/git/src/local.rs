@@ -1,7 +1,8 @@
 //! Conversations with a repository on this machine: libgit2's own copy all branches, and overwrite what they push to.
 
 use std::collections::HashSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorClass, ErrorCode, OdbLookupFlags, Oid, Repository};
@@ -28,21 +29,17 @@ pub fn discover(directory: &Path) -> Result<Repository, git2::Error> {
     Repository::discover(directory)
 }
 
-/// Returns an error if something that libgit2 opens at once is no file.
+/// Returns an error if something that libgit2 opens at once, or to look for an object, is no file.
 fn check_frame(path: &Path) -> Result<(), git2::Error> {
-    const FILES: [&str; 6] = ["HEAD", "config", "packed-refs", "commondir", "shallow", "index"];
     let inside = path.join(".git");
-    if !inside.is_dir() {
-        loose::is_there(&inside)?;
+    if inside.is_dir() {
+        check_directory(&inside)?;
+    } else if let Some(elsewhere) = said_in(&inside, "gitdir: ")? {
+        // Of a work tree beside others, or of a submodule.
+        check_directory(&path.join(elsewhere))?;
     }
-    let is_bare = path.join("objects").is_dir();
-    for directory in [Some(inside.as_path()), is_bare.then_some(path)]
-        .into_iter()
-        .flatten()
-    {
-        for name in FILES {
-            loose::is_there(&directory.join(name))?;
-        }
+    if path.join("objects").is_dir() {
+        check_directory(path)?;
     }
     Ok(())
 }
@@ -65,6 +62,63 @@ pub fn blob(clone: &Repository, limits: &Limits, blob: BlobId) -> Result<Vec<u8>
 fn revision(commit: Oid) -> Result<Revision, Error> {
     let revision = commit.to_string().parse();
     revision.map_err(|error| Error::Damaged(format!("{commit}: {error}")))
+}
+
+fn check_directory(directory: &Path) -> Result<(), git2::Error> {
+    const FILES: [&str; 8] = [
+        "HEAD",
+        "config",
+        "packed-refs",
+        "shallow",
+        "index",
+        "info/exclude",
+        "info/attributes",
+        "logs/HEAD",
+    ];
+    // What work trees have in common is in the repository that they are of.
+    let common = said_in(&directory.join("commondir"), "")?.map(|common| directory.join(common));
+    for place in [Some(directory), common.as_deref()].into_iter().flatten() {
+        for name in FILES {
+            loose::is_there(&place.join(name))?;
+        }
+    }
+    loose::check_stores(&common.as_deref().unwrap_or(directory).join("objects"))
+}
+
+/// Returns the path that a file of Git's says after some words; `None`: there is no such file.
+fn said_in(file: &Path, words: &str) -> Result<Option<PathBuf>, git2::Error> {
+    /// Longer than any path.
+    const MOST: u64 = 1 << 16;
+    if !loose::is_there(file)? {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    let read = File::open(file).and_then(|file| file.take(MOST).read_to_string(&mut text));
+    // What is wrong with it is libgit2's to say.
+    let said = read.ok().and_then(|_| text.trim_end().strip_prefix(words));
+    Ok(said.map(PathBuf::from))
+}
+
+/// Returns an error if something that a commit reads is no file, or is an object that can't be read: the branch that is
+/// checked out, its newest commits and their trees, and what is to be ignored on the way to a path.
+pub(super) fn check_head(clone: &Repository, branch: &str, path: &Path) -> Result<(), git2::Error> {
+    for log in [clone.path(), clone.commondir()] {
+        let log = log.join("logs/refs/heads").join(branch);
+        if !log.is_dir() {
+            loose::is_there(&log)?;
+        }
+    }
+    for folder in path.ancestors().skip(1) {
+        let folder = clone.workdir().unwrap_or(clone.path()).join(folder);
+        for name in [".gitignore", ".gitattributes"] {
+            loose::is_there(&folder.join(name))?;
+        }
+    }
+    let Some(tip) = tip(clone, branch)? else {
+        return Ok(());
+    };
+    check_history(clone, tip)?;
+    reach::check_trees(clone, clone.find_commit(tip)?.tree_id())
 }
 
 /// Returns the commit that people mean by a name, as `git rev-parse` would.

@@ -26,17 +26,9 @@ pub(super) struct Loose {
 
 impl Loose {
     pub(super) fn of(repo: &Repository) -> Self {
-        let mut places = vec![repo.commondir().join("objects")];
-        let mut newest = 0..1;
-        for _ in 0..ALTERNATES {
-            let more: Vec<PathBuf> = places[newest.clone()]
-                .iter()
-                .flat_map(|it| alternates(it))
-                .collect();
-            newest = places.len()..places.len() + more.len();
-            places.extend(more);
+        Self {
+            places: stores(&repo.commondir().join("objects")),
         }
-        Self { places }
     }
 
     /// Returns an error that names the object if reading it would take for ever, or more memory than there may be; and whether it
@@ -54,6 +46,32 @@ impl Loose {
         }
         Ok(is_loose)
     }
+}
+
+/// Returns an error if something is no file that libgit2 opens to find an object: a list of other stores, or a pack.
+pub(super) fn check_stores(objects: &Path) -> Result<(), git2::Error> {
+    for store in stores(objects) {
+        is_there(&store.join("info").join("alternates"))?;
+        for pack in files(&store.join("pack")) {
+            is_there(&pack)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a store of objects and those that it names, one after the other.
+fn stores(objects: &Path) -> Vec<PathBuf> {
+    let mut places = vec![objects.to_owned()];
+    let mut newest = 0..1;
+    for _ in 0..ALTERNATES {
+        let more: Vec<PathBuf> = places[newest.clone()]
+            .iter()
+            .flat_map(|it| alternates(it))
+            .collect();
+        newest = places.len()..places.len() + more.len();
+        places.extend(more);
+    }
+    places
 }
 
 /// Removes the objects of a mirror that break off, as they do after a loss of power; says whether there were any.
@@ -98,6 +116,11 @@ fn alternates(objects: &Path) -> Vec<PathBuf> {
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| objects.join(line)).collect()
+}
+
+/// Returns whether an error is one of these, and not libgit2's.
+pub(super) fn is_about_a_file(error: &git2::Error) -> bool {
+    (error.code(), error.class()) == (ErrorCode::Invalid, ErrorClass::Odb)
 }
 
 fn error(why: &str) -> git2::Error {

@@ -67,6 +67,21 @@ pub(super) fn insert(
     Ok(())
 }
 
+/// Returns an error if a tree, or one below it, is an object that can't be read.
+pub(super) fn check_trees(repo: &Repository, root: Oid) -> Result<(), git2::Error> {
+    let loose = Loose::of(repo);
+    let (mut next, mut seen) = (vec![root], HashSet::from([root]));
+    while let Some(id) = next.pop() {
+        loose.check(id)?;
+        for entry in &repo.find_tree(id)? {
+            if entry.kind() == Some(ObjectType::Tree) && seen.insert(entry.id()) {
+                next.push(entry.id());
+            }
+        }
+    }
+    Ok(())
+}
+
 struct Walk<'a, 'p, F> {
     from: &'a Repository,
     loose: Loose,
