@@ -344,7 +344,12 @@ fn is_packed(repo: &Repository) -> bool {
 }
 
 /// Copies commits with all they need, except what `known` commits have and what is there already, as one pack.
-fn copy(from: &Repository, to: &Repository, wanted: &[Oid], known: &[Oid]) -> Result<(), git2::Error> {
+pub(super) fn copy(
+    from: &Repository,
+    to: &Repository,
+    wanted: &[Oid],
+    known: &[Oid],
+) -> Result<(), git2::Error> {
     let there = to.odb()?;
     let lacks = |id: Oid| !there.exists_ext(id, OdbLookupFlags::NO_REFRESH);
     if wanted.is_empty() {

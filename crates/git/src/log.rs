@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use git2::{ObjectType, Oid, Repository, Sort};
+use git2::{ErrorClass, ErrorCode, ObjectType, Oid, Repository, Sort};
 use jiff::Timestamp;
 
 use super::loose::Loose;
@@ -71,7 +71,7 @@ pub(super) fn unreadable(repo: &Repository, tip: Oid) -> Option<(Revision, Strin
     while let Some(id) = next.pop_front() {
         // What breaks off is no commit, and has an error of its own.
         loose.check(id).ok()?;
-        match repo.find_commit(id) {
+        match readable(repo, id) {
             // A commit may name any number of parents, and one of them any number of times.
             Ok(commit) => {
                 next.extend(
@@ -91,6 +91,25 @@ pub(super) fn unreadable(repo: &Repository, tip: Oid) -> Option<(Revision, Strin
         }
     }
     None
+}
+
+/// Returns whether an error comes of a commit, in the history of what a repository has, that libgit2 can't read.
+pub(super) fn stumbles(repo: &Repository, error: &git2::Error) -> bool {
+    let tips = repo.references().into_iter().flatten();
+    tips.filter_map(|tip| tip.ok()?.target())
+        .filter_map(|tip| unreadable(repo, tip))
+        .any(|(_, why)| error.message().contains(&why))
+}
+
+/// Reads a commit; an error if libgit2 reads it, but gives up when it walks there.
+pub(super) fn readable(repo: &Repository, id: Oid) -> Result<git2::Commit<'_>, git2::Error> {
+    let commit = repo.find_commit(id)?;
+    if commit.parent_count() > usize::from(u16::MAX) {
+        // As libgit2 says it.
+        let why = "commit has more than 2^16 parents";
+        return Err(git2::Error::new(ErrorCode::Invalid, ErrorClass::Invalid, why));
+    }
+    Ok(commit)
 }
 
 /// What of a commit walks need, and libgit2 may refuse to read for what stands beside it.

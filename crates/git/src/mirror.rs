@@ -201,7 +201,17 @@ impl Mirror {
 
     /// Brings both branches up to the remote.
     pub(super) fn fetch(&self) -> Result<Fetched, Error> {
-        self.fetch_both().map_err(|error| self.name_commit(error))
+        let error = match self.fetch_both() {
+            Err(error) if !matches!(error, Error::BadCommit { .. }) => self.name_commit(error),
+            fetched => return fetched,
+        };
+        // libgit2 walks what a mirror has before it asks a server for more, and gives up at a commit that it can't read. One that
+        // has nothing yet walks nowhere.
+        if matches!(error, Error::BadCommit { .. }) && self.options.url.local_path().is_none() {
+            self.damaged.store(true, Ordering::Relaxed);
+            return self.fetch_both();
+        }
+        Err(error)
     }
 
     /// Names the commit that can't be read, if that is what went wrong.
@@ -325,7 +335,7 @@ impl Mirror {
         let tips = self.access.fetch(repo, branches)?;
         // Before a reference names one: the mirror can be gone on with.
         for tip in tips.branches.values() {
-            if let Err(error) = repo.find_commit(*tip) {
+            if let Err(error) = log::readable(repo, *tip) {
                 return Err(self.bad_tip(repo, *tip, error));
             }
         }
@@ -387,7 +397,7 @@ impl Mirror {
 
     /// Makes a new mirror beside the damaged one, and swaps them when it is complete.
     fn rebuild(&self) -> Result<(), Error> {
-        tracing::warn!(remote = %self.options.url, "the mirror is damaged or of another repository: making it anew");
+        tracing::warn!(remote = %self.options.url, "making the mirror anew: it is damaged, of another repository, or can't be walked");
         let state = &self.options.state_dir;
         let (new, old) = (beside(state), aside(state));
         remove(&new)?;

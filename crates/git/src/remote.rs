@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use git2::{
     CertificateCheckStatus, Direction, ErrorClass, ErrorCode, FetchOptions, Oid, ProxyOptions, PushOptions,
-    Remote, RemoteCallbacks, Repository,
+    Remote, RemoteCallbacks, Repository, RepositoryInitOptions,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,7 @@ use super::budget::{Budget, Spent};
 use super::credentials::{Answers, Credentials, refusal};
 use super::error::classify;
 use super::url::scrub;
-use super::{Error, RemoteUrl, local, process};
+use super::{Error, RemoteUrl, local, log, process};
 
 /// The most that is kept of what a server says during a push.
 const SAID_LIMIT: usize = 4096;
@@ -153,8 +153,28 @@ impl Access {
                 local::open(path).and_then(|remote| local::push(mirror, &remote, &refname, commit, expected));
             return result.map_err(|error| classify(&self.url, &error));
         }
+        let old = expected.unwrap_or(Oid::ZERO_SHA1);
         let call = Call::new(self);
-        let result = call.push(mirror, &refname, commit, expected.unwrap_or(Oid::ZERO_SHA1), how);
+        let result = call.push(mirror, &refname, commit, old, how);
+        let Err(error) = &result else {
+            return call.judge_push(result, how);
+        };
+        if !log::stumbles(mirror, error) {
+            return call.judge_push(result, how);
+        }
+        // libgit2 walks from every branch that both have before it pushes one, and gives up at a commit that it can't read. Where
+        // there is only what is pushed, it doesn't come there.
+        let folder = tempfile::tempdir_in(mirror.path()).map_err(|source| Error::State {
+            path: mirror.path().to_owned(),
+            source,
+        })?;
+        let alone = Repository::init_opts(
+            folder.path(),
+            RepositoryInitOptions::new().bare(true).external_template(false),
+        )?;
+        local::copy(mirror, &alone, &[commit], &[])?;
+        let call = Call::new(self);
+        let result = call.push(&alone, &refname, commit, old, how);
         call.judge_push(result, how)
     }
 }

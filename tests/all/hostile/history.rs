@@ -2,7 +2,9 @@
 
 use git2::{ObjectType, Oid, Repository};
 
-use crate::support::git::Mirrored;
+use cutover::repo::{Branch, Draft, Files, Message, Tip};
+
+use crate::support::git::{Http, Mirrored, Origin};
 use crate::support::plane::{CONFIG_MAPS, NAMESPACE, Plane, config, settings};
 use crate::support::server::On;
 use crate::support::wait::until;
@@ -158,6 +160,62 @@ async fn a_commit_that_cannot_be_read_is_named_and_stops_only_what_needs_it() {
     std::fs::write(&branch, format!("{good}\n")).unwrap();
     plane.push(&[("apps/b.yaml", &config("b"))]);
     until("b is applied", || plane.config("b").is_some()).await;
+}
+
+/// What is in the mirror is walked when more is fetched from a server, by a library that gives up at such a commit.
+#[tokio::test]
+async fn a_commit_that_cannot_be_walked_is_named_and_keeps_nothing_newer_from_being_fetched() {
+    let odd: [(&str, fn(Oid, Oid) -> String); 2] = [
+        ("a date", |tree, parent| {
+            let who = "A <a@b> 99999999999999999999 +0000";
+            format!("tree {tree}\nparent {parent}\nauthor {who}\ncommitter {who}\n\nodd\n")
+        }),
+        ("parents", |tree, parent| {
+            let (who, parents) = (
+                "A <a@b> 1700000000 +0000",
+                format!("parent {parent}\n").repeat(65_536),
+            );
+            format!("tree {tree}\n{parents}author {who}\ncommitter {who}\n\nodd\n")
+        }),
+    ];
+    for (what, text) in odd {
+        let origin = Origin::with(&[("a.yaml", "one")]);
+        let (repo, good) = (origin.repo(), origin.tip("main").unwrap());
+        let first = repo.find_commit(good.as_str().parse().unwrap()).unwrap();
+        let odd = raw(&repo, &text(first.tree_id(), first.id()));
+        let branch = |commit: &str| {
+            std::fs::write(repo.path().join("refs/heads/main"), format!("{commit}\n")).unwrap();
+        };
+        let server = Http::of(origin.root()).start();
+        for url in [origin.url(), server.http()] {
+            branch(good.as_str());
+            let mirrored = Mirrored::of(url).await;
+            mirrored.fetch().await.unwrap();
+
+            branch(&odd.to_string());
+            let error = mirrored.fetch().await.unwrap_err();
+            assert!(error.to_string().contains(&odd.to_string()), "{what}: {error}");
+            assert!(error.hint().unwrap().contains("rewrite the commit"), "{what}");
+
+            // Behind the tip, and later farther behind.
+            let mut tip = odd;
+            for number in 0..3_u8 {
+                tip = commit(&repo, first.tree_id(), &[tip]);
+                branch(&tip.to_string());
+                let fetched = mirrored.fetch().await;
+                let fetched = fetched.unwrap_or_else(|error| panic!("{what}, {number} behind: {error}"));
+                assert_eq!(fetched.revision.as_str(), tip.to_string(), "{what}");
+                let draft = move |_: &Tip<'_>| {
+                    Ok(Draft {
+                        message: Message::new("status"),
+                        files: Files::Edit([("STATUS.md".to_owned(), Some(vec![b'a' + number]))].into()),
+                    })
+                };
+                let published = mirrored.publish(Branch::Status, draft).await;
+                published.unwrap_or_else(|error| panic!("{what}, {number} behind: {error}"));
+            }
+        }
+    }
 }
 
 fn raw(repo: &Repository, text: &str) -> Oid {
