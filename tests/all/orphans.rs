@@ -13,8 +13,9 @@ use http::Request;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::races::hand::BINDING;
 use crate::support::counted::counted;
-use crate::support::fleet::{CLAIMS, Controller, Fleet, MIGRATIONS, PINS, POLICIES, job};
+use crate::support::fleet::{BINDINGS, CLAIMS, Controller, Fleet, MIGRATIONS, PINS, POLICIES, job};
 use crate::support::trap::Trap;
 
 const MOVE: &str = "orders-to-west";
@@ -98,6 +99,41 @@ async fn what_is_left_where_one_cluster_runs_the_workload_is_taken_down() {
         assert!(fleet.runs_in(cluster), "{line}");
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(told(&fleet), [""; 0], "{line}");
+        fleet.assert_one_writer();
+    }
+}
+
+/// The journal that knew how the binding was before is gone with the intent: what the policy says counts, as it does for Karmada.
+#[tokio::test(start_paused = true)]
+async fn what_a_migration_set_on_the_binding_is_again_what_the_policy_says() {
+    for says in [None, Some("Abort"), Some("Overwrite")] {
+        let fleet = killed_at("Hold: pin: sequence 1, writer east", Side::After).await;
+        if let Some(says) = says {
+            fleet.patch(&POLICIES, "orders", json!({"spec": {"conflictResolution": says}}));
+            fleet
+                .until("the binding has it of the policy", |fleet| {
+                    fleet.binding()["spec"]["conflictResolution"] == says
+                })
+                .await;
+        }
+        let before = fleet.binding()["spec"]["conflictResolution"].clone();
+        let set = json!({"preserveResourcesOnDeletion": true, "conflictResolution": "Overwrite"});
+        fleet.patch(&BINDINGS, BINDING, json!({"spec": set}));
+        cut_off(&fleet);
+        let _sweeper = sweeper(&fleet);
+        fleet
+            .until("nothing is left", |fleet| {
+                fleet.count(&PINS) == 0 && fleet.count(&CLAIMS) == 0
+            })
+            .await;
+        let binding = fleet.binding();
+        assert_eq!(
+            binding["spec"]["preserveResourcesOnDeletion"],
+            Value::Null,
+            "{says:?}"
+        );
+        assert_eq!(binding["spec"]["conflictResolution"], before, "{says:?}");
+        assert!(fleet.runs_in("east"), "{says:?}");
         fleet.assert_one_writer();
     }
 }

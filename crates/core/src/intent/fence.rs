@@ -98,12 +98,29 @@ pub(super) fn is_belted(binding: &ResourceBinding) -> bool {
     binding.spec.preserve_resources_on_deletion == Some(true)
 }
 
-/// Takes off the belt of a migration that nobody carries out any more. Preflight refuses bindings that have it by themselves.
-pub(super) fn belt_left(binding: &ResourceBinding) -> Option<Effect> {
-    is_belted(binding).then(|| {
-        let patch = exact(binding, vec![remove(PRESERVE)]);
-        patch_binding("let the copy go that leaves the binding", binding, patch)
-    })
+/// Takes off the belt of a migration that nobody carries out any more: Preflight refuses bindings that have it by themselves. Its
+/// journal, which knew what `conflictResolution` was before, is gone; what the policy says of it, Karmada's detector writes.
+pub(super) fn belt_left(
+    binding: &ResourceBinding,
+    policy_says: &Seen<String>,
+) -> Result<Option<Effect>, NotKnown> {
+    let mut operations = Vec::new();
+    if is_belted(binding) {
+        operations.push(remove(PRESERVE));
+    }
+    if overwrites(binding) && policy_says.get()? != OVERWRITE {
+        operations.push(as_before(policy_says.get()?));
+    }
+    if operations.is_empty() {
+        return Ok(None);
+    }
+    let why = "let the copy go that leaves the binding, overwrite nothing any more";
+    Ok(Some(patch_binding(why, binding, exact(binding, operations))))
+}
+
+/// Returns whether a binding has Karmada take up, as it is, what is somebody else's in a member.
+pub fn overwrites(binding: &ResourceBinding) -> bool {
+    binding.spec.conflict_resolution == OVERWRITE
 }
 
 /// Notes what the binding says before the belt is put on.

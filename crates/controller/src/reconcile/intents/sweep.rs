@@ -15,12 +15,14 @@ use super::ask::{self, by_cluster};
 use super::events::Events;
 use super::execute::{self, Sent};
 use super::left_held::{GONE_FOR, LeftHeld};
+use super::policies::{claimed_by, policy};
 use cutover_cluster::{Change, Lookup};
 use cutover_core::api::{
     self, Claim, Evacuation, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, Suspension,
     WorkloadProfile,
 };
 use cutover_core::error::Error;
+use cutover_core::intent::fence::overwrites;
 use cutover_core::intent::migration::canary_name;
 use cutover_core::intent::migration::orphan::{Left, Verdict, judge};
 use cutover_core::intent::world::Overrides;
@@ -256,6 +258,7 @@ impl Sweep {
         let clusters: Seen<Vec<Cluster>> =
             ask::list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None, None).await;
         let left = Left {
+            policy_says: self.policy_says(&binding, &template).await,
             pin: Seen::known(pin, if wide { wide_read } else { narrow_read }),
             overrides: Seen::known(all, narrow_read),
             clusters: ask::map(&clusters, |all| {
@@ -360,6 +363,31 @@ impl Sweep {
             ask::map(&bindings, |all| all.first().cloned()),
             by_cluster(&works),
         )
+    }
+
+    /// Returns what the policy of a workload says of conflicts, where its binding says Overwrite.
+    async fn policy_says(
+        &self,
+        binding: &Seen<Option<ResourceBinding>>,
+        template: &Seen<Option<Value>>,
+    ) -> Seen<String> {
+        let (binding, read) = match binding.read() {
+            Ok((Some(binding), read)) if overwrites(binding) => (binding, read),
+            Ok((_, read)) => return Seen::known(String::new(), read),
+            Err(why) => return Seen::unknown(why.0),
+        };
+        let of_template = template.get().ok().and_then(Option::as_ref).and_then(claimed_by);
+        let name = of_template.or_else(|| claimed_by(&json!({"metadata": binding.metadata})));
+        let Some(name) = name else {
+            return Seen::known(String::new(), read);
+        };
+        let policy = policy(&self.parts.cluster, &name).await;
+        ask::map(&policy, |policy| {
+            policy
+                .as_ref()
+                .map(|policy| policy.spec.conflict_resolution.clone())
+                .unwrap_or_default()
+        })
     }
 
     async fn ignored(&self, gvk: &Gvk) -> Vec<String> {

@@ -26,6 +26,9 @@ pub struct Left {
     pub pin: Seen<Option<OverridePolicy>>,
     pub template: Seen<Option<Value>>,
     pub binding: Seen<Option<ResourceBinding>>,
+    /// The `conflictResolution` of the policy that the workload is of; empty where there is none. Read where the binding
+    /// overwrites.
+    pub policy_says: Seen<String>,
     pub works: Seen<BTreeMap<ClusterName, Work>>,
     pub overrides: Seen<Overrides>,
     pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
@@ -79,8 +82,9 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
         return Ok(take_down(claim.as_ref(), pin.as_ref()));
     }
     // Before anything is asked or let go: who takes a cluster out of the binding means its copy, too.
-    if let Some(effect) = binding.as_ref().and_then(belt_left)
+    if let Some(binding) = binding.as_ref()
         && is_of("Migration", claim.as_ref(), pin.as_ref())
+        && let Some(effect) = belt_left(binding, &left.policy_says)?
     {
         return Ok(Verdict::Act(Box::new(effect)));
     }
