@@ -154,9 +154,10 @@ impl Sender {
     }
 
     async fn attempt(&self, parts: &Parts, body: &Bytes) -> Result<Response<Body>, BoxError> {
-        if is_write(&parts.method, &parts.uri) {
-            self.tenure.may_write()?;
-        }
+        let _write = match is_write(&parts.method, &parts.uri) {
+            true => Some(self.tenure.write()?),
+            false => None,
+        };
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
         let streams = is_watch(&parts.method, &parts.uri);
         let exchange = async {

@@ -77,7 +77,7 @@ pub use watch::{Polling, Tick, Trigger, Watch};
 use cutover_base::budget::{Budget, Limit};
 use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
-use cutover_tenure::Tenure;
+use cutover_tenure::{Tenure, UnderWay};
 use mirror::Mirror;
 use publish::Attempt;
 
@@ -257,6 +257,11 @@ impl Repo {
     #[must_use]
     pub fn within(self, tenure: Tenure) -> Self {
         Self { tenure, ..self }
+    }
+
+    /// Begins something that whoever ends the tenure waits for.
+    pub fn begin(&self) -> UnderWay {
+        self.tenure.begin()
     }
 
     /// Returns the name of what is synced: the place of the repository, and the branch.

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,19 @@ struct State {
     until: Mutex<Option<Until>>,
     closing: CancellationToken,
     over: CancellationToken,
+    /// How much is under way that is worth waiting for.
+    under_way: watch::Sender<usize>,
+}
+
+/// Something that is under way: a write that is sent and not answered, for one. Dropped, it has ended.
+#[must_use]
+#[derive(Debug)]
+pub struct UnderWay(Arc<State>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.under_way.send_modify(|count| *count -= 1);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +66,7 @@ impl Tenure {
             until: Mutex::new(until),
             closing: CancellationToken::new(),
             over: CancellationToken::new(),
+            under_way: watch::Sender::new(0),
         }))
     }
 
@@ -80,6 +95,34 @@ impl Tenure {
             return Err(Refused::Closing);
         }
         Ok(())
+    }
+
+    /// Begins an attempt to write to the control plane, if it may be; it is waited for.
+    pub fn write(&self) -> Result<UnderWay, Refused> {
+        // Counted before it is asked: none begins behind the back of who has closed it and counts.
+        let write = self.begin();
+        self.may_write().map(|()| write)
+    }
+
+    /// Begins something else that is waited for.
+    pub fn begin(&self) -> UnderWay {
+        self.0.under_way.send_modify(|count| *count += 1);
+        UnderWay(Arc::clone(&self.0))
+    }
+
+    /// Waits until no further write may begin, and nothing has been under way for a while: who has not ended by then computes.
+    pub async fn at_rest(&self, pause: Duration) {
+        self.closed().await;
+        let mut under_way = self.0.under_way.subscribe();
+        loop {
+            // The sender is in here: it is never gone.
+            let _ = under_way.wait_for(|count| *count == 0).await;
+            tokio::select! {
+                biased;
+                _ = under_way.wait_for(|count| *count > 0) => {}
+                () = tokio::time::sleep(pause) => return,
+            }
+        }
     }
 
     /// Must be asked before each attempt to push status.
@@ -178,6 +221,29 @@ mod tests {
         assert_eq!(tenure.may_publish(), Ok(()));
         tenure.end();
         assert_eq!(tenure.may_write(), Err(Refused::Over));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_rests_when_it_is_closed_and_nothing_has_been_under_way_for_a_while() {
+        let (tenure, begun) = (Tenure::unbounded(), Instant::now());
+        let write = tenure.write().unwrap();
+        assert!(
+            tokio::time::timeout(TEN, tenure.at_rest(Duration::ZERO))
+                .await
+                .is_err()
+        );
+        tenure.close();
+        assert_eq!(tenure.write().err(), Some(Refused::Closing));
+        let answered = async {
+            tokio::time::sleep(TEN).await;
+            drop(write);
+            tokio::time::sleep(TEN / 2).await;
+            let other = tenure.begin();
+            tokio::time::sleep(TEN).await;
+            drop(other);
+        };
+        let ((), ()) = tokio::join!(answered, tenure.at_rest(TEN));
+        assert_eq!(begun.elapsed(), TEN * 4 + TEN / 2);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! for what a phase waits for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::compute::off_the_runtime;
 use super::overview::{Reports, Seen};
 use super::records::parse;
 use super::refusals::Refusals;
@@ -28,6 +30,8 @@ const GATHER: Duration = Duration::from_millis(300);
 const AT_ONCE: Duration = Duration::from_secs(2);
 /// How often it is looked whether the history has grown old.
 const LOOK_AT_HISTORY: Duration = Duration::from_hours(24);
+/// How long a publish may take that is under way when the order to end comes.
+const SLOW: Duration = Duration::from_secs(2);
 /// Before a publish that failed is tried again; twice as long each time.
 const AGAIN: Duration = Duration::from_secs(5);
 /// As long at most: somebody may be about to allow it.
@@ -109,22 +113,34 @@ impl Publisher {
         Self { keep, ..self }
     }
 
-    /// Publishes whenever something has changed, until it is cancelled, and then once more.
+    /// Publishes whenever something has changed, until it is cancelled, and then once more, unless the remote is slow.
     pub async fn run(mut self, cancel: CancellationToken) {
-        self.follow(&cancel).await;
+        if self.follow(&cancel).await.is_break() {
+            tracing::warn!("the remote is slow: the status is not published a last time");
+            return;
+        }
         if let Err(error) = self.once().await {
             tracing::warn!(%error, "the status cannot be published a last time");
         }
     }
 
-    async fn follow(&mut self, cancel: &CancellationToken) {
+    /// Returns on the order to end; breaks if a conversation goes on then that is not worth waiting for.
+    async fn follow(&mut self, cancel: &CancellationToken) -> ControlFlow<()> {
         let mut news = self.seen.news();
         let mut again = AGAIN;
         loop {
             let mut wait = self.rest();
             if wait.is_zero() {
                 wait = Duration::MAX;
-                let published = self.once().await;
+                let since = Instant::now();
+                let slow = async {
+                    cancel.cancelled().await;
+                    tokio::time::sleep_until(since + SLOW).await;
+                };
+                let published = tokio::select! {
+                    published = self.once() => published,
+                    () = slow => return ControlFlow::Break(()),
+                };
                 if let Some(refusals) = &mut self.refusals {
                     match &published {
                         Ok(_) => refusals.published(),
@@ -143,13 +159,13 @@ impl Publisher {
                 }
             }
             tokio::select! {
-                () = cancel.cancelled() => return,
+                () = cancel.cancelled() => return ControlFlow::Continue(()),
                 () = news.heard(|change| change.key.group == api::GROUP) => {}
                 () = self.seen.reported() => {}
                 () = tokio::time::sleep(wait) => continue,
             }
             tokio::select! {
-                () = cancel.cancelled() => return,
+                () = cancel.cancelled() => return ControlFlow::Continue(()),
                 () = tokio::time::sleep(GATHER) => {}
             }
             news.forget();
@@ -181,7 +197,7 @@ impl Publisher {
         if overview.revision.is_none() && no_intents {
             return Ok(Published::Unchanged(None));
         }
-        let files = report::status_tree(&overview)?;
+        let files = off_the_runtime(|| report::status_tree(&overview))?;
         if self.published == files {
             return Ok(Published::Unchanged(None));
         }

@@ -63,6 +63,7 @@ impl Records for GitRecords {
 
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
+            let _waited_for = self.status.begin();
             let document = document(intent, record);
             let namespace = intent.metadata.namespace.clone().unwrap_or_default();
             let name = intent.metadata.name.clone().unwrap_or_default();
@@ -113,6 +114,7 @@ impl Records for GitRecords {
 
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
+            let _waited_for = self.status.begin();
             let path = path(&kept.intent);
             let name = kept.intent.place();
             let bytes = to_yaml(&kept.document)?;

@@ -14,7 +14,7 @@ use super::notices;
 use super::overview::{Reports, Seen};
 use super::publish::Publisher;
 use super::refusals::Refusals;
-use super::running::{Running, Stop};
+use super::running::{Running, Stop, apart};
 use super::settings::Repos;
 use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
@@ -162,10 +162,24 @@ pub async fn run(options: Options, cancel: CancellationToken) -> Result<(), Erro
 pub async fn once(options: Options, cancel: CancellationToken) -> Result<Summary, Error> {
     match options.lease.clone() {
         Some(lease) => {
-            let work = |tenure, stop| Box::pin(work_once(options.clone(), tenure, stop));
+            let work = |tenure, stop| until_left(options.clone(), tenure, stop);
             lease::once(&options.cluster, lease, options.patience, &cancel, work).await
         }
-        None => Box::pin(work_once(options.clone(), Tenure::unbounded(), cancel.clone())).await,
+        None => until_left(options.clone(), Tenure::unbounded(), cancel.clone()).await,
+    }
+}
+
+/// Works once, until that is done or was left on the order to stop.
+async fn until_left(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<Summary, Error> {
+    let stop = Stop {
+        cancel: cancel.clone(),
+        grace: options.grace,
+        tenure: tenure.clone(),
+    };
+    let interrupted = || Err(Error::user("interrupted"));
+    tokio::select! {
+        done = apart(Box::pin(work_once(options, tenure, cancel))) => done.unwrap_or_else(interrupted),
+        () = stop.leave(1.0) => interrupted(),
     }
 }
 
@@ -251,15 +265,7 @@ async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) 
             left_behind,
         })
     };
-    let closing = async {
-        cancel.cancelled().await;
-        tenure.close();
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        done = going_through => done,
-        () = closing => Err(Error::user("interrupted")),
-    }
+    going_through.await
 }
 
 struct Layout {

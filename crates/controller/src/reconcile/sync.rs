@@ -45,6 +45,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::reconcile::compute::off_the_runtime;
 use cutover_cluster::{self as cluster, Cluster, Form, Keep, KeepManagedFields, Observer, Watched};
 use cutover_core::api;
 use cutover_core::config::{self, Interval, UnknownKinds};
@@ -397,9 +398,11 @@ impl Sync {
         // It may be this very revision that what failed was in need of.
         self.dirty.extend(self.standing.try_all());
         for some in touched.chunks(TOGETHER) {
-            let keys = some.iter().map(|entry| &entry.key);
-            let moved = self.placed.update(self.source.written(), &self.kinds, keys);
-            self.take_in(moved);
+            off_the_runtime(|| {
+                let keys = some.iter().map(|entry| &entry.key);
+                let moved = self.placed.update(self.source.written(), &self.kinds, keys);
+                self.take_in(moved);
+            });
             // What is left of the thread's turn belongs to others.
             tokio::task::yield_now().await;
         }

@@ -13,13 +13,13 @@ use serde_json::Value;
 use super::Parts;
 use super::around::Around;
 use super::ask::get;
-use super::compute;
 use super::failing::Failing;
 use super::kind::{self, Input, Kind};
 use super::many::{Many, MovingMany};
 use super::rolling::{self, Rolling};
 use super::shifting::Shifting;
 use super::suspending::Suspending;
+use crate::reconcile::compute;
 use cutover_core::api::{
     self, Evacuation, FailoverPlan, MovesPhase, MovesStatus, Progress, Rebalance, ReplicaShift, Rollout,
     RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,

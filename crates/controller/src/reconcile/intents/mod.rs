@@ -6,7 +6,6 @@ mod around;
 mod ask;
 pub(super) mod beside;
 mod canaries;
-mod compute;
 pub(super) mod events;
 mod evicting;
 mod execute;

@@ -13,13 +13,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::compute;
 use super::events::Events;
 use super::execute::Sent;
 use super::kind::{self, Input, Kind};
 use super::wake::Interest;
 use super::witness::Point;
 use super::{Parts, served};
+use crate::reconcile::compute;
 use cutover_cluster::{Answer, Cluster, Replaced, Served};
 use cutover_core::api::{self, ClaimOwner, Progress};
 use cutover_core::error::{Error, Kind as ErrorKind};

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::decide::{Decider, Held};
 use super::dirty::Dirty;
 use super::{LISTED_WITHIN, ObjectReport, ObjectResult, Sync, SyncReport, Wait, depend, namespaces};
+use crate::reconcile::compute::off_the_runtime;
 use cutover_cluster::{self as cluster, Answers, Failure, Outcome, Write};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::error::Error;
@@ -102,6 +103,22 @@ impl Sync {
 
     /// Looks at objects once.
     async fn round(&mut self, revision: &Revision, keys: &Dirty, results: &mut Results) -> Result<(), Error> {
+        let mut stages = off_the_runtime(|| self.planned(revision, keys));
+        while let Some((place, writes)) = stages.pop_first() {
+            let written = self.stage(place, writes, results).await?;
+            if place.rank == Rank::Definition && !written.is_empty() {
+                // What comes after may be of a kind that is known only now.
+                self.served(&written).await;
+                let later = stages.into_values().flatten();
+                self.dirty.extend(later.map(|write| write.entry.key.clone()));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides about objects; returns what is to be written, in its order.
+    fn planned(&mut self, revision: &Revision, keys: &Dirty) -> BTreeMap<Place, Vec<Write>> {
         let decider = self.decider();
         let drifted = decider.told_drift(keys);
         let plan = ChangeSet::new(Some(revision.clone()), decider.decisions(keys));
@@ -116,17 +133,7 @@ impl Sync {
                 stages.entry(change.place()).or_default().push(write);
             }
         }
-        while let Some((place, writes)) = stages.pop_first() {
-            let written = self.stage(place, writes, results).await?;
-            if place.rank == Rank::Definition && !written.is_empty() {
-                // What comes after may be of a kind that is known only now.
-                self.served(&written).await;
-                let later = stages.into_values().flatten();
-                self.dirty.extend(later.map(|write| write.entry.key.clone()));
-                return Ok(());
-            }
-        }
-        Ok(())
+        stages
     }
 
     /// Takes in that objects are as Git wants them: those that were looked at, and of which nothing is said.
@@ -238,15 +245,17 @@ impl Sync {
         outcomes.extend(homeless);
         outcomes.extend(gated);
         self.source.locate(&self.placed.objects, &mut outcomes).await;
-        for (key, outcome) in outcomes {
-            let version = versions.get(&key).map(String::as_str);
-            let decided_on = decided_on.get(&key);
-            let overtaken = decided_on.is_some_and(|version| *version != self.observer.version(&key));
-            self.applied(key.clone(), place, outcome, version, results);
-            if overtaken {
-                self.standing.overtaken(&key, Instant::now());
+        off_the_runtime(|| {
+            for (key, outcome) in outcomes {
+                let version = versions.get(&key).map(String::as_str);
+                let decided_on = decided_on.get(&key);
+                let overtaken = decided_on.is_some_and(|version| *version != self.observer.version(&key));
+                self.applied(key.clone(), place, outcome, version, results);
+                if overtaken {
+                    self.standing.overtaken(&key, Instant::now());
+                }
             }
-        }
+        });
         Ok(written)
     }
 
