@@ -10,6 +10,7 @@ use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
 use cutover_tenure::Refused;
 
+use super::tree::BlobId;
 use super::url::{RemoteUrl, scrub};
 
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,9 @@ pub enum Error {
         revision: Revision,
         why: String,
     },
+    /// Somebody committed it so: no mirror has it in another way.
+    #[error("{0} is committed as the content of a file, and is none")]
+    NotABlob(BlobId),
     #[error("{url} sends more than it may: the limit is {limit} bytes")]
     TooMuch { url: RemoteUrl, limit: u64 },
     #[error("cannot publish to a path such as {0:?}")]
@@ -141,6 +145,7 @@ impl Error {
             Self::TooLarge { .. } => {
                 "split the file, or raise the limit where cutover runs: --budget file-bytes=NUMBER"
             }
+            Self::NotABlob(_) => "commit the file anew",
             Self::Damaged(_) => "the next fetch makes the mirror anew",
             Self::Refused { .. } => {
                 "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
@@ -162,6 +167,11 @@ impl Error {
             }
             _ => return None,
         })
+    }
+
+    /// Says whether it is about one content as it was committed: others can be read, and this one never.
+    pub const fn is_of_content(&self) -> bool {
+        matches!(self, Self::TooLarge { .. } | Self::NotABlob(_))
     }
 
     /// Says whether only a new mirror helps.

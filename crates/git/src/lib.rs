@@ -323,12 +323,12 @@ impl Repo {
         blocking(move || mirror.contents(&blobs, |bytes| bytes)).await
     }
 
-    /// Returns how many bytes contents have, in the order of their ids, without reading them; `None`: that can't be told.
-    pub async fn sizes(&self, blobs: Vec<BlobId>) -> Result<Vec<Option<usize>>, Error> {
+    /// Returns how many bytes contents have, in the order of their ids, without reading them.
+    pub async fn sizes(&self, blobs: Vec<BlobId>) -> Result<Vec<usize>, Error> {
         self.read_mirror(move |repo, _| {
             let odb = repo.odb()?;
-            let size = |blob: &BlobId| odb.read_header(blob.0).ok().map(|(size, _)| size);
-            Ok(blobs.iter().map(size).collect())
+            let size = |blob: &BlobId| Ok(odb.read_header(blob.0)?.0);
+            blobs.iter().map(size).collect()
         })
         .await
     }

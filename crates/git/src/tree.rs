@@ -123,7 +123,7 @@ pub(super) fn changed(
 pub(super) fn read(odb: &Odb<'_>, limits: &Limits, blob: BlobId) -> Result<Vec<u8>, Error> {
     let (size, kind) = odb.read_header(blob.0)?;
     if kind != ObjectType::Blob {
-        return Err(Error::Damaged(format!("{blob} is not a blob")));
+        return Err(Error::NotABlob(blob));
     }
     if size > limits.file_bytes {
         return Err(Error::TooLarge {

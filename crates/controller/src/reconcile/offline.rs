@@ -80,7 +80,7 @@ async fn wanted(repo: &Repo, revision: &Revision) -> Result<(Config, Set), Error
     let budget = *repo.budget();
     budget.check(Limit::RevisionFiles, files.len())?;
     let blobs: Vec<_> = files.iter().map(|file| file.blob).collect();
-    let sizes = repo.sizes(blobs.clone()).await?.into_iter().flatten();
+    let sizes = repo.sizes(blobs.clone()).await?.into_iter();
     budget.check(Limit::RevisionBytes, sizes.fold(0, usize::saturating_add))?;
     let mut paths = files.into_iter().map(|file| file.path);
     let (mut size, mut within) = (Size::default(), Ok(()));

@@ -286,15 +286,18 @@ impl Source {
                 let blobs = files.iter().map(|file| file.blob).collect();
                 let mut files = files.into_iter();
                 self.repo.read_each(blobs, move |bytes| {
-                    let file = files.next().filter(|_| meter.goes_on())?;
-                    let content = content(&mut packer, &file, bytes, &meter);
+                    let Some(file) = files.next().filter(|_| meter.goes_on()) else {
+                        return Ok(None);
+                    };
+                    let content = content(&mut packer, &file, bytes, &meter)?;
                     meter.count(content.1.size);
-                    Some(content)
+                    Ok(Some(content))
                 })
             })
             .buffered(READERS);
         let mut all = Vec::with_capacity(count);
         while let Some(contents) = batches.try_next().await? {
+            let contents: Vec<_> = contents.into_iter().collect::<Result<_, repo::Error>>()?;
             let entries = contents
                 .iter()
                 .flatten()
@@ -393,37 +396,67 @@ impl Source {
         first
     }
 
-    /// Says of failures where the field stands that the server has named: reads the files of those objects again.
+    /// Says of failures where the field stands that the server has named: reads the files of those objects again, each once.
     pub(super) async fn locate(&self, objects: &Shelf<Entry>, outcomes: &mut BTreeMap<ObjectKey, Outcome>) {
-        let mut wanted: Vec<(BlobId, Arc<Entry>, String, &mut Location)> = Vec::new();
+        let mut wanted: BTreeMap<(BlobId, String), Vec<Wanted<'_>>> = BTreeMap::new();
         for (key, outcome) in outcomes {
             let Some(entry) = objects.get(key) else { continue };
-            let Some(blob) = entry.origin().blob.as_deref().and_then(|id| id.parse().ok()) else {
+            let origin = entry.origin();
+            let Some(blob) = origin.blob.as_deref().and_then(|id| id.parse().ok()) else {
                 continue;
             };
             for (field, at) in outcome.fields() {
-                wanted.push((blob, Arc::clone(entry), field, at));
+                let file = wanted.entry((blob, origin.path.to_string())).or_default();
+                file.push(Wanted {
+                    index: entry.index(),
+                    field,
+                    at,
+                });
             }
         }
-        let limits = *self.repo.budget();
-        for some in wanted.chunks_mut(BATCH) {
-            let blobs = some.iter().map(|(blob, ..)| *blob).collect();
-            let fields: Vec<_> = some
+        let mut wanted = wanted.into_iter().peekable();
+        while wanted.peek().is_some() {
+            let (files, mut fields): (Vec<_>, Vec<_>) = wanted.by_ref().take(BATCH).unzip();
+            let blobs = files.iter().map(|(blob, _)| *blob).collect();
+            let asked: Vec<Vec<_>> = fields
                 .iter()
-                .map(|(_, entry, field, _)| (Arc::clone(entry), field.clone()))
+                .map(|fields| fields.iter().map(Wanted::asked).collect())
                 .collect();
-            let mut fields = fields.into_iter();
+            let mut files = files.into_iter().zip(asked);
+            let (limits, stop) = (*self.repo.budget(), self.stop.clone());
             let read = self.repo.read_each(blobs, move |bytes| {
-                let (entry, field) = fields.next()?;
-                place_of(&entry, &field, &bytes.ok()?, &limits)
+                let ((_, path), asked) = files.next()?;
+                let goes_on = || !stop.is_cancelled();
+                let parsed =
+                    manifest::parse_while(manifest::Source::new(&path), &bytes.ok()?, &limits, &goes_on);
+                let place = |(index, field): &(u32, String)| {
+                    let object = parsed.objects.get(usize::try_from(*index).ok()?)?;
+                    Some(object.key_location(field))
+                };
+                Some(asked.iter().map(place).collect::<Vec<_>>())
             });
             // Without the file there is still the place where the object begins.
-            for ((.., at), found) in some.iter_mut().zip(read.await.unwrap_or_default()) {
-                if let Some(found) = found {
-                    **at = found;
+            for (fields, found) in fields.iter_mut().zip(read.await.unwrap_or_default()) {
+                for (wanted, found) in fields.iter_mut().zip(found.into_iter().flatten()) {
+                    if let Some(found) = found {
+                        *wanted.at = found;
+                    }
                 }
             }
         }
+    }
+}
+
+/// A field of an object of a file, and where it is to be said where that stands.
+struct Wanted<'a> {
+    index: u32,
+    field: String,
+    at: &'a mut Location,
+}
+
+impl Wanted<'_> {
+    fn asked(&self) -> (u32, String) {
+        (self.index, self.field.clone())
     }
 }
 
@@ -431,7 +464,7 @@ impl Source {
 pub(super) async fn sizes(repo: &Repo, files: &[Change]) -> Result<Vec<usize>, repo::Error> {
     let most = repo.budget().of(Limit::FileBytes);
     let sizes = repo.sizes(files.iter().map(|file| file.blob).collect()).await?;
-    let read = |size: Option<usize>| size.filter(|size| *size <= most).unwrap_or_default();
+    let read = |size: usize| if size <= most { size } else { 0 };
     Ok(sizes.into_iter().map(read).collect())
 }
 
@@ -452,26 +485,22 @@ pub(super) fn batches(files: Vec<Change>, sizes: &[usize]) -> Vec<Vec<Change>> {
     batches
 }
 
-fn place_of(entry: &Entry, field: &str, bytes: &[u8], limits: &manifest::Limits) -> Option<Location> {
-    let parsed = manifest::parse(manifest::Source::new(&entry.origin().path), bytes, limits);
-    let object = parsed.objects.get(usize::try_from(entry.index()).ok()?)?;
-    Some(object.key_location(field))
-}
-
+/// What can't be read this time and may be the next says nothing of the revision: it is an error.
 fn content(
     packer: &mut Packer,
     file: &Change,
     bytes: Result<Vec<u8>, repo::Error>,
     meter: &Meter,
-) -> Content {
+) -> Result<Content, repo::Error> {
     let path = file.path.clone();
-    match bytes {
+    Ok(match bytes {
         Ok(bytes) => {
             let blob = file.blob.to_string();
             let source = manifest::Source::new(&path).blob(&blob);
             let entries = packer.read_while(source, &bytes, &meter.budget, &|| meter.goes_on());
             (path, entries, None)
         }
+        Err(error) if !error.is_of_content() => return Err(error),
         Err(error) => {
             let at = Location {
                 path: path.clone(),
@@ -485,7 +514,7 @@ fn content(
             };
             (path, Entries::default(), Some(problem))
         }
-    }
+    })
 }
 
 #[cfg(test)]

@@ -168,10 +168,16 @@ impl Whole {
                 let blobs = files.iter().map(|file| file.blob).collect();
                 let mut files = files.into_iter();
                 repo.read_each(blobs, move |bytes| {
-                    let file = files.next().filter(|_| !stop.is_cancelled())?;
-                    // What can't be read has no objects.
-                    let size = size(&file, &bytes.unwrap_or_default());
-                    Some((file.path, size))
+                    let Some(file) = files.next().filter(|_| !stop.is_cancelled()) else {
+                        return Ok(None);
+                    };
+                    let size = match bytes {
+                        Ok(bytes) => size(&file, &bytes),
+                        // What is committed so that nobody reads it has no objects.
+                        Err(error) if error.is_of_content() => size(&file, &[]),
+                        Err(error) => return Err(error),
+                    };
+                    Ok(Some((file.path, size)))
                 })
             })
             .buffered(READERS);
@@ -179,7 +185,8 @@ impl Whole {
             if stop.is_cancelled() {
                 return Err(repo::Error::Interrupted);
             }
-            for (path, size) in sizes.into_iter().flatten() {
+            for measured in sizes {
+                let Some((path, size)) = measured? else { continue };
                 if let Some(file) = self.files.get_mut(&path) {
                     let bytes = file.size.bytes;
                     file.size = Size {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use git2::{Repository, Signature};
 use tempfile::TempDir;
 
@@ -9,7 +11,7 @@ use cutover_git::{Options, RemoteUrl};
 struct Scene {
     origin: Repository,
     source: Source,
-    _folders: [TempDir; 2],
+    folders: [TempDir; 2],
 }
 
 impl Scene {
@@ -22,7 +24,7 @@ impl Scene {
         Self {
             origin,
             source: Source::new(repo, Selection::default()),
-            _folders: folders,
+            folders,
         }
     }
 
@@ -51,6 +53,29 @@ impl Scene {
             )
             .unwrap();
         self.source.repo.fetch().await.unwrap().revision
+    }
+
+    /// Makes the mirror anew without one content, as a disk that has lost it does.
+    fn lose(&self, content: &str) {
+        let mirror = self.folders[1].path().join("mirror.git");
+        let lost = git2::Oid::hash_object(git2::ObjectType::Blob, content.as_bytes()).unwrap();
+        let before = Repository::open_bare(&mirror).unwrap();
+        let odb = before.odb().unwrap();
+        let mut kept = Vec::new();
+        odb.foreach(|id| {
+            let object = odb.read(*id).unwrap();
+            if *id != lost {
+                kept.push((object.kind(), object.data().to_vec()));
+            }
+            true
+        })
+        .unwrap();
+        std::fs::remove_dir_all(mirror.join("objects")).unwrap();
+        std::fs::create_dir_all(mirror.join("objects/pack")).unwrap();
+        let after = Repository::open_bare(&mirror).unwrap();
+        for (kind, data) in kept {
+            after.odb().unwrap().write(kind, &data).unwrap();
+        }
     }
 
     async fn advance(&mut self, to: &Revision) -> Result<(), repo::Error> {
@@ -261,4 +286,85 @@ async fn a_revision_over_the_budget_is_refused_by_every_sync_or_by_none() {
             source.advance(&moved, |_| ()).await.unwrap();
         }
     }
+}
+
+/// What is not known is neither empty nor to be left as it is until somebody changes the file.
+#[tokio::test]
+async fn a_content_that_the_mirror_has_lost_is_fetched_again_before_anything_is_taken_in() {
+    let budget = Budget::default().with(Limit::RevisionObjects, 3);
+    for syncs in [&["a"][..], &["a", "b"]] {
+        let scene = Scene::within(budget).await;
+        let many: String = ["c", "d", "e", "f"].map(map).concat();
+        let mut sources = beside(&scene, syncs);
+        let good = scene.push(&[("a/x.yaml", &map("a"))]).await;
+        for source in &mut sources {
+            source.advance(&good, |_| ()).await.unwrap();
+        }
+        let other = map("other");
+        let files = [("a/x.yaml", other.as_str()), ("a/y.yaml", &many)];
+        let bad = scene.push(&files).await;
+        scene.lose(&many);
+        for source in &mut sources {
+            let error = source.advance(&bad, |_| ()).await.unwrap_err();
+            assert!(matches!(error, repo::Error::Damaged(_)), "{error}");
+            assert_eq!(source.revision.as_ref(), Some(&good));
+            assert_eq!(source.first_problems(), []);
+        }
+        scene.source.repo.fetch().await.unwrap();
+        for source in &mut sources {
+            let error = source.advance(&bad, |_| ()).await.unwrap_err();
+            assert!(matches!(error, repo::Error::OverBudget(_)), "{error}");
+        }
+        let small = scene.push(&[("a/y.yaml", &other)]).await;
+        scene.lose(&other);
+        for source in &mut sources {
+            source.advance(&small, |_| ()).await.unwrap_err();
+        }
+        scene.source.repo.fetch().await.unwrap();
+        for source in &mut sources {
+            source.advance(&small, |_| ()).await.unwrap();
+        }
+    }
+}
+
+/// A file may have thousands of objects that the server refuses: it is parsed once for all of them.
+#[tokio::test]
+async fn fields_that_are_refused_are_found_in_one_look_at_their_file() {
+    const OBJECTS: usize = 2_000;
+    let mut scene = Scene::within(Budget::default()).await;
+    let object = |number: usize| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{number}}}\ndata:\n  a: b\n  c: d\n---\n"
+        )
+    };
+    let file: String = (0..OBJECTS).map(object).collect();
+    let revision = scene
+        .push(&[("a.yaml", &file), ("copy/a.yaml", "# nothing\n")])
+        .await;
+    scene.advance(&revision).await.unwrap();
+    let (mut objects, mut outcomes) = (Shelf::default(), BTreeMap::new());
+    for entry in scene.source.set.iter() {
+        let failure = cutover_cluster::Failure {
+            message: "refused".to_owned(),
+            hint: None,
+            at: entry.source(),
+            field: Some("/data/c".to_owned()),
+            passing: false,
+            fixed: Vec::new(),
+        };
+        outcomes.insert(entry.key.clone(), Outcome::Failed(failure));
+        objects.replace(Arc::clone(entry));
+    }
+    assert_eq!(outcomes.len(), OBJECTS);
+    let begun = Instant::now();
+    scene.source.locate(&objects, &mut outcomes).await;
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let failed = |name: &str| match outcomes.iter().find(|(key, _)| key.name == name) {
+        Some((_, Outcome::Failed(failure))) => failure.at.line,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        (failed("m0"), failed("m1"), failed("m1999")),
+        (6, 13, 1_999 * 7 + 6)
+    );
 }
