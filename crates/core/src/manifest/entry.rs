@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{
-    Defined, Error, Limits, Manifest, Mark, Obstacle, Parsed, Positions, Source, parse, parse_while,
-};
+use super::{Defined, Error, Limits, Manifest, Mark, Obstacle, Positions, Source, parse_each};
 use cutover_base::budget::Size;
 use cutover_base::packed::{Packed, View};
 use cutover_karmada::name::{Gvk, Location, ObjectKey};
@@ -147,12 +145,12 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Reads the objects of one file; see [`parse`].
+    /// Reads the objects of one file; see [`super::parse`].
     pub fn read(&mut self, source: Source<'_>, bytes: &[u8], limits: &Limits) -> Entries {
-        self.pack(source, parse(source, bytes, limits))
+        self.read_while(source, bytes, limits, &|| true)
     }
 
-    /// The same, as long as `goes_on` says so; see [`parse_while`].
+    /// The same, as long as `goes_on` says so; see [`super::parse_while`].
     pub fn read_while(
         &mut self,
         source: Source<'_>,
@@ -160,37 +158,55 @@ impl Packer {
         limits: &Limits,
         goes_on: &dyn Fn() -> bool,
     ) -> Entries {
-        self.pack(source, parse_while(source, bytes, limits, goes_on))
-    }
-
-    fn pack(&mut self, source: Source<'_>, parsed: Parsed) -> Entries {
+        let mut packed = Vec::new();
+        let take = |manifest| packed.push(self.pack(manifest));
+        let (errors, size) = parse_each(source, bytes, limits, goes_on, take);
         let origin = Arc::new(Origin {
             path: source.path.into(),
             blob: source.blob.map(Into::into),
-            size: parsed.size,
+            size,
         });
-        let objects = parsed.objects.into_iter().zip(0..);
+        let objects = packed.into_iter().zip(0..);
         Entries {
             objects: objects
-                .map(|(manifest, index)| self.entry(manifest, index, &origin))
+                .map(|(object, index)| object.entry(index, &origin))
                 .collect(),
-            errors: parsed.errors,
-            size: parsed.size,
+            errors,
+            size,
         }
     }
 
-    fn entry(&mut self, manifest: Manifest, index: u32, origin: &Arc<Origin>) -> Entry {
+    fn pack(&mut self, manifest: Manifest) -> Object {
         let gvk = self
             .kinds
             .entry(manifest.gvk)
             .or_insert_with_key(|gvk| Arc::new(gvk.clone()));
-        Entry {
+        Object {
             key: manifest.key,
             gvk: Arc::clone(gvk),
-            origin: Arc::clone(origin),
-            index,
             at: manifest.positions.root(),
             content: Packed::of(&manifest.value),
+        }
+    }
+}
+
+/// An object that is packed before all of its file is known.
+struct Object {
+    key: ObjectKey,
+    gvk: Arc<Gvk>,
+    at: Mark,
+    content: Packed,
+}
+
+impl Object {
+    fn entry(self, index: u32, origin: &Arc<Origin>) -> Entry {
+        Entry {
+            key: self.key,
+            gvk: self.gvk,
+            origin: Arc::clone(origin),
+            index,
+            at: self.at,
+            content: self.content,
             moved: false,
         }
     }
@@ -203,6 +219,8 @@ impl From<&Manifest> for Entry {
             blob: manifest.blob.as_deref().map(Into::into),
             size: Size::default(),
         };
-        Packer::default().entry(manifest.clone(), 0, &Arc::new(origin))
+        Packer::default()
+            .pack(manifest.clone())
+            .entry(0, &Arc::new(origin))
     }
 }

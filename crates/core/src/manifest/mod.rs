@@ -127,18 +127,6 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    fn new(bytes: usize) -> Self {
-        let size = Size {
-            files: 1,
-            bytes,
-            ..Size::default()
-        };
-        Self {
-            size,
-            ..Self::default()
-        }
-    }
-
     /// Returns what an entry gives that can't be read: nothing but the reason.
     pub fn unreadable(path: &str, why: Obstacle) -> Self {
         Self {
@@ -193,13 +181,31 @@ pub fn parse(source: Source<'_>, bytes: &[u8], limits: &Limits) -> Parsed {
 
 /// The same, as long as `goes_on` says so: what is there then is a part of what the file has.
 pub fn parse_while(source: Source<'_>, bytes: &[u8], limits: &Limits, goes_on: &dyn Fn() -> bool) -> Parsed {
-    let mut parsed = Parsed::new(bytes.len());
+    let mut objects = Vec::new();
+    let (errors, size) = parse_each(source, bytes, limits, goes_on, |object| objects.push(object));
+    Parsed {
+        objects,
+        errors,
+        size,
+    }
+}
+
+/// The same, an object at a time: no more than one document is in memory, and what is made of the others.
+fn parse_each(
+    source: Source<'_>,
+    bytes: &[u8],
+    limits: &Limits,
+    goes_on: &dyn Fn() -> bool,
+    mut take: impl FnMut(Manifest),
+) -> (Vec<Error>, Size) {
+    let mut size = Size {
+        files: 1,
+        bytes: bytes.len(),
+        ..Size::default()
+    };
     let documents = match yaml::documents(source.path, bytes, limits) {
         Ok(documents) => documents,
-        Err(error) => {
-            parsed.errors.push(error);
-            return parsed;
-        }
+        Err(error) => return (vec![error], size),
     };
     let mut errors = Errors::up_to(limits.of(Limit::FileFindings));
     let mut spent = yaml::Spent::new(limits, goes_on);
@@ -209,7 +215,10 @@ pub fn parse_while(source: Source<'_>, bytes: &[u8], limits: &Limits, goes_on: &
         }
         match document.read(source.path, &mut spent) {
             Ok(Some((value, positions))) => {
-                object::collect(source, value, positions, &mut parsed.objects, &mut errors);
+                let mut objects = Vec::new();
+                object::collect(source, value, positions, &mut objects, &mut errors);
+                size.objects += objects.len();
+                objects.into_iter().for_each(&mut take);
             }
             Ok(None) => {}
             Err(error) => {
@@ -226,10 +235,8 @@ pub fn parse_while(source: Source<'_>, bytes: &[u8], limits: &Limits, goes_on: &
             }
         }
     }
-    parsed.errors = errors.finish();
-    parsed.size.objects = parsed.objects.len();
-    parsed.size.values = spent.values();
-    parsed
+    size.values = spent.values();
+    (errors.finish(), size)
 }
 
 /// Reads a file that is one document of any shape, such as `cutover.yaml`. `None`: the file says nothing.
