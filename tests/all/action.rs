@@ -158,3 +158,48 @@ fn what_is_neither_a_release_nor_a_commit_of_one_is_refused() {
         assert_eq!(stage.program(), None);
     }
 }
+
+/// Of this project: the names of files beside their text.
+fn workflows() -> Vec<(String, serde_yaml::Value)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: PathBuf| {
+        let workflow = serde_yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        (path.file_name().unwrap().to_string_lossy().into_owned(), workflow)
+    };
+    files.map(read).collect()
+}
+
+#[test]
+fn what_signs_or_releases_runs_nobody_elses_code_and_what_is_fetched_is_pinned() {
+    let is_pinned = |used: &str| {
+        let commit = used.rsplit_once('@').map_or("", |(_, commit)| commit);
+        commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let mut signing = 0;
+    for (file, workflow) in workflows() {
+        for (name, job) in workflow["jobs"].as_mapping().unwrap() {
+            let place = format!("{file}: {}", name.as_str().unwrap());
+            let may = |right: &str| job["permissions"][right] == "write";
+            let signs = may("id-token") || may("attestations") || may("contents");
+            signing += usize::from(signs);
+            for step in job["steps"].as_sequence().unwrap() {
+                let used = step["uses"].as_str();
+                assert!(used.is_none_or(is_pinned), "{place}: {used:?}");
+                let run = step["run"].as_str().unwrap_or_default();
+                let builds = used.is_some_and(|used| used.starts_with("actions/checkout"))
+                    || ["cargo", "rustup", "docker build", "npm", "pip"]
+                        .iter()
+                        .any(|tool| run.contains(tool));
+                assert!(!(signs && builds), "{place} signs, and builds: {step:?}");
+                let fetches = run.contains("curl ") || run.contains("wget ");
+                assert!(!fetches || run.contains("sha256sum --check"), "{place}: {run}");
+            }
+        }
+    }
+    assert_eq!(signing, 2, "the jobs that sign and that release");
+    let image = include_str!("../../deploy/image/Dockerfile");
+    for from in image.lines().filter(|line| line.starts_with("FROM ")) {
+        assert!(from == "FROM scratch" || from.contains("@sha256:"), "{from}");
+    }
+}

@@ -199,3 +199,54 @@ fn the_page_on_security_says_what_is_tried() {
         );
     }
 }
+
+/// The names of functions and modules of the sources below a folder.
+fn named_below(folder: &std::path::Path, names: &mut std::collections::BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            named_below(&path, names);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let after = |word: &'static str| text.split(word).skip(1);
+            let word = |rest: &str| {
+                rest.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                    .next()
+                    .map(str::to_owned)
+            };
+            names.extend(after("fn ").chain(after("mod ")).filter_map(word));
+        }
+    }
+}
+
+#[test]
+fn every_test_that_the_page_on_security_names_is_there() {
+    let page = include_str!("../../docs/security.md");
+    let (_, table) = page.split_once("## Other attacks").unwrap();
+    let mut names = std::collections::BTreeSet::new();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in ["crates", "tests"] {
+        named_below(&root.join(folder), &mut names);
+    }
+    let rows = table
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| attack"));
+    let mut missing = Vec::new();
+    for row in rows {
+        let tests: Vec<&str> = row
+            .rsplit('|')
+            .nth(1)
+            .unwrap()
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .collect();
+        assert!(!tests.is_empty(), "no test is named: {row}");
+        let parts = tests
+            .iter()
+            .flat_map(|test| test.split("::"))
+            .filter(|part| !part.is_empty());
+        missing.extend(parts.filter(|part| !names.contains(*part)));
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+}
