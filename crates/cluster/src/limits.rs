@@ -154,10 +154,8 @@ impl Sender {
     }
 
     async fn attempt(&self, parts: &Parts, body: &Bytes) -> Result<Response<Body>, BoxError> {
-        let _write = match is_write(&parts.method, &parts.uri) {
-            true => Some(self.tenure.write()?),
-            false => None,
-        };
+        let write = is_write(&parts.method, &parts.uri).then(|| self.tenure.write());
+        let _under_way = write.transpose()?;
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
         let streams = is_watch(&parts.method, &parts.uri);
         let exchange = async {

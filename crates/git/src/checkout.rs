@@ -149,10 +149,10 @@ impl Checkout {
     /// Finds the working copy that a directory is in.
     pub fn find(dir: &Path) -> Result<Self> {
         let not_there = || CheckoutError::NotThere(dir.to_owned());
-        let repo = local::discover(dir).map_err(|error| match loose::is_about_a_file(&error) {
-            true => error.into(),
-            false => not_there(),
-        })?;
+        let repo = match local::discover(dir) {
+            Err(error) if loose::is_about_a_file(&error) => return Err(error.into()),
+            found => found.map_err(|_| not_there())?,
+        };
         let root = repo.workdir().ok_or_else(not_there)?.to_owned();
         Ok(Self { repo, root })
     }
