@@ -40,6 +40,7 @@ mod suspend;
 mod validate;
 mod workspace;
 
+use std::num::NonZero;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -143,8 +144,16 @@ impl Cli {
     }
 }
 
+/// The least number of threads: on few cores, too, some are left to hear signals and to renew Leases while others take a large
+/// list in.
+const WORKERS: usize = 4;
+
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Runtime::new()
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.max(WORKERS))
+        .enable_all()
+        .build()
         .map_err(|error| Error::internal(format!("cannot start a runtime: {error}")))?;
     let done = runtime.block_on(work);
     // A conversation with Git that was broken off may go on for a while: nobody waits for it.
