@@ -193,8 +193,9 @@ async fn another_sync_goes_on_and_the_order_to_stop_is_heard_beside_bombs_a_floo
                 assert!(drips.connections() > 0, "nothing asks the slow remote");
                 let mut applied = Vec::new();
                 for text in ["two", "three"] {
-                    let began = Instant::now();
                     flood.push(&[("shop/orders.yaml".to_owned(), map(text))]);
+                    // From when it is there: to commit it has to wait for the bombs, too.
+                    let began = Instant::now();
                     flood.tell();
                     stage.until("the ordinary push is applied", has(text)).await;
                     applied.push(began.elapsed());
