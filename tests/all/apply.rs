@@ -796,6 +796,7 @@ mod writes {
                 recreate: true,
             },
             recreated,
+            spared: None,
         }
     }
 

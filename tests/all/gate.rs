@@ -3,8 +3,8 @@
 
 use cutover::intent::gate::{ACCEPT_ANNOTATION, ACCEPT_DELETION};
 use cutover::plan::{Action, Change};
-use cutover::sandbox::World;
 use cutover::sandbox::api::{Patch, Resource};
+use cutover::sandbox::{World, WorldOptions};
 use serde_json::{Value, json};
 
 use crate::placement::{job, migration, named, phase, policy, runs, started};
@@ -309,4 +309,177 @@ async fn while_it_cannot_be_told_what_runs_where_a_policy_waits() {
     );
     assert_eq!(named(&plane, "orders"), json!(["east"]));
     one_run(&world);
+}
+
+const WEB: &str = "apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db, namespace: shop, annotations: {cutover.dev/recreate: 'true'}}
+spec:
+  replicas: 1
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: db, image: 'db:1'}]}}
+";
+
+#[tokio::test]
+async fn what_has_state_is_created_anew_only_when_somebody_has_said_that_it_may_go() {
+    const SETS: Resource = Resource::new("apps", "statefulsets");
+    let place = policy("db", "db", "east").replace("flink.apache.org/v1beta1", "apps/v1");
+    let place = place.replace("FlinkDeployment", "StatefulSet");
+    let (_world, plane) = started(&one_of("east"), &[("db.yaml", WEB), ("db-policy.yaml", &place)]).await;
+    let uid = || {
+        plane
+            .get(&SETS, Some("shop"), "db")
+            .map(|set| set["metadata"]["uid"].clone())
+    };
+    let before = uid();
+    let bindings = Resource::new("work.karmada.io", "resourcebindings");
+    until("it is placed", || {
+        let binding = plane.get(&bindings, Some("shop"), "db-statefulset");
+        binding.is_some_and(|binding| binding["spec"]["clusters"][0]["name"] == "east")
+    })
+    .await;
+    plane.push(&[("db.yaml", &WEB.replace("serviceName: db", "serviceName: other"))]);
+    let says = "StatefulSet shop/db would end in east, with its state";
+    let planned = plane.plan().await;
+    let found = planned
+        .iter()
+        .find(|change| change.key.kind == "StatefulSet")
+        .unwrap();
+    assert!(
+        matches!(&found.action, Action::Blocked { reason } if reason.contains(says)),
+        "{:?}",
+        found.action
+    );
+    for _ in 0..2 {
+        let problems = problems(&plane).await;
+        let said = problems
+            .iter()
+            .any(|problem| problem.contains("not created anew") && problem.contains(says));
+        assert!(said, "{problems:?}");
+        assert_eq!(uid(), before);
+    }
+    let accept = Patch::Merge(json!({"metadata": {"annotations": {ACCEPT_ANNOTATION: ACCEPT_DELETION}}}));
+    plane
+        .server
+        .patch(&SETS, Some("shop"), "db", None, &accept, "kubectl-annotate");
+    let _running = plane.start();
+    until("it is another one", || {
+        uid().is_some_and(|uid| Some(uid) != before)
+    })
+    .await;
+}
+
+const DATABASE: &str = "apiVersion: example.org/v1
+kind: Database
+metadata: {name: db, namespace: shop}
+spec: {size: 1}
+";
+
+#[tokio::test]
+async fn what_no_profile_speaks_of_is_told_and_held_back_only_on_demand() {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "databases.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "databases", "singular": "database", "kind": "Database", "listKind": "DatabaseList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    let place = |clusters: &str| {
+        policy("db", "db", clusters)
+            .replace("flink.apache.org/v1beta1", "example.org/v1")
+            .replace("FlinkDeployment", "Database")
+    };
+    let says = "Database shop/db would stop in east and start in west from nothing";
+    for (gate, is_held) in [("{}", false), ("{unknownKinds: Block}", true)] {
+        let settings = settings(&format!("- {{name: main, gate: {gate}}}"));
+        let more = [("cutover.yaml", &*settings)];
+        let (world, plane) = started(&one_of("east"), &more).await;
+        world.control_plane().install(&definition).unwrap();
+        for member in world.members() {
+            member.api.install(&definition).unwrap();
+        }
+        // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
+        let clusters = Resource::new("cluster.karmada.io", "clusters");
+        until("the members' kinds are known", || {
+            let cluster = plane.get(&clusters, None, "east").unwrap_or_default();
+            cluster["status"]["apiEnablements"]
+                .to_string()
+                .contains("example.org/v1")
+        })
+        .await;
+        plane.push(&[("db.yaml", DATABASE), ("db-policy.yaml", &place("east"))]);
+        plane.run().await;
+        let bindings = Resource::new("work.karmada.io", "resourcebindings");
+        until("it is placed", || {
+            let binding = plane.get(&bindings, Some("shop"), "db-database");
+            binding.is_some_and(|binding| binding["spec"]["clusters"][0]["name"] == "east")
+        })
+        .await;
+        plane.push(&[("db-policy.yaml", &place("west"))]);
+        let planned = plane.plan().await;
+        let change = planned
+            .iter()
+            .find(|change| change.key.kind == "PropagationPolicy" && change.key.name == "db")
+            .unwrap();
+        match &change.action {
+            Action::Blocked { reason } => assert!(is_held && reason.contains(says), "{reason}"),
+            Action::Configure => {
+                let told = change.warning.clone().unwrap_or_default();
+                assert!(!is_held && told.starts_with(says), "{told}");
+            }
+            other => panic!("{other:?}"),
+        }
+        plane.sync("main").await;
+        let at = if is_held { "east" } else { "west" };
+        assert_eq!(named(&plane, "db"), json!([at]));
+    }
+}
+
+#[tokio::test]
+async fn neither_another_sync_nor_a_file_that_cannot_be_read_opens_the_gate() {
+    let settings = settings("- {name: policies, path: policies}\n- {name: apps, path: apps}");
+    let world = World::start(WorldOptions::fast());
+    let files = [
+        ("cutover.yaml", &*settings),
+        ("apps/namespace.yaml", NAMESPACE.1),
+        ("apps/job.yaml", &*job("orders")),
+        ("policies/orders.yaml", &*one_of("east")),
+    ];
+    let plane = Plane::on(world.control_plane(), &files);
+    // A policy may come before its namespace.
+    plane.run().await;
+    plane.run().await;
+    until("orders runs in east", || runs(&world, "east", "orders")).await;
+    // The policy comes with a migration that can't be read.
+    let broken = format!("{}  to: [", migration("orders", ""));
+    plane.push(&[
+        ("policies/orders.yaml", &one_of("west")),
+        ("apps/move.yaml", &broken),
+    ]);
+    for _ in 0..2 {
+        let report = plane.sync("policies").await;
+        let problems: Vec<String> = report.all_problems().iter().map(ToString::to_string).collect();
+        let says = "would stop in east and start in west from nothing";
+        assert!(
+            problems.iter().any(|problem| problem.contains(says)),
+            "{problems:?}"
+        );
+    }
+    assert_eq!(named(&plane, "orders"), json!(["east"]));
+    one_run(&world);
+    // It is mended, and carries the job; what was held back goes out.
+    plane.push(&[("apps/move.yaml", &migration("orders", ""))]);
+    let _running = plane.start();
+    until("it has moved", || phase(&plane, "orders") == "Completed").await;
+    until("the policy is in force", || {
+        named(&plane, "orders") == json!(["west"])
+    })
+    .await;
+    assert!(world.ledger().verdict().is_clean(), "{}", world.ledger());
 }

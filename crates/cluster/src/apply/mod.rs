@@ -40,6 +40,8 @@ pub struct Write {
     pub manner: Manner,
     /// This very content was created anew already: if it is refused again, once more wouldn't help.
     pub recreated: bool,
+    /// Why the live object must not be deleted, not even to be created anew.
+    pub spared: Option<String>,
 }
 
 /// What became of objects that were applied together.
@@ -150,7 +152,10 @@ async fn write_one(
             (outcome, version.map(str::to_owned))
         }
         Err(Outcome::Failed(refused)) if !refused.fixed.is_empty() && manner.recreate => {
-            let outcome = recreate::instead(cluster, served, manifest, write.recreated, refused).await;
+            let outcome = match &write.spared {
+                Some(why) => recreate::spared(why, refused),
+                None => recreate::instead(cluster, served, manifest, write.recreated, refused).await,
+            };
             (outcome, None)
         }
         Err(outcome) => (outcome, None),

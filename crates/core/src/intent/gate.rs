@@ -37,6 +37,8 @@ pub struct Tenant {
     pub binding: ResourceBinding,
     /// The policy that Karmada has noted on the template.
     pub owner: Option<PolicyName>,
+    /// No profile says whether it has state: what it would lose is told, and holds nothing back.
+    pub is_unsaid: bool,
     /// An intent has it in hand, and Karmada's scheduler is kept off: the intent waits for a placement that keeps it.
     pub in_hand: bool,
 }
@@ -92,6 +94,8 @@ impl Write {
 pub struct Loss {
     pub workload: ObjectKey,
     pub fate: Fate,
+    /// No profile says whether it has state.
+    pub(crate) is_doubt: bool,
     /// Where it runs now.
     clusters: Vec<ClusterName>,
     /// What would place it, as JSON; nothing where it ends.
@@ -168,15 +172,27 @@ impl Loss {
     }
 }
 
-/// Returns whether live copies of a kind have state that only an intent carries along, by the profiles that there are.
-pub fn has_state(
+/// Whether live copies of a kind have state that only an intent carries along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Kept,
+    None,
+    /// No profile says so.
+    Unsaid,
+}
+
+/// Returns whether a kind has state, by the profiles that there are.
+pub fn state_of(
     given: &[WorkloadProfile],
     gvk: &Gvk,
     unknown: UnknownKinds,
-) -> Result<bool, profile::Error> {
-    Ok(match profile::find(given, None, gvk)? {
-        Some(profile) => profile.spec.stateful,
-        None => unknown == UnknownKinds::Block && is_custom(gvk),
+) -> Result<State, profile::Error> {
+    Ok(match (profile::find(given, None, gvk)?, unknown) {
+        (Some(profile), _) if profile.spec.stateful => State::Kept,
+        (Some(_), _) => State::None,
+        (None, _) if !is_custom(gvk) => State::None,
+        (None, UnknownKinds::Block) => State::Kept,
+        (None, UnknownKinds::Pass) => State::Unsaid,
     })
 }
 
@@ -207,17 +223,33 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 3;
-        for (place, loss) in self.losses.iter().take(SHOWN).enumerate() {
-            if place > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{loss}")?;
-        }
-        match self.losses.len().saturating_sub(SHOWN) {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
-        }
+        f.write_str(&listed(&self.losses))
+    }
+}
+
+/// What a write that may be sent would do to workloads of which no profile says whether they have state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doubts(pub Vec<Loss>);
+
+impl Doubts {
+    /// Returns what people are told; `None`: there is none.
+    pub fn told(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| {
+            format!(
+                "{}; no WorkloadProfile says whether that loses state (gate: {{unknownKinds: Block}} would hold it back)",
+                listed(&self.0)
+            )
+        })
+    }
+}
+
+fn listed(losses: &[Loss]) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = losses.iter().take(SHOWN).map(Loss::to_string).collect();
+    let shown = shown.join("; ");
+    match losses.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
     }
 }
 
@@ -246,7 +278,14 @@ impl Ground {
     ///
     /// To be asked in the order in which the writes are sent: one makes a difference to the next. `accepted` is what the
     /// annotation of the object says. O(workloads + policies of the namespaces of those that it touches).
-    pub fn pass(&mut self, write: &Write, accepted: Option<&str>) -> Result<(), Refusal> {
+    pub fn pass(&mut self, write: &Write, accepted: Option<&str>) -> Result<Doubts, Refusal> {
+        let doubts = self.judge(write, accepted)?;
+        self.take_in(write);
+        Ok(doubts)
+    }
+
+    /// The same, of a write that may never be sent.
+    pub fn judge(&self, write: &Write, accepted: Option<&str>) -> Result<Doubts, Refusal> {
         let losses: Vec<Loss> = match write {
             Write::Policy(name, spec) => self.placed_anew(name, spec.as_deref()),
             Write::Labels(key, labels) => self.labelled(key, labels),
@@ -257,6 +296,7 @@ impl Ground {
             }
             Write::Cluster(name, cluster) => self.reached(name, cluster.as_deref(), write),
         };
+        let (doubts, losses): (Vec<Loss>, Vec<Loss>) = losses.into_iter().partition(|loss| loss.is_doubt);
         let refusal = Refusal {
             digest: loss_digest(write, &losses),
             is_deletion: write.is_deletion(),
@@ -269,8 +309,7 @@ impl Ground {
         if !refusal.losses.is_empty() && !accepted.is_some_and(accepts) {
             return Err(refusal);
         }
-        self.take_in(write);
-        Ok(())
+        Ok(Doubts(doubts))
     }
 
     fn take_in(&mut self, write: &Write) {
@@ -575,6 +614,7 @@ impl Tenant {
         Loss {
             workload: self.workload.clone(),
             fate,
+            is_doubt: self.is_unsaid,
             clusters: self.clusters().into_iter().cloned().collect(),
             placement,
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Code, Finding};
 use crate::api::{GROUP, PolicyName, WorkloadProfile};
 use crate::config::{Config, UnknownKinds};
-use crate::intent::gate::{ACCEPT_ANNOTATION, Fate, Ground, Loss, Tenant, Write, has_state};
+use crate::intent::gate::{ACCEPT_ANNOTATION, Fate, Ground, Loss, State, Tenant, Write, state_of};
 use crate::manifest::{Manifest, Set};
 use cutover_karmada::name::{ClusterName, GroupKind, Location, ObjectKey};
 use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, meta};
@@ -68,11 +68,11 @@ struct Places {
 /// Returns what becomes of the one workload by each of the writes, in the order in which sync sends them.
 fn losses(mut ground: Ground, writes: &[Asked]) -> Vec<(usize, Option<Loss>)> {
     let pass = |(number, asked): (usize, &Asked)| {
-        let refused = ground.pass(&asked.write, asked.accepted.as_deref()).err();
-        (
-            number,
-            refused.and_then(|refused| refused.losses.into_iter().next()),
-        )
+        let losses = match ground.pass(&asked.write, asked.accepted.as_deref()) {
+            Ok(doubts) => doubts.0,
+            Err(refused) => refused.losses,
+        };
+        (number, losses.into_iter().next())
     };
     writes.iter().enumerate().map(pass).collect()
 }
@@ -96,6 +96,11 @@ fn finding(asked: &Asked, losses: &[Option<Loss>], is_certain: bool) -> Option<F
     let way = first
         .way_out()
         .unwrap_or_else(|| "keep it, if the workload is still needed".to_owned());
+    if first.is_doubt {
+        let message = format!("{what}: {first}; no WorkloadProfile says whether that loses state");
+        let hint = "write one (docs/profiles.md), or let it be held back: gate: {unknownKinds: Block}";
+        return Some(Finding::new(Code::MayLoseState, asked.at.clone(), message).hint(hint));
+    }
     if ends || all_lose && is_certain {
         let message = format!("{what}: {first}");
         let hint = format!("{way}; `cutover plan` says how to accept the loss of its state");
@@ -259,10 +264,10 @@ fn tenants(before: Revision<'_>, ground: &Ground, after: Revision<'_>) -> Vec<(T
             .config
             .sync_of(&object.source.path)
             .map_or(UnknownKinds::default(), |sync| sync.gate.unknown_kinds);
-        let is_meant = *known
+        let state = *known
             .entry((object.gvk.clone(), unknown == UnknownKinds::Block))
-            .or_insert_with(|| has_state(&given, &object.gvk, unknown).unwrap_or(false));
-        if !is_meant || matches!(key.group.as_str(), "" | POLICY_GROUP | GROUP | CLUSTER_GROUP) {
+            .or_insert_with(|| state_of(&given, &object.gvk, unknown).unwrap_or(State::None));
+        if state == State::None || matches!(key.group.as_str(), "" | POLICY_GROUP | GROUP | CLUSTER_GROUP) {
             continue;
         }
         let Some(mut tenant) = tenant(&key, object) else {
@@ -271,7 +276,9 @@ fn tenants(before: Revision<'_>, ground: &Ground, after: Revision<'_>) -> Vec<(T
         let Some((owner, spec)) = ground.policy_of(&tenant) else {
             continue;
         };
-        let places = places(&tenant, spec, after);
+        let mut places = places(&tenant, spec, after);
+        places.is_certain &= state == State::Kept;
+        tenant.is_unsaid = state == State::Unsaid;
         tenant.binding.spec.placement = Some(spec.placement.clone());
         tenant.owner = Some(owner.clone());
         tenants.push((tenant, places));
@@ -297,6 +304,7 @@ fn tenant(key: &ObjectKey, object: &Manifest) -> Option<Tenant> {
         template,
         binding: serde_json::from_value(binding).ok()?,
         owner: None,
+        is_unsaid: false,
         in_hand: false,
     })
 }
@@ -335,6 +343,8 @@ fn places(tenant: &Tenant, spec: &PropagationSpec, after: Revision<'_>) -> Place
             && text("/spec/workload/name") == Some(&tenant.workload.name);
         match key.kind.as_str() {
             "Migration" if is_meant && !is_off => moved.extend(text("/spec/to").map(ClusterName::new)),
+            // Any of these may have taken it elsewhere since.
+            "FailoverPlan" | "Rollout" | "ReplicaShift" if is_meant => others = true,
             "Evacuation" | "Rebalance" if !is_off => others = true,
             _ => {}
         }

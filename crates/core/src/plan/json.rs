@@ -56,6 +56,9 @@ pub struct PlannedChange {
     /// Why the API server could not be asked what it makes of this; absent: it was, or the answer is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchecked: Option<String>,
+    /// What may be lost by it: no profile says whether there is state to lose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
     pub object: ObjectId,
     /// Where Git has it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +146,7 @@ fn planned(shown: Shown<'_>) -> PlannedChange {
         intent: shown.story(),
         forecast: change.forecast.clone(),
         unchecked: change.unchecked.clone(),
+        warning: change.warning.clone(),
         object: ObjectId {
             api_version: change.gvk.api_version(),
             kind: change.gvk.kind.clone(),

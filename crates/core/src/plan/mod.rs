@@ -106,6 +106,8 @@ pub struct Change {
     pub source: Option<Location>,
     /// Why the API server could not be asked what it makes of this; `None`: it was, or there is nothing to ask.
     pub unchecked: Option<String>,
+    /// What may be lost by it, and isn't known to be.
+    pub warning: Option<String>,
     /// Every object of Git that a suspension keeps changes of from clusters, if it is one.
     pub suspends: Vec<ObjectKey>,
     /// What would come of it, if it is an intent that somebody has looked at.
@@ -131,6 +133,7 @@ impl Change {
             after: None,
             source: Some(desired.source.clone()),
             unchecked: None,
+            warning: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -187,6 +190,7 @@ impl Change {
             after: None,
             source: Some(entry.source()),
             unchecked: None,
+            warning: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -205,6 +209,7 @@ impl Change {
             after: None,
             source: None,
             unchecked: None,
+            warning: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -225,6 +230,7 @@ impl Change {
             after: None,
             source: None,
             unchecked: None,
+            warning: None,
             suspends: Vec::new(),
             forecast: None,
             sent: None,
@@ -265,6 +271,15 @@ impl Change {
     pub fn unchecked(self, why: impl AsRef<str>) -> Self {
         Self {
             unchecked: Some(redact::text(why.as_ref()).into_owned()),
+            ..self
+        }
+    }
+
+    /// Notes what may be lost by it.
+    #[must_use]
+    pub fn warned(self, what: impl AsRef<str>) -> Self {
+        Self {
+            warning: Some(redact::text(what.as_ref()).into_owned()),
             ..self
         }
     }

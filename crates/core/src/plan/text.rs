@@ -153,6 +153,9 @@ impl Out<'_> {
         if let Some(forecast) = &change.forecast {
             self.forecast(forecast);
         }
+        if let Some(warning) = &change.warning {
+            self.note(palette.warning, &format!("warning: {warning}"));
+        }
         if let Some(unchecked) = &change.unchecked {
             self.note(palette.warning, &format!("not tried on the server: {unchecked}"));
         }

@@ -13,7 +13,7 @@ use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
 use cutover_core::config::UnknownKinds;
-use cutover_core::intent::gate::{self, ACCEPT_ANNOTATION, Ground, Refusal, Tenant};
+use cutover_core::intent::gate::{self, ACCEPT_ANNOTATION, Doubts, Ground, Refusal, State, Tenant};
 use cutover_core::plan::{Action, Change, Doomed};
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{
@@ -52,7 +52,8 @@ impl Sync {
     /// Splits off the writes that would take a live stateful workload out of its clusters, or of which that isn't known.
     pub(super) async fn gated(&self, writes: Vec<Write>) -> (Vec<Write>, BTreeMap<ObjectKey, Outcome>) {
         let mut reach = Reach::default();
-        for write in writes.iter().filter(|write| self.may_place(write)) {
+        let concerns = |write: &&Write| self.may_place(write) || may_recreate(write);
+        for write in writes.iter().filter(concerns) {
             reach.add(write.entry.key.namespace.as_deref());
         }
         if reach.is_empty() {
@@ -64,7 +65,13 @@ impl Sync {
             ground => ground,
         };
         let mut passed = Vec::with_capacity(writes.len());
-        for write in writes {
+        for mut write in writes {
+            if may_recreate(&write) {
+                write.spared = match &ground {
+                    Ok(ground) => self.spared(ground, &write.entry.key),
+                    Err(why) => Some(cannot_tell(why)),
+                };
+            }
             let judged = if self.may_place(&write) {
                 match &mut ground {
                     Ok(ground) => self.judge(ground, &write).await,
@@ -88,11 +95,18 @@ impl Sync {
         policy_name(key).is_some() || cluster_name(key).is_some() || self.relabels(write).is_some()
     }
 
+    /// Returns why a live template must not be deleted, not even to be created anew.
+    fn spared(&self, ground: &Ground, key: &ObjectKey) -> Option<String> {
+        let live = self.observer.get(key);
+        let accepted = live.as_deref().and_then(accepted);
+        let judged = ground.judge(&gate::Write::Template(key.clone()), accepted);
+        judged.err().map(|refusal| described(&refusal))
+    }
+
     /// Returns the labels that a live template will have, if Git wants others than there are.
     fn relabels(&self, write: &Write) -> Option<BTreeMap<String, String>> {
         let key = &write.entry.key;
-        // Of these, none is a template with state, and there may be many.
-        if matches!(key.group.as_str(), "" | POLICY_GROUP | api::GROUP) {
+        if !may_have_state(key) {
             return None;
         }
         let live = self.observer.get(key)?;
@@ -120,8 +134,12 @@ impl Sync {
         } else {
             return Ok(());
         };
-        ground.pass(&asked, accepted(&manifest.value)).map_err(|refusal| {
-            Outcome::Failed(Failure {
+        match ground.pass(&asked, accepted(&manifest.value)) {
+            Ok(doubts) => {
+                warn_of(key, &doubts);
+                Ok(())
+            }
+            Err(refusal) => Err(Outcome::Failed(Failure {
                 message: format!("it is held back: {refusal}"),
                 hint: Some(refusal.hint()),
                 at: write.entry.source(),
@@ -129,8 +147,8 @@ impl Sync {
                 // Where it runs may change without anybody telling.
                 passing: true,
                 fixed: Vec::new(),
-            })
-        })
+            })),
+        }
     }
 
     /// Returns which of some deletions would end a live stateful workload, or give it to another policy, and why.
@@ -159,8 +177,9 @@ impl Sync {
                     .map_err(|refusal| described(&refusal)),
                 Err(why) => Err(cannot_tell(why)),
             };
-            if let Err(why) = judged {
-                refused.insert(key, why);
+            match judged {
+                Ok(doubts) => warn_of(&key, &doubts),
+                Err(why) => drop(refused.insert(key, why)),
             }
         }
         refused
@@ -191,7 +210,7 @@ impl Sync {
                 .get(*place)
                 .map(|change| (change.action == Action::Delete, change.place()))
         });
-        let mut judged: Vec<Option<Result<(), String>>> = vec![None; changes.len()];
+        let mut judged: Vec<Option<Result<Doubts, String>>> = vec![None; changes.len()];
         for place in order {
             let Some(change) = changes.get(place) else {
                 continue;
@@ -214,7 +233,11 @@ impl Sync {
         marked
             .map(|(change, judged)| match judged {
                 Some(Err(why)) => change.blocked(why),
-                _ => change,
+                Some(Ok(doubts)) => match doubts.told() {
+                    Some(told) => change.warned(told),
+                    None => change,
+                },
+                None => change,
             })
             .collect()
     }
@@ -235,10 +258,13 @@ fn planned(change: &Change) -> Option<gate::Write> {
             if let Some(name) = cluster_name(&change.key) {
                 return Some(gate::Write::Cluster(name, Some(joined(after.clone()).ok()?)));
             }
+            if matches!(change.action, Action::Recreate { .. }) && may_have_state(&change.key) {
+                return Some(gate::Write::Template(change.key.clone()));
+            }
             let labels = labels(after);
             let relabelled = before.is_some_and(|before| self::labels(before) != labels);
-            let is_template = !matches!(change.key.group.as_str(), "" | POLICY_GROUP | api::GROUP);
-            (relabelled && is_template).then(|| gate::Write::Labels(change.key.clone(), labels))
+            (relabelled && may_have_state(&change.key))
+                .then(|| gate::Write::Labels(change.key.clone(), labels))
         }
         _ => None,
     }
@@ -262,9 +288,19 @@ fn deletion(key: &ObjectKey, live: Option<&Value>) -> Option<gate::Write> {
             text("/spec/group")?,
             text("/spec/names/kind")?,
         ))),
-        ("" | POLICY_GROUP | api::GROUP, _) => None,
-        _ => Some(gate::Write::Template(key.clone())),
+        _ => may_have_state(key).then(|| gate::Write::Template(key.clone())),
     }
+}
+
+/// Returns whether a live template is deleted, with its copies, if it can't be changed as Git wants it.
+fn may_recreate(write: &Write) -> bool {
+    let key = &write.entry.key;
+    write.live.is_some() && may_have_state(key) && write.manner.of(&write.entry.value()).recreate
+}
+
+/// Returns whether an object may be a template with state: of some groups, of which there may be many, none is.
+fn may_have_state(key: &ObjectKey) -> bool {
+    !matches!(key.group.as_str(), "" | POLICY_GROUP | api::GROUP)
 }
 
 fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
@@ -295,6 +331,12 @@ const fn field_of(write: &gate::Write) -> &'static str {
         gate::Write::Policy(..) => "/spec/placement",
         gate::Write::Cluster(..) => "/metadata/name",
         _ => "/metadata/labels",
+    }
+}
+
+fn warn_of(key: &ObjectKey, doubts: &Doubts) {
+    if let Some(told) = doubts.told() {
+        tracing::warn!("{key}: {told}");
     }
 }
 
@@ -346,27 +388,36 @@ async fn ground(cluster: &Cluster, reach: &Reach, unknown: UnknownKinds) -> Resu
         return Ok(Ground::default());
     }
     let given: Vec<WorkloadProfile> = list(cluster, api::API_VERSION, "WorkloadProfile", None).await?;
-    let mut stateful: BTreeMap<Gvk, bool> = BTreeMap::new();
+    let mut known: BTreeMap<Gvk, State> = BTreeMap::new();
     let mut kept = Vec::new();
     for binding in bindings {
         let gvk = Gvk::new(&binding.spec.resource.api_version, &binding.spec.resource.kind);
-        let has_state = match stateful.get(&gvk) {
+        let state = match known.get(&gvk) {
             Some(known) => *known,
             None => {
-                let has_state = gate::has_state(&given, &gvk, unknown).map_err(|error| error.to_string())?;
-                stateful.insert(gvk, has_state);
-                has_state
+                let state = gate::state_of(&given, &gvk, unknown).map_err(|error| error.to_string())?;
+                known.insert(gvk, state);
+                state
             }
         };
-        if has_state {
-            kept.push(binding);
+        if state != State::None {
+            kept.push((binding, state == State::Unsaid));
         }
     }
     if kept.is_empty() {
         return Ok(Ground::default());
     }
-    let tenants = join_all(kept.into_iter().map(|binding| tenant(cluster, binding))).await;
-    let tenants = tenants.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let tenants = kept.into_iter().map(async |(binding, is_unsaid)| {
+        match tenant(cluster, binding, is_unsaid).await {
+            // It would hold nothing back either.
+            Err(_) if is_unsaid => Ok(None),
+            read => read,
+        }
+    });
+    let tenants = join_all(tenants)
+        .await
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
     let clusters: Vec<karmada::Cluster> = list(cluster, CLUSTERS, "Cluster", None).await?;
     let named = clusters.into_iter().filter_map(|cluster| {
         let name = cluster.metadata.name.clone()?;
@@ -413,7 +464,11 @@ async fn policies_in(
 }
 
 /// Returns a workload as it is now; `None`: its template has gone.
-async fn tenant(cluster: &Cluster, binding: ResourceBinding) -> Result<Option<Tenant>, String> {
+async fn tenant(
+    cluster: &Cluster,
+    binding: ResourceBinding,
+    is_unsaid: bool,
+) -> Result<Option<Tenant>, String> {
     let resource = &binding.spec.resource;
     let gvk = Gvk::new(&resource.api_version, &resource.kind);
     let namespace = binding.metadata.namespace.as_deref();
@@ -441,6 +496,7 @@ async fn tenant(cluster: &Cluster, binding: ResourceBinding) -> Result<Option<Te
         workload,
         template,
         binding,
+        is_unsaid,
         in_hand,
     }))
 }

@@ -209,6 +209,7 @@ impl Sync {
             live: live.and_then(|live| Some(live["metadata"]["resourceVersion"].as_str()?.to_owned())),
             manner: self.manner,
             recreated: recreated.is_some_and(|content| *content == digest(&entry.value())),
+            spared: None,
         })
     }
 

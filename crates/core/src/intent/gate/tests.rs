@@ -92,6 +92,7 @@ fn ground(placement: Value, runs_in: &[&str]) -> Ground {
             }),
             binding: serde_json::from_value(binding).unwrap(),
             owner: Some(policy_name("orders")),
+            is_unsaid: false,
             in_hand: false,
         }],
         clusters: clusters.into_iter().collect(),
@@ -99,7 +100,7 @@ fn ground(placement: Value, runs_in: &[&str]) -> Ground {
     }
 }
 
-fn change(ground: &mut Ground, placement: Value) -> Result<(), String> {
+fn change(ground: &mut Ground, placement: Value) -> Result<Doubts, String> {
     let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(placement))));
     ground.pass(&write, None).map_err(|refusal| refusal.to_string())
 }
@@ -182,7 +183,10 @@ fn what_two_clusters_run_keeps_both() {
             "it cannot be told whether {ORDERS} would stay in east and west: it runs in more clusters than its policy would allow"
         )
     );
-    assert_eq!(change(&mut two, all_of(&["east", "west", "nowhere"])), Ok(()));
+    assert_eq!(
+        change(&mut two, all_of(&["east", "west", "nowhere"])),
+        Ok(Doubts::default())
+    );
 }
 
 #[test]
@@ -205,10 +209,10 @@ fn a_toleration_that_goes_lets_karmada_evict() {
 fn nothing_is_said_of_what_is_in_hand_or_placed_so_already() {
     let mut held = ground(one_of(&["east"]), &["east"]);
     held.tenants[0].in_hand = true;
-    assert_eq!(change(&mut held, one_of(&["west"])), Ok(()));
+    assert_eq!(change(&mut held, one_of(&["west"])), Ok(Doubts::default()));
     // The scheduler has yet to look: it isn't this write that moves it.
     let mut placed = ground(one_of(&["west"]), &["east"]);
-    assert_eq!(change(&mut placed, one_of(&["west"])), Ok(()));
+    assert_eq!(change(&mut placed, one_of(&["west"])), Ok(Doubts::default()));
 }
 
 #[test]
@@ -219,35 +223,38 @@ fn a_policy_of_another_name_counts_when_it_takes_over() {
         Write::Policy(policy_name("other"), Some(Box::new(spec)))
     };
     let start = || ground(one_of(&["east"]), &["east"]);
-    assert_eq!(start().pass(&other(&json!({})), None), Ok(()));
+    assert_eq!(start().pass(&other(&json!({})), None), Ok(Doubts::default()));
     assert_eq!(
         start().pass(&other(&json!({"preemption": "Always"})), None),
-        Ok(())
+        Ok(Doubts::default())
     );
     assert!(start().pass(&other(&always), None).is_err());
     // A rename: the new one beside the old one is nothing yet, the old one's deletion is.
     let mut renamed = start();
-    assert_eq!(renamed.pass(&other(&json!({})), None), Ok(()));
+    assert_eq!(renamed.pass(&other(&json!({})), None), Ok(Doubts::default()));
     let gone = Write::Policy(policy_name("orders"), None);
     assert_eq!(
         renamed.pass(&gone, None).unwrap_err().to_string(),
         format!("{ORDERS} would stop in east and start in west from nothing")
     );
     // Nobody takes over: Karmada leaves the binding as it is.
-    assert_eq!(start().pass(&gone, None), Ok(()));
+    assert_eq!(start().pass(&gone, None), Ok(Doubts::default()));
     // Under the same placement it is but a rename.
     let same = policy(one_of(&["east"]));
     let mut renamed = start();
     let write = Write::Policy(policy_name("other"), Some(Box::new(same)));
-    assert_eq!(renamed.pass(&write, None), Ok(()));
-    assert_eq!(renamed.pass(&gone, None), Ok(()));
+    assert_eq!(renamed.pass(&write, None), Ok(Doubts::default()));
+    assert_eq!(renamed.pass(&gone, None), Ok(Doubts::default()));
     // One for the whole control plane is outranked by one of the namespace.
     let wide = PolicyName {
         namespace: None,
         name: "wide".to_owned(),
     };
     let spec = Box::new(policy_with(one_of(&["west"]), always));
-    assert_eq!(start().pass(&Write::Policy(wide, Some(spec)), None), Ok(()));
+    assert_eq!(
+        start().pass(&Write::Policy(wide, Some(spec)), None),
+        Ok(Doubts::default())
+    );
 }
 
 #[test]
@@ -271,7 +278,10 @@ fn a_selector_that_lets_go_gives_the_workload_to_the_next() {
     // By labels it is selected, too.
     ground.policies.remove(&policy_name("orders"));
     let labels = BTreeMap::from([("team".to_owned(), "other".to_owned())]);
-    assert_eq!(ground.pass(&Write::Labels(workload(), labels), None), Ok(()));
+    assert_eq!(
+        ground.pass(&Write::Labels(workload(), labels), None),
+        Ok(Doubts::default())
+    );
     let back = BTreeMap::from([("team".to_owned(), "shop".to_owned())]);
     assert!(ground.pass(&Write::Labels(workload(), back), None).is_err());
 }
@@ -291,7 +301,7 @@ fn what_is_deleted_ends_and_is_accepted_for_one_change_only() {
         );
         assert!(refusal.hint().contains(ACCEPT_DELETION), "{}", refusal.hint());
         assert!(ground.pass(&write, Some("something")).is_err());
-        assert_eq!(ground.pass(&write, Some(ACCEPT_DELETION)), Ok(()));
+        assert_eq!(ground.pass(&write, Some(ACCEPT_DELETION)), Ok(Doubts::default()));
     }
     let moves = |to: &str| Write::Policy(policy_name("orders"), Some(Box::new(policy(one_of(&[to])))));
     let mut start = ground(one_of(&["east"]), &["east"]);
@@ -301,7 +311,10 @@ fn what_is_deleted_ends_and_is_accepted_for_one_change_only() {
     assert!(start.pass(&moves("west"), Some(ACCEPT_DELETION)).is_err());
     let mut elsewhere = ground(one_of(&["north"]), &["north"]);
     assert!(elsewhere.pass(&moves("west"), Some(&digest)).is_err());
-    assert_eq!(start.pass(&moves("west"), Some(&format!("x, {digest}"))), Ok(()));
+    assert_eq!(
+        start.pass(&moves("west"), Some(&format!("x, {digest}"))),
+        Ok(Doubts::default())
+    );
 }
 
 #[test]
@@ -341,12 +354,18 @@ fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys
     );
     assert_eq!(
         start().pass(&write(tier("east", "test")), Some(&refusal.digest)),
-        Ok(())
+        Ok(Doubts::default())
     );
     // What it doesn't run in, and what leaves it chosen, is free.
-    assert_eq!(start().pass(&write(tier("west", "test")), None), Ok(()));
+    assert_eq!(
+        start().pass(&write(tier("west", "test")), None),
+        Ok(Doubts::default())
+    );
     let more = json!({"metadata": {"labels": {"tier": "prod", "owner": "a"}}});
-    assert_eq!(start().pass(&write(cluster("east", more)), None), Ok(()));
+    assert_eq!(
+        start().pass(&write(cluster("east", more)), None),
+        Ok(Doubts::default())
+    );
     let taint = json!({
         "metadata": {"labels": {"tier": "prod"}},
         "spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]},
@@ -359,9 +378,34 @@ fn a_cluster_that_a_policy_would_not_choose_any_more_or_that_evicts_is_a_policys
     tainted.clusters.extend([cluster("east", taint.clone())]);
     assert_eq!(
         tainted.pass(&write(cluster("east", taint)), None),
-        Ok(()),
+        Ok(Doubts::default()),
         "it evicts already"
     );
     let gone = Write::Cluster(ClusterName::new("east"), None);
     assert!(start().pass(&gone, None).is_err());
+}
+
+#[test]
+fn what_no_profile_speaks_of_is_told_and_holds_nothing_back() {
+    let mut ground = ground(all_of(&["east"]), &["east"]);
+    ground.tenants[0].is_unsaid = true;
+    let write = Write::Policy(policy_name("orders"), Some(Box::new(policy(all_of(&["west"])))));
+    let told = ground.pass(&write, None).unwrap().told().unwrap();
+    let says = format!(
+        "{ORDERS} would stop in east and start in west from nothing; no WorkloadProfile says whether that loses state"
+    );
+    assert!(told.starts_with(&says), "{told}");
+    // What keeps it where it is says nothing.
+    let stays = Write::Policy(policy_name("orders"), Some(Box::new(policy(all_of(&["west"])))));
+    assert_eq!(ground.pass(&stays, None).unwrap().told(), None);
+}
+
+#[test]
+fn what_is_only_judged_is_not_taken_in() {
+    let ground = ground(all_of(&["east"]), &["east"]);
+    let gone = Write::Template(workload());
+    for _ in 0..2 {
+        assert!(ground.judge(&gone, None).is_err());
+        assert_eq!(ground.judge(&gone, Some(ACCEPT_DELETION)), Ok(Doubts::default()));
+    }
 }

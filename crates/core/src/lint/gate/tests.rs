@@ -195,3 +195,38 @@ fn a_word_in_the_same_change_accepts_it_and_what_has_no_state_is_nobodys_busines
         [""; 0]
     );
 }
+
+#[test]
+fn what_no_profile_speaks_of_is_a_warning_whatever_becomes_of_it() {
+    let custom = |text: &str| {
+        text.replace("flink.apache.org/v1beta1", "example.org/v1")
+            .replace("FlinkDeployment", "Database")
+    };
+    let object = custom(ORDERS);
+    let (east, west) = (custom(&one_of("east")), custom(&one_of("west")));
+    for (after, prune) in [(vec![west.as_str(), &object], false), (vec![east.as_str()], true)] {
+        let told_of = told(&[&east, &object], &after, prune);
+        assert_eq!(told_of.len(), 1, "{told_of:?}");
+        assert!(told_of[0].starts_with("warning: "), "{told_of:?}");
+        assert!(
+            told_of[0].contains("no WorkloadProfile says whether that loses state"),
+            "{told_of:?}"
+        );
+    }
+}
+
+#[test]
+fn where_a_plan_may_have_taken_it_elsewhere_nothing_is_certain() {
+    let plan = MIGRATION
+        .replace("kind: Migration", "kind: FailoverPlan")
+        .replace("  to: west\n", "");
+    let files = [one_of("west"), ORDERS.to_owned(), MIGRATION.to_owned(), plan];
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let narrowed = one_of("east");
+    let after = [&narrowed, files[1], files[2], files[3]];
+    let told_of = told(&files, &after, false);
+    assert!(
+        told_of.len() == 1 && told_of[0].starts_with("warning: "),
+        "{told_of:?}"
+    );
+}

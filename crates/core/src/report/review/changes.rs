@@ -99,7 +99,8 @@ fn notes(shown: &Shown<'_>) -> String {
         .unchecked
         .as_ref()
         .map(|why| format!("not tried on the server: {why}"));
-    let notes: Vec<String> = [held, shown.story(), unchecked]
+    let warning = shown.change.warning.as_ref().map(|what| format!("⚠️ {what}"));
+    let notes: Vec<String> = [held, shown.story(), warning, unchecked]
         .into_iter()
         .flatten()
         .map(|note| inline(&note))
