@@ -343,7 +343,7 @@ impl Asked<'_> {
             change: Change::Set("/spec/abort", true.into()),
             subject: format!("Abort {}", self.name),
             body: format!(
-                "The attempt to {} is rolled back: the workload runs where it ran before.",
+                "The attempt to {} is to be rolled back, to where the workload ran before, unless it is committed by then.",
                 self.what()
             ),
         })

@@ -476,7 +476,7 @@ fn a_wait_says_for_what_since_when_until_when_what_then_and_what_to_do() {
     })), @"
     shop/orders-to-west  FlinkDeployment orders  east → west  Capture  attempt 2
       • Capture            …
-      runs nowhere for 1 min 4 s: since 2026-03-01 10:00:01 UTC
+      not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: approval of Handoff for attempt 2
         since 2026-03-01 10:00:05 UTC (1 min 0 s)
         at 2026-03-01 10:15:01 UTC (in 13 min 56 s): roll back
@@ -527,7 +527,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
       ✗ Verify         5.0 s  SingleWriterLapse
       • RollingBack        …
       rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
-      runs nowhere for 1 min 4 s: since 2026-03-01 10:00:01 UTC
+      not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
       next: where a cluster can't be asked for long, a person who knows can vouch for it: cutover assume

@@ -74,7 +74,7 @@ fn times(migration: &Migration, now: Timestamp) -> Option<String> {
         let journal = journal.filter(|journal| journal.up_since.is_none())?;
         let down = journal.down_since?;
         let since = format!("{}: since {}", ago(down, now), instant(down));
-        return Some(format!("  {} for {since}", styled(BUSY, "runs nowhere")));
+        return Some(format!("  {} for {since}", styled(BUSY, "not seen running")));
     }
     let began = status
         .started_at

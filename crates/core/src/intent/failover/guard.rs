@@ -220,7 +220,7 @@ impl Machine<'_> {
         self.enter(
             Phase::Guarding,
             vec![format!(
-                "{writer} may run it, every other cluster holds it: {marker} on every Work"
+                "{writer} may run it, and the Work of every other cluster holds it: {marker} on every Work"
             )],
         );
         Err(Stop::Again)

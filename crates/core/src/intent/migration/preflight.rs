@@ -23,6 +23,7 @@ use crate::api::{
 };
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
+use crate::intent::proof::{Facts, Healthy};
 use crate::intent::record::digest;
 use crate::intent::rivals;
 use crate::profile::{self, Profile};
@@ -105,16 +106,14 @@ impl Machine<'_> {
             ));
         };
         let source = self.source(binding)?;
-        if source == spec.to {
-            self.end(Phase::Completed, vec![format!("already in {source}")]);
-            self.status.source = Some(source);
-            return Ok(Next::Again);
-        }
         let profile = self.look_up_profile()?;
         let compiled = Profile::compile(
             profile.metadata.name.as_deref().unwrap_or_default(),
             &profile.spec,
         )?;
+        if source == spec.to {
+            return self.is_there_already(source, &compiled);
+        }
         let clusters = world.clusters.get()?;
         let mut findings = binding_findings(&binding.spec);
         findings.extend(world.policy.get()?.as_ref().and_then(policy_finding));
@@ -204,6 +203,30 @@ impl Machine<'_> {
         Ok(ours.and_then(|claim| claim.spec.lender.clone()))
     }
 
+    /// There is nothing to move; that it runs there is to be seen all the same.
+    fn is_there_already(&mut self, cluster: ClusterName, profile: &Profile) -> Result<Next, Stop> {
+        let healthy = Healthy::as_it_is(&Facts {
+            cluster: &cluster,
+            member: self.world().member(&cluster)?,
+            works: self.world().works.get()?,
+            marker: "",
+            profile,
+            nodes: None,
+            offered: None,
+        });
+        let seen = match healthy {
+            Ok(healthy) => healthy.evidence().to_owned(),
+            Err(why) => {
+                return Err(Stop::Wait(format!(
+                    "Karmada lists it in {cluster} already, and it was not seen healthy there: {why}"
+                )));
+            }
+        };
+        self.end(Phase::Completed, vec![format!("already in {cluster}: {seen}")]);
+        self.status.source = Some(cluster);
+        Ok(Next::Again)
+    }
+
     fn source(&self, binding: &ResourceBinding) -> Result<ClusterName, Stop> {
         let spec = self.input.spec;
         let source = match binding.spec.clusters.as_slice() {
@@ -217,7 +240,10 @@ impl Machine<'_> {
                 let names: Vec<_> = several.iter().map(|cluster| cluster.name.as_str()).collect();
                 return Err(fail(
                     "SeveralClusters",
-                    format!("the workload runs in several clusters: {}", names.join(", ")),
+                    format!(
+                        "Karmada lists the workload in several clusters: {}",
+                        names.join(", ")
+                    ),
                     "a stateful workload moves from exactly one cluster: limit its policy with spreadConstraints maxGroups: 1",
                 ));
             }
@@ -225,7 +251,7 @@ impl Machine<'_> {
         match &spec.from {
             Some(from) if *from != source && source != spec.to => Err(fail(
                 "NotThere",
-                format!("the workload runs in {source}, not in {from}"),
+                format!("Karmada lists the workload in {source}, not in {from}"),
                 "mend spec.from, or leave it out",
             )),
             _ => Ok(source),

@@ -23,9 +23,7 @@ impl Machine<'_> {
             self.hold_by_pin()?;
         } else if spec.scope.dispatching() {
             let Some(policy) = self.world().policy.get()?.clone() else {
-                return Err(Stop::Wait(format!(
-                    "{name} is gone: what it propagated stays as it is"
-                )));
+                return Err(Stop::Wait(format!("{name} is gone: there is nothing to suspend")));
             };
             let there = Holders::of(&policy.metadata)?;
             let was_there = there.contains(self.input.uid);

@@ -102,7 +102,7 @@ impl Move {
             Verdict::Clear => (Outlined::Begins, Vec::new()),
             Verdict::There => (
                 Outlined::Nothing,
-                vec![format!("it runs in {} already", self.spec.to)],
+                vec![format!("Karmada lists it in {} already", self.spec.to)],
             ),
             Verdict::Blocked(findings) => (Outlined::Refused, findings.iter().map(said).collect()),
             Verdict::Waits(why) => (Outlined::Waits, vec![why.clone()]),
@@ -298,7 +298,7 @@ fn outlook(one: &Move) -> String {
     match &one.outlook.verdict {
         Verdict::Clear => "✅ Nothing stands in its way as things are.".to_owned(),
         Verdict::There => format!(
-            "✅ It runs in {} already: the migration ends at once.",
+            "✅ Karmada lists it in {} already: nothing is moved, and it ends when the copy there is seen healthy.",
             code(one.spec.to.as_str())
         ),
         Verdict::Blocked(findings) => {
