@@ -320,17 +320,21 @@ impl Machine<'_> {
 
     /// An old copy that is seen to run beside the new one is told of: it is being held or removed.
     fn watch_source(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
-        if from == to {
-            return Ok(());
-        }
-        let Ok(Some(copy)) = self.copy(from) else {
-            return Ok(());
-        };
-        let profile = self.profile()?;
-        if profile.carries_hold(copy) || !profile.healthy(copy).unwrap_or(false) {
+        if from == to || !self.runs_beside(from)? {
             return Ok(());
         }
         self.tell(lapse(from, to))
+    }
+
+    /// Returns whether something of an old copy runs: by what its operator says of one that nothing holds, or by its pods.
+    pub(super) fn runs_beside(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let Ok(Some(copy)) = self.copy(cluster) else {
+            return Ok(false);
+        };
+        let profile = self.profile()?;
+        let is_loose = !profile.carries_hold(copy) && profile.healthy(copy).unwrap_or(false);
+        let pods = self.world().member(cluster)?.pods.get();
+        Ok(is_loose || pods.is_ok_and(|pods| !pods.is_empty()))
     }
 }
 

@@ -49,12 +49,9 @@ impl Machine<'_> {
                 return Err(Stop::Again);
             }
             if let Some(writer) = self.journal()?.writer.clone()
-                && let Ok(Some(copy)) = self.copy(&cluster)
+                && self.runs_beside(&cluster)?
             {
-                let profile = self.profile()?;
-                if !profile.carries_hold(copy) && profile.healthy(copy).unwrap_or(false) {
-                    self.tell(lapse(&cluster, &writer))?;
-                }
+                self.tell(lapse(&cluster, &writer))?;
             }
             if old.kept {
                 self.purge(&cluster, &old)?;

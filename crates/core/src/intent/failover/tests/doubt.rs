@@ -345,3 +345,21 @@ fn nodes_of_nothing_are_no_doubt() {
     scene.status.journal.as_mut().unwrap().nodes = BTreeMap::new();
     assert_eq!(scene.play(), [WEST]);
 }
+
+#[test]
+fn pods_of_a_held_old_copy_that_come_back_are_told() {
+    let mut scene = Scene::guarding();
+    let old = json!({"attempt": 1, "since": scene.now, "kept": true, "identity": "uid-of-west/west"});
+    let old = serde_json::from_value::<OldCopy>(old).unwrap();
+    scene.status.old_copies.insert(WEST.into(), old);
+    scene.status.common.attempt = 1;
+    scene.work_in(WEST);
+    let mut west = member(Some(held(&scene.marker())));
+    scene.see(WEST, west.clone());
+    scene.settle();
+    assert_eq!(scene.told(), [""; 0]);
+    west.pods = seen(vec![pod("node-2")], LATE + 1);
+    scene.see(WEST, west);
+    scene.settle();
+    assert_eq!(scene.told(), ["SingleWriterLapse"]);
+}
