@@ -433,3 +433,105 @@ async fn a_journal_that_is_taken_out_lets_nobody_go() {
         }
     }
 }
+
+fn edit_status(fleet: &Fleet, patch: Value) -> bool {
+    let writer = WriteOptions::manager("somebody");
+    let (patch, server) = (Patch::Merge(patch), fleet.world.control_plane());
+    let done = server.patch(
+        &MIGRATIONS,
+        Some("shop"),
+        MOVE,
+        Some(Subresource::Status),
+        &patch,
+        &writer,
+    );
+    done.is_ok()
+}
+
+/// It waits before the hand-over, with the state of the source captured; nobody leads.
+async fn captured() -> Fleet {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"}, "approval": {"before": ["Handoff"]}}),
+    );
+    fleet
+        .until("it is captured", |fleet| {
+            fleet.status(MOVE)["journal"]["captured"]["values"]["savepoint"].is_string()
+                && waits_for(fleet, "approv")
+        })
+        .await;
+    controller.kill().await;
+    fleet
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_somebody_has_put_into_the_journal_is_started_from_by_nobody() {
+    let fleet = captured().await;
+    let handle = fleet.status(MOVE)["journal"]["captured"]["values"].clone();
+    let edited = json!({"savepoint": "s3://savepoints/of-before"});
+    assert!(edit_status(
+        &fleet,
+        json!({"status": {"phase": "Handoff", "journal": {"captured": {"values": edited}}}}),
+    ));
+    let _next = fleet.controller(Arc::new(Nobody));
+    asks(&fleet, "another handle than Git has on record").await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!fleet.runs_in("west"));
+    assert!(edit_status(
+        &fleet,
+        json!({"status": {"journal": {"captured": {"values": handle}}}}),
+    ));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_that_is_cut_short_or_edited_makes_no_second_writer() {
+    for edit in [
+        json!({"source": null}),
+        json!({"binding": null}),
+        json!({"writer": "west"}),
+        json!({"writer": "east"}),
+        json!({"committed": true}),
+        json!({"seq": 0}),
+        json!({"clusters": ["west"]}),
+        json!({"suspended": []}),
+    ] {
+        let fleet = captured().await;
+        // What the schema refuses is not there to be read.
+        let is_there = edit_status(&fleet, json!({"status": {"journal": edit}}));
+        let _next = fleet.controller(Arc::new(Nobody));
+        let approval = json!([{"phase": "Handoff", "attempt": 1, "by": "ada"}]);
+        fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"approvals": approval}}));
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        let verdict = fleet.world.ledger().verdict();
+        assert!(
+            verdict.is_clean(),
+            "{edit} (stored: {is_there}): {:#}\n{}",
+            fleet.status(MOVE),
+            fleet.world.ledger()
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expression_that_fails_lets_nobody_go() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let mut profile = serde_json::to_value(&cutover::profile::built_in().unwrap()[0]).unwrap();
+    assert_eq!(profile["metadata"]["name"], "flink");
+    profile["spec"]["suspendedWhen"] = "int(object.status.jobStatus.state) > 0".into();
+    let profiles = Resource::new("cutover.dev", "workloadprofiles");
+    let writer = WriteOptions::manager("somebody");
+    let server = fleet.world.control_plane();
+    server.create(&profiles, None, profile, &writer).unwrap();
+    let _controller = fleet.controller(Arc::new(Nobody));
+    fleet.migrate_with(MOVE, json!({"to": "west"}));
+    fleet.phase(MOVE, Phase::Capture).await;
+    asks(&fleet, "suspendedWhen").await;
+    assert!(!fleet.runs_in("west"));
+    // It is known by then that it doesn't get any better.
+    assert_eq!(fleet.ended(MOVE).await, Phase::RolledBack);
+    fleet.assert_clean_in("east");
+}

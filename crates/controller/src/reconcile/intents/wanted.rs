@@ -16,6 +16,10 @@ pub(super) fn wants_record(status: &MigrationStatus) -> bool {
     match status.phase {
         Phase::Pending => status.attempt == 0,
         Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
+        // What the target is about to be started from.
+        Phase::Handoff => {
+            journal.is_some_and(|journal| journal.captured.is_some() && journal.writer.is_none())
+        }
         Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
         Phase::RollingBack => journal.is_some_and(|journal| {
             let stage = journal.roll_back.as_ref().map(|back| back.stage);

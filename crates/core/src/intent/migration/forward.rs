@@ -214,6 +214,7 @@ impl Machine<'_> {
         self.fence()?;
         let (source, target) = self.ends()?;
         self.expanded_for_handoff(&source, &target)?;
+        self.handle_is_the_recorded_one(&target)?;
         self.give_token(&target)?;
         let stays = self.stays_alone(&source, &target)?;
         let healthy = self.healthy(&target)??;
@@ -221,6 +222,25 @@ impl Machine<'_> {
         self.journal_mut()?.is_up(now);
         stays?;
         Ok(Next::Enter(Phase::Verify, vec![healthy.evidence().to_owned()]))
+    }
+
+    /// A journal that somebody has edited may name another handle than the source has left, an older one for instance.
+    fn handle_is_the_recorded_one(&self, target: &ClusterName) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let record = self.world().record.get().ok().and_then(Option::as_ref);
+        let record = record.filter(|record| record.status.attempt == self.status.attempt);
+        let captured = record.and_then(|record| record.status.journal.as_ref()?.captured.as_ref());
+        let known = journal.captured.as_ref().map(|known| &known.values);
+        if journal.writer.as_ref() == Some(target)
+            || captured.is_none_or(|captured| known == Some(&captured.values))
+        {
+            return Ok(());
+        }
+        Err(Stop::Wait(
+            "the journal names another handle than Git has on record: put status.journal.captured back from the record on the \
+             status branch, or abort"
+                .to_owned(),
+        ))
     }
 
     /// The target has the token, and the copy that it had; nobody else runs. What is only unseen of the source is passed on: it
