@@ -475,9 +475,8 @@ fn judge(fleet: &Fleet, ending: Ending) -> Result<(), Failure> {
         | Ending::HarmedAndAsksOrBack(_)
         | Ending::HarmedAndRefused(_)
         | Ending::Elsewhere(_) => {
-            let verdict = fleet.verdict();
-            if !verdict.is_clean() && !fleet.tells_of_harm(INTENT) {
-                return fails(Red::Untold, seen(verdict));
+            if let Some(what) = fleet.untold_harm(INTENT) {
+                return fails(Red::Untold, format!("{what}\n{}", seen(fleet.verdict())));
             }
         }
     }

@@ -2,7 +2,7 @@
 //! on from an older state, or where the workload lost it by itself; and then it must have been told.
 
 use cutover_sandbox::api::{ListOptions, Resource};
-use cutover_sandbox::ledger::{LostState, Origin, Verdict};
+use cutover_sandbox::ledger::{LostState, Origin, Verdict, Writer};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, MIGRATIONS};
@@ -69,17 +69,42 @@ impl Fleet {
                 || self.all(&EVENTS).iter().any(|event| tells(&event["message"])))
     }
 
-    /// What an intent says of harm that the ledger shows: a finding, a reason to roll back, a question, or a warning.
-    pub fn tells_of_harm(&self, name: &str) -> bool {
+    /// Returns what the ledger shows of harm that an intent says nothing of: no finding, reason to roll back, question or
+    /// warning of it names a cluster that has to do with it.
+    pub fn untold_harm(&self, name: &str) -> Option<String> {
+        let verdict = self.verdict();
+        let said = self.said_of(name);
+        let is_told = |all: &[&Writer]| {
+            let mut clusters = all.iter().map(|writer| writer.cluster.as_str());
+            clusters.any(|cluster| said.iter().any(|text| text.contains(cluster)))
+        };
+        let overlaps = verdict.overlaps.iter();
+        let overlaps = overlaps.map(|overlap| (overlap.who.iter().collect(), format!("{overlap:?}")));
+        let losses = verdict.lost_state.iter().map(|lost| {
+            let who: Vec<&Writer> = lost.of.iter().chain([&lost.writer]).collect();
+            (who, format!("{lost:?}"))
+        });
+        let mut untold = overlaps
+            .chain(losses)
+            .filter(|(who, _): &(Vec<&Writer>, String)| !is_told(who));
+        untold.next().map(|(_, what)| what)
+    }
+
+    fn said_of(&self, name: &str) -> Vec<String> {
         let status = self.status(name);
-        let says = |text: &Value| text.as_str().is_some_and(|text| !text.is_empty());
-        let is_warned = |event: &Value| event["type"] == "Warning" && event["involvedObject"]["name"] == name;
-        status["findings"]
-            .as_array()
-            .is_some_and(|findings| !findings.is_empty())
-            || says(&status["journal"]["rollBack"]["reason"])
-            || says(&status["waitingFor"]["reason"])
-            || self.all(&EVENTS).iter().any(is_warned)
+        let findings = status["findings"].as_array().into_iter().flatten();
+        let findings = findings.map(|finding| finding["message"].clone());
+        let of_it = |event: &Value| event["type"] == "Warning" && event["involvedObject"]["name"] == name;
+        let events = self.all(&EVENTS).into_iter().filter(of_it);
+        let reasons = [
+            status["journal"]["rollBack"]["reason"].clone(),
+            status["waitingFor"]["reason"].clone(),
+        ];
+        findings
+            .chain(reasons)
+            .chain(events.map(|event| event["message"].clone()))
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .collect()
     }
 
     fn all(&self, resource: &Resource) -> Vec<Value> {
