@@ -113,7 +113,8 @@ async fn assert_in_sync(stage: &Stage, version: &str) {
     for (number, map) in maps.iter().enumerate() {
         assert_eq!(map["metadata"]["name"], format!("map-{number:04}"));
         assert_eq!(map["data"]["number"], number.to_string());
-        let managers = map["metadata"]["managedFields"].as_array().unwrap();
+        let owners = cutover::sandbox::api::owners::of(map).unwrap().into_owned();
+        let managers = owners.as_array().unwrap();
         assert_eq!(managers.len(), 1, "{managers:?}");
         assert_eq!(managers[0]["manager"], "cutover");
     }

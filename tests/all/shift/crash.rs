@@ -64,6 +64,9 @@ fn kill_everywhere(
         goes_on(stage).await;
         stage.until("it ends", || has_ended(stage, ends)).await;
         stage.settled(left).await;
+        // It ends when no Work has a marker; from the copies Karmada takes them after.
+        let is_unmarked = || left.iter().all(|(cluster, _)| !stage.is_marked(cluster));
+        stage.until("no copy has a marker", is_unmarked).await;
     };
     let ended = |watched: &Watched| {
         watched.stage.assert_clean();

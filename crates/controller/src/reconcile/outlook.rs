@@ -392,10 +392,12 @@ impl Look {
         members: &BTreeMap<ClusterName, Member>,
     ) -> Seen<Vec<Scaler>> {
         let spec = &migration.spec;
-        let profile = self.profiles.get().ok().and_then(|given| {
-            let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
-            found.ok().flatten()
-        });
+        let given = match self.profiles.get() {
+            Ok(given) => given,
+            Err(unknown) => return Seen::unknown(format!("its profile cannot be told: {unknown}")),
+        };
+        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
+        let profile = found.ok().flatten();
         if !profile.is_some_and(|profile| concerns(&profile.spec)) {
             return Seen::unknown("not read: it is not held by its replicas");
         }

@@ -121,13 +121,32 @@ async fn exclusive(cluster: &Cluster, changes: &[Change]) -> Vec<Problem> {
     let mut live = BTreeMap::new();
     for kind in KINDS {
         let gvk = Gvk::new(api::API_VERSION, kind);
-        if let Ok(Lookup::Served(served)) = cluster.lookup(&gvk).await
-            && let Answer::Found(all) = cluster.reader().list(&served, None, None).await.answer
-        {
-            live.extend(
+        let read = match cluster.lookup(&gvk).await {
+            Ok(Lookup::Served(served)) => match cluster.reader().list(&served, None, None).await.answer {
+                Answer::Found(all) => Ok(all),
+                Answer::NotFound => Err(format!("the list of {kind} was answered with 404")),
+                Answer::Unknown { why } => Err(why),
+            },
+            Ok(Lookup::NotServed) => Ok(Vec::new()),
+            Err(error) => Err(error.to_string()),
+        };
+        match read {
+            Ok(all) => live.extend(
                 all.into_iter()
                     .filter_map(|intent| Some((key_of(&gvk, &intent)?, intent))),
-            );
+            ),
+            // Whether one has ended isn't known either.
+            Err(why) => {
+                let unknown = |change: &&Change| Problem {
+                    message: format!(
+                        "it cannot be told whether {} and another {kind} exclude each other: {why}",
+                        change.key
+                    ),
+                    hint: None,
+                    at: change.source.clone(),
+                };
+                return come.iter().map(unknown).collect();
+            }
         }
     }
     let goes = |key: &ObjectKey| {

@@ -84,6 +84,9 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     world
 }
 
+/// How long Events are waited for.
+const AT_ONCE: Duration = Duration::from_secs(3);
+
 /// Reads what the Events of the target say of the copy that is about to be given up. What can't be read isn't told.
 pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, world: &World) -> Vec<String> {
     let Some(target) = status.journal_in_force().map(|journal| &journal.target) else {
@@ -93,7 +96,10 @@ pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, world: &Wo
         return Vec::new();
     };
     let namespace = world.workload.namespace.as_deref();
-    let Answer::Found(events) = parts.cluster.member(target).warnings(namespace).await.answer else {
+    // Nobody runs meanwhile: a member that doesn't answer at once isn't waited for.
+    let target = parts.cluster.member(target);
+    let read = tokio::time::timeout(AT_ONCE, target.warnings(namespace)).await;
+    let Ok(Answer::Found(events)) = read.map(|read| read.answer) else {
         return Vec::new();
     };
     let copy = member.object.get().ok().and_then(Option::as_ref);
@@ -343,6 +349,11 @@ impl Look<'_> {
         involved: BTreeSet<ClusterName>,
         known: Option<Seen<Vec<Scaler>>>,
     ) -> Seen<Vec<Scaler>> {
+        if self.status.journal_in_force().is_none()
+            && let Err(unknown) = world.profiles.get()
+        {
+            return Seen::unknown(format!("its profile cannot be told: {unknown}"));
+        }
         let profile = self.profile(world);
         if !profile.is_some_and(|profile| scalers::concerns(profile.spec())) {
             return Seen::unknown("not read: it is not held by its replicas");
