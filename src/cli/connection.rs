@@ -67,7 +67,7 @@ pub struct GitArgs {
     #[arg(long, value_name = "FILE")]
     git_ca_file: Option<PathBuf>,
     /// The most that is received in one conversation, the first clone included
-    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    #[arg(long, value_name = "MIB", default_value_t = Limits::default().received_bytes >> 20)]
     git_receive_limit: u64,
 }
 

@@ -164,11 +164,7 @@ impl Walk<'_> {
         for entry in entries {
             let entry = entry.map_err(|error| unreadable(dir, &error))?;
             self.visited += 1;
-            if self.visited > self.limits.entries {
-                let (root, limit) = (self.root.display(), self.limits.entries);
-                return Err(Error::user(format!("{root} has more than {limit} entries"))
-                    .hint("name the root of one repository"));
-            }
+            self.budget.check(Limit::RevisionEntries, self.visited)?;
             let name = entry.file_name();
             let lossy = name.to_string_lossy();
             if lossy.starts_with('.') {

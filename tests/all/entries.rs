@@ -100,7 +100,7 @@ const CASES: &[Case] = &[
             entries.push(("40000", b"d".to_vec(), tree));
         },
         path: "apps/d/d/d",
-        why: "below more folders than are read",
+        why: "below more folders than are read: more than 64 folders above a file (limit path-folders)",
     },
     Case {
         name: "a path is too long",
@@ -113,7 +113,7 @@ const CASES: &[Case] = &[
             entries.push(("40000", b"l".to_vec(), tree));
         },
         path: "apps/l/lll",
-        why: "its path is longer than is read",
+        why: "its path is longer than is read: more than 1024 bytes in a path (limit path-bytes)",
     },
 ];
 

@@ -60,13 +60,18 @@ limits! {
     RevisionFindings = "revision-findings", 1_000, "findings in a revision", "fix those that are shown";
     RevisionSyncs = "revision-syncs", 500, "syncs in cutover.yaml", "name fewer";
     RevisionSeconds = "revision-seconds", 120, "seconds to read a revision", "split the repository";
+    RevisionEntries = "revision-entries", 1_000_000, "files and folders looked at in a revision", "name the root of one repository, or split it";
+    PathFolders = "path-folders", 64, "folders above a file", "move it up, or exclude it with syncs[].exclude in cutover.yaml";
+    PathBytes = "path-bytes", 1024, "bytes in a path", "shorten it, or exclude it with syncs[].exclude in cutover.yaml";
 }
 
 impl Limit {
-    /// Returns how far it may be raised: what is nested is taken apart by functions that call themselves.
+    /// Returns how far it may be raised: what is nested is taken apart by functions that call themselves, and no system
+    /// opens a longer path.
     const fn most(self) -> usize {
         match self {
-            Self::FileDepth => 200,
+            Self::FileDepth | Self::PathFolders => 200,
+            Self::PathBytes => 4096,
             _ => usize::MAX,
         }
     }
@@ -131,7 +136,7 @@ impl Budget {
 }
 
 /// There is more of something than the limit allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("more than {allowed} {} (limit {limit})", limit.unit())]
 pub struct Exceeded {
     pub limit: Limit,
@@ -247,6 +252,7 @@ mod tests {
             "file-bytes=",
             "file-bytes=0",
             "file-depth=201",
+            "path-folders=201",
             "x=1",
             "files=1Ti",
         ] {

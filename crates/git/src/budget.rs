@@ -131,6 +131,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_fixed_limit_of_git_is_documented() {
+        let page = include_str!("../../../docs/limits.md");
+        let url = "https://git.example.com/fleet.git".parse().unwrap();
+        let options = crate::Options::new(url, "main", "state");
+        for (name, value) in [
+            ("time of a conversation", options.timeout.as_secs()),
+            ("bytes of a conversation", options.limits.received_bytes),
+            ("bytes before a pack", BEFORE_THE_PACK),
+            ("size of a loose object", crate::loose::LARGEST),
+        ] {
+            let row = format!("| {name} | {value} | ");
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn each_phase_has_a_limit_of_its_own() {
         let mib = 1 << 20;
         let budget = Budget::new(Duration::from_mins(1), 100 << 20, CancellationToken::new());

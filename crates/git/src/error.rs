@@ -48,8 +48,6 @@ pub enum Error {
     TooLarge { what: String, size: usize, limit: usize },
     #[error(transparent)]
     OverBudget(#[from] Exceeded),
-    #[error("the tree of {revision} has more than {limit} entries")]
-    TooMany { revision: Revision, limit: usize },
     #[error("cannot read {path}: {why}")]
     NotAFile { path: String, why: Obstacle },
     /// What is stored there doesn't check out: asking again doesn't help.

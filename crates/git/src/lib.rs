@@ -74,7 +74,7 @@ pub use tree::{BlobId, Change, ChangeKind, Changes, Skipped};
 pub use url::RemoteUrl;
 pub use watch::{Polling, Tick, Trigger, Watch};
 
-use cutover_base::budget::{Budget, Limit};
+use cutover_base::budget::{Budget, Exceeded, Limit};
 use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
 use cutover_tenure::{Tenure, UnderWay};
@@ -163,20 +163,23 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             file_bytes: Budget::default().of(Limit::FileBytes),
-            entries: 1_000_000,
-            depth: 64,
-            path_bytes: 1024,
+            entries: Budget::default().of(Limit::RevisionEntries),
+            depth: Budget::default().of(Limit::PathFolders),
+            path_bytes: Budget::default().of(Limit::PathBytes),
             received_bytes: 2 << 30,
         }
     }
 }
 
 impl Limits {
-    /// Returns these limits, with that of a file's bytes from a budget.
+    /// Returns these limits, with those of files and trees from a budget.
     #[must_use]
     pub const fn within(self, budget: &Budget) -> Self {
         Self {
             file_bytes: budget.of(Limit::FileBytes),
+            entries: budget.of(Limit::RevisionEntries),
+            depth: budget.of(Limit::PathFolders),
+            path_bytes: budget.of(Limit::PathBytes),
             ..self
         }
     }
@@ -186,12 +189,13 @@ impl Limits {
         let Ok(name) = std::str::from_utf8(name) else {
             return Some(Obstacle::NotUtf8);
         };
+        let exceeded = |limit, allowed| Exceeded { limit, allowed };
         if matches!(name, "" | "." | "..") || name.contains('/') || name.chars().any(char::is_control) {
             Some(Obstacle::BadName)
         } else if depth >= self.depth {
-            Some(Obstacle::TooDeep)
+            Some(Obstacle::TooDeep(exceeded(Limit::PathFolders, self.depth)))
         } else if path.len() > self.path_bytes {
-            Some(Obstacle::PathTooLong)
+            Some(Obstacle::PathTooLong(exceeded(Limit::PathBytes, self.path_bytes)))
         } else {
             None
         }

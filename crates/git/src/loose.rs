@@ -11,7 +11,7 @@ use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZFlush, MZStatus};
 
 /// What is larger has to be in a pack: a loose object is read as a whole.
-const LARGEST: u64 = 256 << 20;
+pub(super) const LARGEST: u64 = 256 << 20;
 /// The longest kind and the longest size, as they stand before the content.
 const HEADER: usize = 64;
 const PIECE: usize = 64 << 10;

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use git2::{ObjectType, Odb, Oid, Repository, Tree, TreeEntry};
 
 use super::{Error, Limits};
+use cutover_base::budget::{Exceeded, Limit};
 use cutover_core::config::{Shape, link_target};
 use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
@@ -422,10 +423,8 @@ impl Walk<'_> {
     fn count(&mut self, entries: usize) -> Result<(), Error> {
         self.visited += entries;
         if self.visited > self.limits.entries {
-            return Err(Error::TooMany {
-                revision: self.to.clone(),
-                limit: self.limits.entries,
-            });
+            let (limit, allowed) = (Limit::RevisionEntries, self.limits.entries);
+            return Err(Exceeded { limit, allowed }.into());
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl Error {
 impl Problem {
     fn hint(&self) -> Option<String> {
         let hint = match self {
-            Self::Unreadable(why) => why.hint(),
+            Self::Unreadable(why) => return Some(why.hint()),
             Self::Encoding => "save the file as UTF-8",
             Self::Syntax { tab: true, .. } => "indent with spaces: YAML does not allow tabs there",
             Self::DuplicateKey { .. } => "remove one of them",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cutover_base::budget::Exceeded;
+
 /// Why nothing is known of what an entry of a repository defines.
 ///
 /// An entry that can't be read is never taken for one that isn't there: what it defined before is left alone.
@@ -17,8 +19,9 @@ pub enum Obstacle {
     NotUtf8,
     /// A name that no file can have (`..`), or one with a control character.
     BadName,
-    TooDeep,
-    PathTooLong,
+    /// It lies below too many folders.
+    TooDeep(Exceeded),
+    PathTooLong(Exceeded),
     TooLarge {
         /// In bytes.
         size: u64,
@@ -32,14 +35,18 @@ impl fmt::Display for Obstacle {
             Self::TooLarge { size, limit } => {
                 return write!(f, "it has {size} bytes, more than the limit of {limit} bytes");
             }
+            Self::TooDeep(exceeded) => {
+                return write!(f, "it lies below more folders than are read: {exceeded}");
+            }
+            Self::PathTooLong(exceeded) => {
+                return write!(f, "its path is longer than is read: {exceeded}");
+            }
             Self::Symlink => "a symbolic link is not followed",
             Self::Submodule => "a submodule is not read",
             Self::Folder => "a folder stands where a file is expected",
             Self::Special => "not a regular file",
             Self::NotUtf8 => "its name is not UTF-8",
             Self::BadName => "its name has a control character, or is none that a file can have",
-            Self::TooDeep => "it lies below more folders than are read",
-            Self::PathTooLong => "its path is longer than is read",
         };
         f.write_str(why)
     }
@@ -47,8 +54,8 @@ impl fmt::Display for Obstacle {
 
 impl Obstacle {
     /// Returns what to do about it.
-    pub(super) const fn hint(self) -> &'static str {
-        match self {
+    pub(super) fn hint(self) -> String {
+        let hint = match self {
             Self::Symlink => {
                 "put the files themselves there, or exclude it in cutover.yaml (`syncs[].exclude`); \
                  until then nothing is pruned"
@@ -64,9 +71,10 @@ impl Obstacle {
                 "split the file, or raise the limit where cutover runs: --budget file-bytes=NUMBER"
             }
             Self::Folder | Self::Special => "put a regular file there",
-            Self::TooDeep | Self::PathTooLong => {
-                "move it up, or exclude it in cutover.yaml (`syncs[].exclude`); until then nothing is pruned"
+            Self::TooDeep(exceeded) | Self::PathTooLong(exceeded) => {
+                return format!("{}; until then nothing is pruned", exceeded.hint());
             }
-        }
+        };
+        hint.to_owned()
     }
 }

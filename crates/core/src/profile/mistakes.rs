@@ -7,7 +7,7 @@ use super::{compile_check, path};
 use crate::api::{Check, WorkloadProfileSpec};
 
 /// How many expressions and paths a profile may have: each is looked up in every copy, in every pass.
-const EXPRESSIONS: usize = 64;
+pub(super) const EXPRESSIONS: usize = 64;
 
 /// An expression or path that can't be compiled, or exceeds its budget.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use jsonpath_rust::parser::parse_json_path;
 use super::Error;
 
 /// The longest path, in bytes.
-const BYTES: usize = 256;
+pub(super) const BYTES: usize = 256;
 
 /// What multiplies the places that are looked at, and how often a path may use it.
 const MULTIPLIERS: [(&str, usize); 4] = [("..", 1), ("*", 3), ("?", 1), (",", 0)];

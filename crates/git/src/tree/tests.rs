@@ -269,7 +269,7 @@ fn a_tree_that_repeats_itself_a_billion_times_is_given_up_early() {
     }
     let result = changed(&scratch.repo, &LIMITS, None, &scratch.commit(tree), &[]);
     assert!(
-        matches!(result, Err(Error::TooMany { limit: 10_000, .. })),
+        matches!(result, Err(Error::OverBudget(over)) if over.limit == Limit::RevisionEntries && over.allowed == 10_000),
         "{result:?}"
     );
 }
@@ -284,7 +284,13 @@ fn directories_below_the_limit_of_depth_are_skipped_with_a_note() {
     let changes = scratch.changed(None, &scratch.commit(tree), &[]);
     assert!(changes.files.is_empty());
     assert_eq!(changes.skipped.len(), 1);
-    assert_eq!(changes.skipped[0].why, Obstacle::TooDeep);
+    let Obstacle::TooDeep(exceeded) = changes.skipped[0].why else {
+        panic!("{}", changes.skipped[0].why);
+    };
+    assert_eq!(
+        (exceeded.limit, exceeded.allowed),
+        (Limit::PathFolders, LIMITS.depth)
+    );
 }
 
 #[test]

@@ -32,11 +32,11 @@ const MATCHED_BYTE: u64 = 10;
 const PATTERN_BYTE: u64 = 50;
 
 /// The longest regular expression, and the most memory that one may take when it is compiled.
-const PATTERN_BYTES: usize = 256;
-const PATTERN_SIZE: usize = 256 * 1024;
+pub(super) const PATTERN_BYTES: usize = 256;
+pub(super) const PATTERN_SIZE: usize = 256 * 1024;
 
 /// How deep a value may be nested that an expression builds; objects are at most 128 deep.
-const VALUE_DEPTH: u64 = 256;
+pub(super) const VALUE_DEPTH: u64 = 256;
 
 /// The names of the meter and its functions: none of them can be written in an expression.
 pub(super) const METER: &str = "@meter";

@@ -13,10 +13,10 @@ pub(super) const SOURCE_BYTES: usize = 4_096;
 pub(super) const NESTING: u16 = 32;
 
 /// How deep the parsed expression may be: chains such as `a + b + c` and `a.b.c` are as deep as they are long.
-const DEPTH: usize = 100;
+pub(super) const DEPTH: usize = 100;
 
 /// How many loops (`all`, `exists`, `map`, …) may stand inside of each other.
-const LOOPS: usize = 3;
+pub(super) const LOOPS: usize = 3;
 
 /// The parser calls itself for every bracket and every link of a chain: some hundred bytes of stack for one of source.
 const STACK: usize = 16 * 1024 * 1024;

@@ -5,6 +5,27 @@ use serde_json::json;
 use super::*;
 use crate::profile::built_in;
 
+#[test]
+fn every_fixed_limit_of_a_profile_is_documented() {
+    use super::super::{mistakes, path};
+    let page = include_str!("../../../../../docs/limits.md");
+    for (name, value) in [
+        ("steps of an expression", STEPS),
+        ("length of an expression", syntax::SOURCE_BYTES as u64),
+        ("brackets in an expression", u64::from(syntax::NESTING)),
+        ("depth of an expression", syntax::DEPTH as u64),
+        ("loops in an expression", syntax::LOOPS as u64),
+        ("depth of a value", meter::VALUE_DEPTH),
+        ("length of a pattern", meter::PATTERN_BYTES as u64),
+        ("size of a pattern", meter::PATTERN_SIZE as u64),
+        ("expressions of a profile", mistakes::EXPRESSIONS as u64),
+        ("length of a JSONPath", path::BYTES as u64),
+    ] {
+        let row = format!("| {name} | {value} | ");
+        assert!(page.contains(&row), "{row}");
+    }
+}
+
 /// An object as large as API servers take them: lists of a thousand, a long name, JSON as text.
 fn large() -> Value {
     let items: Vec<String> = (0..1_000).map(|index| format!("item-{index}")).collect();
