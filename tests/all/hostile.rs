@@ -5,6 +5,7 @@
 #![allow(clippy::type_complexity, clippy::too_many_lines)]
 
 mod config;
+mod cost;
 mod history;
 mod intents;
 mod names;

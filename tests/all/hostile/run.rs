@@ -210,9 +210,9 @@ fn look(case: &Case, dir: &Path, arguments: &[&str], server: &Shared, found: &mu
 
 /// What a command has taken so far.
 #[derive(Clone, Copy, Default)]
-struct Cost {
-    computed: Duration,
-    memory: u64,
+pub struct Cost {
+    pub computed: Duration,
+    pub memory: u64,
 }
 
 impl fmt::Display for Cost {
@@ -253,7 +253,7 @@ fn waited(mut child: Child) -> (Option<ExitStatus>, Cost) {
 }
 
 /// Returns what the kernel counts of a process, never less than before.
-fn measured(process: u32, before: Cost) -> Cost {
+pub fn measured(process: u32, before: Cost) -> Cost {
     let read = |file: &str| fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
     // A child that has only just been told to run the program still has this process's memory, and this process goes on
     // before that ends. What the child runs is asked first: once it is the program, its memory is its own.
@@ -264,20 +264,24 @@ fn measured(process: u32, before: Cost) -> Cost {
     let status = read("status");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    let computed = computed(Path::new(&format!("/proc/{process}/stat")));
+    Cost {
+        computed: before.computed.max(computed),
+        memory: before.memory.max(peak.unwrap_or_default() << 10),
+    }
+}
+
+/// Returns for how long a process or a thread has computed, by the file that the kernel has for it.
+pub fn computed(stat: &Path) -> Duration {
+    let stat = fs::read_to_string(stat).unwrap_or_default();
     // What is after the name, which may have anything in it: the 12th and 13th are the time computed, in hundredths.
-    let stat = read("stat");
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
     let ticks = fields
         .split(' ')
         .skip(11)
         .take(2)
         .map(|field| field.parse::<u64>().unwrap_or_default());
-    Cost {
-        computed: before
-            .computed
-            .max(Duration::from_millis(10 * ticks.sum::<u64>())),
-        memory: before.memory.max(peak.unwrap_or_default() << 10),
-    }
+    Duration::from_millis(10 * ticks.sum::<u64>())
 }
 
 fn is_raw(character: char) -> bool {
