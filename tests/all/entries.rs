@@ -1,5 +1,5 @@
-//! Entries of a repository that can't be read: `validate`, `plan`, `review`, the writing commands and `run` say the same of
-//! each, and nothing that one of them defined before is deleted.
+//! Entries of a repository that can't be read: `validate`, `plan`, `review` and `run` say the same of each, the writing commands
+//! name them where they miss something, and nothing that one of them defined before is deleted.
 
 use std::process::{Command, Output};
 
@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::text;
 use crate::support::plane::{NAMESPACE, Plane, config, settings};
+use crate::support::served::{Served, as_text};
 use crate::support::server::On;
 use crate::support::wait::until;
 
@@ -32,6 +33,22 @@ struct Case {
 const LINK: &str = "a symbolic link is not followed";
 const MODULE: &str = "a submodule is not read";
 const CONTROL: &str = "its name has a control character";
+
+const REVIEW: &[&str] = &["review", "--offline", "--revision", "HEAD~1..HEAD"];
+const MIGRATE: &[&str] = &[
+    "migrate",
+    "FlinkDeployment/orders",
+    "--api-version",
+    "flink.apache.org/v1beta1",
+    "--namespace",
+    "shop",
+    "--to",
+    "west",
+    "--file",
+    "apps/orders-to-west.yaml",
+    "--dry-run",
+];
+const ABORT: &[&str] = &["abort", "orders-to-west", "--dry-run"];
 
 const CASES: &[Case] = &[
     Case {
@@ -278,10 +295,25 @@ async fn nothing_is_deleted_for_an_entry_that_cannot_be_read_and_everybody_says_
         assert_eq!(deletions.count(), 0, "{}", case.name);
 
         let clone = cloned(&plane);
-        let output = cutover(&clone, &["validate"]);
-        let said = text(&output.stdout);
+        for command in [&["validate"][..], REVIEW] {
+            let output = cutover(&clone, command);
+            let said = text(&output.stdout);
+            assert_eq!(
+                output.status.code(),
+                Some(1),
+                "{}: {command:?}: {said}",
+                case.name
+            );
+            assert!(is_said(&said), "{}: {command:?}: {said}", case.name);
+        }
+        // A file beside it can be written; what can't be found may be in it, and it is named.
+        let output = cutover(&clone, MIGRATE);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{}: {said}", case.name);
+        let output = cutover(&clone, ABORT);
+        let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{}: {said}", case.name);
-        assert!(is_said(&said), "{}: {said}", case.name);
+        assert!(said.contains(case.path), "{}: {said}", case.name);
     }
 }
 
@@ -367,6 +399,7 @@ async fn what_sync_never_reads_or_leaves_out_may_be_a_link() {
 
 #[tokio::test]
 async fn settings_that_are_no_regular_file_are_an_error_and_never_the_default() {
+    let served = Served::start("nobody-asks");
     for (mode, target, why) in [
         ("120000", "/dev/zero", LINK),
         ("40000", "", "a folder stands where"),
@@ -389,17 +422,12 @@ async fn settings_that_are_no_regular_file_are_an_error_and_never_the_default() 
         assert!(error.contains("cutover.yaml") && error.contains(why), "{error}");
         assert!(plane.config("stray").is_none());
         let clone = cloned(&plane);
+        let kubeconfig = served.kubeconfig();
         for command in [
             &["validate"][..],
-            &[
-                "migrate",
-                "Deployment/x",
-                "--to",
-                "west",
-                "-n",
-                "shop",
-                "--dry-run",
-            ],
+            REVIEW,
+            &["plan", "--kubeconfig", as_text(&kubeconfig)],
+            MIGRATE,
             &["status", "--recorded"],
         ] {
             let output = cutover(&clone, command);
