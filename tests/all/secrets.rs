@@ -427,6 +427,25 @@ fn no_secret_is_ever_shown() {
     ]);
     all_formats(&mut run);
 
+    // A clone, as a reviewer has it; and what the status branch says.
+    let clone = served.dir.path().join("clone");
+    git2::Repository::clone(repo, &clone).unwrap();
+    let reviewed = ["review", as_text(&clone), "--revision", "HEAD~1..HEAD"];
+    let recorded = [
+        "status",
+        "--recorded",
+        "--repo",
+        repo,
+        "--status-branch",
+        "cutover-status",
+    ];
+    for more in [&[][..], &["--offline"]] {
+        run(&[&reviewed[..], more].concat());
+    }
+    for more in [&[][..], &["-o", "json"]] {
+        run(&[&recorded[..], more].concat());
+    }
+
     // Files as `validate` reads them, and settings.
     let checkout = served.dir.path().join("checkout");
     std::fs::create_dir_all(checkout.join("broken")).unwrap();
@@ -499,6 +518,12 @@ fn no_secret_is_ever_shown() {
         talk > 1_000_000,
         "the program is not as talkative as it can be: {talk} bytes"
     );
+    for (command, word) in [("review", "refused-later"), ("status --recorded", "revision")] {
+        let starts = format!("stdout of {command}");
+        let said = outputs.iter().filter(|(what, _)| what.starts_with(&starts));
+        let telling = said.filter(|(_, text)| text.contains(word)).count();
+        assert_eq!(telling, 2, "{command} says nothing of what there is");
+    }
     for (what, text) in &outputs {
         leaks.look(what, text);
     }
