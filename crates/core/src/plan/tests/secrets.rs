@@ -91,3 +91,88 @@ proptest! {
         }
     }
 }
+
+/// What a plan shows to whoever may read it, in every form.
+fn shown(plan: &ChangeSet) -> Vec<String> {
+    let styles = [DiffStyle::default(), DiffStyle::Unified, DiffStyle::Fields];
+    let texts = styles.map(|style| {
+        let options = TextOptions {
+            style,
+            ..TextOptions::default()
+        };
+        text(plan, &options)
+    });
+    let view = plan.view(None);
+    let review = Review {
+        plan: Some(plan.view(None)),
+        ..Review::default()
+    };
+    let more = [
+        review.markdown(65_536),
+        annotation_commands(&plan_annotations(&view), usize::MAX),
+        serde_json::to_string(&view.document()).unwrap(),
+        format!("{plan:?}"),
+    ];
+    texts.into_iter().chain(more).collect()
+}
+
+/// A field of a container, and what stands in it for a guess.
+type Place = (&'static str, fn(usize, &str) -> Vec<Value>);
+
+/// A pull request that writes many guesses beside a live value sees the same whether the right one is among them or not.
+#[test]
+fn a_plan_does_not_tell_the_right_guess_at_a_secret_from_wrong_ones() {
+    const RIGHT: &str = "guess-of-a-secret";
+    let wrong = |number: usize| format!("guess-{number:02}-secret");
+    let job = |containers: Value| flink(json!({"podTemplate": {"spec": {"containers": containers}}}));
+    let container = |field: &str, items: Value| {
+        let mut container = json!({"name": "main"});
+        container[field] = items;
+        job(json!([container]))
+    };
+    let places: [Place; 5] = [
+        ("args", |_, guess| vec![json!("--token"), json!(guess)]),
+        ("args", |_, guess| vec![json!(format!("--token={guess}"))]),
+        ("args", |number, guess| {
+            vec![json!(format!("--token-{number}={guess}"))]
+        }),
+        ("env", |number, guess| {
+            vec![json!({"name": format!("PASSWORD_{number}"), "value": guess})]
+        }),
+        ("env", |_, guess| {
+            vec![json!({"name": "PASSWORD", "value": guess})]
+        }),
+    ];
+    for (field, item) in places {
+        // The live one stands where no guess does: of one in its very place a plan has to say whether it changes.
+        let mut there = container(field, item(99, RIGHT).into());
+        there["metadata"]["uid"] = json!("5c1f");
+        let with = |right: Option<usize>| {
+            let guess = |number| {
+                if right == Some(number) {
+                    RIGHT.to_owned()
+                } else {
+                    wrong(number)
+                }
+            };
+            let items: Vec<Value> = (0..24).flat_map(|number| item(number, &guess(number))).collect();
+            let wanted = container(field, items.into());
+            let manifest = manifest("s.yaml", &wanted);
+            ChangeSet::new(
+                None,
+                vec![
+                    Change::apply(&manifest, Some(&there), None, US),
+                    Change::apply(&manifest, Some(&there), Some(&wanted), US),
+                ],
+            )
+        };
+        let none = shown(&with(None));
+        assert!(
+            none.iter().any(|text| text.contains("***")),
+            "nothing is masked: {none:?}"
+        );
+        for right in 1..24 {
+            assert_eq!(shown(&with(Some(right))), none, "{field}: guess {right}");
+        }
+    }
+}
