@@ -95,8 +95,57 @@ async fn the_roles_allow_what_is_asked_for_and_nothing_else() {
     let grants = roles::grants_to_the_account(&roles::objects());
     let unused = server.unused(&grants, &asked).await;
     assert!(unused.is_empty(), "nothing needs {unused:#?} of deploy/rbac.yaml");
+    let broad = could_be_of_names(&grants, &asked);
+    assert!(broad.is_empty(), "`resourceNames` could limit {broad:#?}");
     let unused = unused_of_install(&installing);
     assert!(unused.is_empty(), "`init --cluster` does not need {unused:#?}");
+}
+
+/// Kinds whose objects others name, or that get their names by what they are about: no role can know them.
+const NAMED_BY_OTHERS: &[(&str, &str)] = &[
+    // By the names of syncs, of what asks for a canary, and of what an Event is about.
+    ("", "configmaps"),
+    ("", "events"),
+    ("argoproj.io", "applications"),
+    ("cluster.karmada.io", "clusters"),
+    ("cutover.dev", "claims"),
+    ("cutover.dev", "evacuations"),
+    ("cutover.dev", "failoverplans"),
+    ("cutover.dev", "migrations"),
+    ("cutover.dev", "rebalances"),
+    ("cutover.dev", "replicashifts"),
+    ("cutover.dev", "rolloutpolicies"),
+    ("cutover.dev", "rollouts"),
+    ("cutover.dev", "suspensions"),
+    ("helm.toolkit.fluxcd.io", "helmreleases"),
+    ("kustomize.toolkit.fluxcd.io", "kustomizations"),
+    ("policy.karmada.io", "clusteroverridepolicies"),
+    ("policy.karmada.io", "clusterpropagationpolicies"),
+    ("policy.karmada.io", "overridepolicies"),
+    ("policy.karmada.io", "propagationpolicies"),
+    ("work.karmada.io", "clusterresourcebindings"),
+    ("work.karmada.io", "resourcebindings"),
+];
+
+/// Returns what is granted of whatever name, and asked for of no more than two, by these names.
+fn could_be_of_names<'a>(
+    grants: &'a BTreeSet<Grant>,
+    asked: &'a BTreeSet<Asked>,
+) -> Vec<(&'a Grant, BTreeSet<&'a str>)> {
+    const OF_A_NAME: [&str; 4] = ["get", "update", "patch", "delete"];
+    let is_broad = |grant: &&Grant| {
+        let resource = grant.resource.split('/').next().unwrap_or_default();
+        grant.name.is_none()
+            && OF_A_NAME.contains(&grant.verb.as_str())
+            && !NAMED_BY_OTHERS.contains(&(grant.group.as_str(), resource))
+    };
+    let with_names = grants.iter().filter(is_broad).map(|grant| {
+        let allowed = asked.iter().filter(|asked| grant.allows(asked));
+        (grant, allowed.map(|asked| asked.name.as_str()).collect())
+    });
+    with_names
+        .filter(|(_, names): &(_, BTreeSet<&str>)| names.len() <= 2)
+        .collect()
 }
 
 /// In the namespace of the workloads, if the kind has namespaces.
@@ -297,6 +346,7 @@ impl Kube {
             !migration["status"]["phase"].is_null()
         })
         .await;
+        self.plan(&origin, &state.path().join("plan")).await;
         let ended = Command::new("kill")
             .arg(running.0.id().to_string())
             .status()
@@ -304,9 +354,23 @@ impl Kube {
         assert!(ended.success() && running.0.wait().unwrap().success());
         let said = std::fs::read_to_string(&log).unwrap();
         assert!(!said.contains("forbidden"), "{said}");
-        let mut asked = self.logged(ACCOUNT);
-        asked.retain(Asked::is_ours);
-        asked
+        self.logged(ACCOUNT).into_iter().filter(Asked::is_ours).collect()
+    }
+
+    /// Plans as the account: the hash of a plan is salted with what tells this control plane from others.
+    async fn plan(&self, origin: &Origin, state: &Path) {
+        let planned = Command::new(env!("CARGO_BIN_EXE_cutover"))
+            .args(["plan", "--repo"])
+            .arg(origin.path())
+            .arg("--kubeconfig")
+            .arg(self.kubeconfig("cutover").await)
+            .arg("--state-dir")
+            .arg(state)
+            .env_remove("KUBECONFIG")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&planned.stderr);
+        assert!(planned.status.success(), "{said}");
     }
 
     /// Returns what a user asked for, by the server's own log.
