@@ -1,5 +1,5 @@
 //! What reaches the program from outside and is neither a manifest nor a tree: pipes in a clone, a remote that goes away in the
-//! middle, objects of Git that break off, URLs with a password.
+//! middle, objects of Git that break off, URLs with a password, one path that names two repositories.
 
 use std::net::{Shutdown, TcpStream};
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cutover::sandbox::api::Resource;
 use git2::{Oid, Repository};
 
 use crate::support::git::{Http, Origin, Server};
@@ -429,4 +430,53 @@ fn no_command_shows_the_password_of_a_url_whatever_its_form() {
             );
         }
     }
+}
+
+/// What a repository has put there is known by where the repository is, and `../fleet.git` is elsewhere in each directory. Of the
+/// same name, one sync would have deleted what the other applied; of another, each has its own.
+#[test]
+fn repositories_that_are_given_by_the_same_relative_path_do_not_own_each_others_objects() {
+    let served = Served::start("nobody-asks");
+    let root = served.dir.path();
+    let teams = [("one", "apps", 0), ("two", "apps", 1), ("three", "other", 0)];
+    for (team, sync, _) in teams {
+        let settings = settings("").replace("name: apps", &format!("name: {sync}"));
+        let (namespace, map) = (NAMESPACE.replace("shop", team), MAP.replace("shop", team));
+        let origin = Origin::with(&[
+            ("cutover.yaml", &settings),
+            ("apps/namespace.yaml", &namespace),
+            ("apps/a.yaml", &map),
+        ]);
+        std::fs::create_dir_all(root.join(team).join("w")).unwrap();
+        git2::build::RepoBuilder::new()
+            .bare(true)
+            .clone(as_text(&origin.path()), &root.join(team).join("fleet.git"))
+            .unwrap();
+    }
+    // Twice: what one run has mistaken for its own, the next one deletes.
+    for (team, _, code) in teams.into_iter().chain(teams) {
+        let output = Command::new(env!("CARGO_BIN_EXE_cutover"))
+            .args(["run", "--once", "--no-lease", "--repo", "../fleet.git"])
+            .current_dir(root.join(team).join("w"))
+            .env("KUBECONFIG", served.kubeconfig())
+            .env("XDG_STATE_HOME", root.join("states"))
+            .env("HOME", "/nonexistent")
+            .output()
+            .unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{team}: {said}");
+        let owner = format!("belongs to {}", root.join("one/fleet.git").display());
+        assert_eq!(said.contains(&owner), code == 1, "{team}: {said}");
+    }
+    let maps = Resource::new("", "configmaps");
+    for team in ["one", "three"] {
+        let map = served.server.sandbox().get(&maps, Some(team), "a");
+        assert!(map.is_ok(), "the object of {team} is gone");
+    }
+    let states = std::fs::read_dir(root.join("states/cutover")).unwrap();
+    assert_eq!(
+        states.count(),
+        3,
+        "each repository has a state directory of its own"
+    );
 }
