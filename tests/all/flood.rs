@@ -18,12 +18,19 @@ use crate::support::replica::{CONFIG_MAPS, Replica, Stage};
 const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\ninterval: 1h\n\
                       syncs: [{name: shop, path: shop}, {name: hostile, path: hostile}]\n";
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+/// How many seconds an ordinary push and the end may take, for a build and a machine of which that is to be known.
+const WITHIN: &str = "CUTOVER_FLOOD_WITHIN";
 /// What it takes on a machine with nothing else to do is in docs/security.md; other tests run beside this one.
 const IN_TIME: Duration = Duration::from_mins(1);
 /// Far less than the grace period, which is for what can't be broken off.
 const ENDS: Duration = Duration::from_secs(15);
 const IDLE: usize = 300;
 const FORGERS: usize = 2;
+
+fn within(otherwise: Duration) -> Duration {
+    let asked = std::env::var(WITHIN).ok();
+    asked.map_or(otherwise, |seconds| Duration::from_secs(seconds.parse().unwrap()))
+}
 
 fn map(text: &str) -> String {
     format!(
@@ -206,9 +213,9 @@ async fn another_sync_goes_on_and_the_order_to_stop_is_heard_beside_bombs_a_floo
         })
     });
     eprintln!("applied after {applied:?}, ended after {:?}", ended.1);
-    assert!(applied.iter().all(|took| *took < IN_TIME), "{applied:?}");
+    assert!(applied.iter().all(|took| *took < within(IN_TIME)), "{applied:?}");
     assert_eq!(ended.0.code(), Some(0));
-    assert!(ended.1 < ENDS, "{:?}", ended.1);
+    assert!(ended.1 < within(ENDS), "{:?}", ended.1);
 }
 
 /// Ends the flood, also when the test fails.
