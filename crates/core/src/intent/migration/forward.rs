@@ -23,10 +23,17 @@ impl Machine<'_> {
         self.fence()?;
         let (source, _) = self.ends()?;
         let listed = &self.binding()?.spec.clusters;
-        if !listed.iter().map(|cluster| &cluster.name).eq([&source]) {
-            return Err(Stop::RollBack(
-                "the scheduler moved the workload before it could be held".to_owned(),
-            ));
+        let listed: Vec<&str> = listed.iter().map(|cluster| cluster.name.as_str()).collect();
+        if listed != [source.as_str()] {
+            let now = if listed.is_empty() {
+                "no cluster".to_owned()
+            } else {
+                listed.join(" and ")
+            };
+            return Err(Stop::RollBack(format!(
+                "before the workload could be held Karmada lists {now}, and not {source} alone: what begins elsewhere begins \
+                 without the state of {source}"
+            )));
         }
         self.token()?;
         self.belt_is_shown()?;

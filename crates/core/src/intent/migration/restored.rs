@@ -5,6 +5,7 @@ use super::heir::LAPSE;
 use super::{Machine, Next, Phase, RollBackStage, Stop};
 use crate::api::{Finding, MARKER_ANNOTATION};
 use crate::intent::pin;
+use cutover_karmada::name::ClusterName;
 
 const CODE: &str = "JournalWentBack";
 const LOST: &str = "JournalLost";
@@ -15,12 +16,12 @@ impl Machine<'_> {
     /// sequence that nobody has seen.
     pub(super) fn went_back(&mut self) -> Option<Result<Next, Stop>> {
         let rolling_back = self.status.phase == Phase::RollingBack;
-        if let Some((attempt, seq)) = self.high_water_mark() {
+        if let Some(((attempt, seq), by)) = self.high_water_mark() {
             let known = (
                 self.status.attempt,
                 self.status.journal_in_force().map_or(0, |journal| journal.seq),
             );
-            self.note_went_back(known, (attempt, seq));
+            self.note_went_back(known, (attempt, seq), &by);
             self.status.attempt = attempt;
             if let Some(journal) = &mut self.status.journal {
                 journal.seq = seq;
@@ -92,27 +93,27 @@ impl Machine<'_> {
         Stop::Wait("the journal to be put back into the status: until then nothing is sent".to_owned())
     }
 
-    /// Returns the attempt and sequence that a member has seen, where they are later than the journal's.
-    fn high_water_mark(&self) -> Option<(u32, u64)> {
+    /// Returns the attempt and sequence that a member has seen, where they are later than the journal's, and which member.
+    fn high_water_mark(&self) -> Option<((u32, u64), ClusterName)> {
         let known = (
             self.status.attempt,
             self.status.journal.as_ref().map_or(0, |journal| journal.seq),
         );
-        let members = self.input.world.members.values();
-        let seen = members.filter_map(|member| {
+        let members = self.input.world.members.iter();
+        let seen = members.filter_map(|(cluster, member)| {
             let object = member.object.get().ok()?.as_ref()?;
             let marker = object.pointer("/metadata/annotations")?.get(MARKER_ANNOTATION)?;
-            pin::sequence(marker.as_str()?, self.input.uid)
+            Some((pin::sequence(marker.as_str()?, self.input.uid)?, cluster.clone()))
         });
-        seen.max().filter(|seen| *seen > known)
+        seen.max().filter(|(seen, _)| *seen > known)
     }
 
-    fn note_went_back(&mut self, known: (u32, u64), seen: (u32, u64)) {
+    fn note_went_back(&mut self, known: (u32, u64), seen: (u32, u64), by: &ClusterName) {
         self.status.findings.retain(|finding| finding.code != CODE);
         self.status.findings.push(Finding::new(
             CODE,
             format!(
-                "a member has seen sequence {} of attempt {}, and the journal was at {} of {}: the API server was restored from \
+                "{by} has seen sequence {} of attempt {}, and the journal was at {} of {}: the API server was restored from \
                  an older state",
                 seen.1, seen.0, known.1, known.0
             ),
