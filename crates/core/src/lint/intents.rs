@@ -1,6 +1,6 @@
 //! What holds for intents of several kinds: times that are over, and two that want the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -80,10 +80,20 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
                 .cmp(&other.key.name)
                 .then(one.key.kind.cmp(&other.key.kind))
         });
-        for (place, intent) in rivals.iter().enumerate().skip(1) {
-            let mut earlier = rivals[..place].iter();
-            if let Some(finding) = earlier.find_map(|first| exclusive(intent, first, context)) {
+        // One of each sort is enough: there may be thousands that want the same.
+        let (mut sorts, mut earlier) = (BTreeSet::new(), Vec::<&Manifest>::new());
+        for (place, intent) in rivals.iter().enumerate() {
+            let excluded = earlier.iter().find_map(|first| exclusive(intent, first, context));
+            let wants = |pointer: &str| intent.value.pointer(pointer).and_then(Value::as_str);
+            let over = may_have_ended(intent, context);
+            if sorts.insert((&intent.key.kind, wants("/spec/to"), wants("/spec/from"), over)) {
+                earlier.push(*intent);
+            }
+            if let Some(finding) = excluded {
                 findings.push(finding);
+                continue;
+            }
+            if place == 0 {
                 continue;
             }
             let first = rivals[place - 1];
@@ -116,22 +126,25 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
     }
 }
 
+fn may_have_ended(intent: &Manifest, context: &Context) -> bool {
+    match &context.may_have_ended {
+        MayHaveEnded::None => false,
+        MayHaveEnded::These(keys) => keys.contains(&intent.key),
+        MayHaveEnded::All => true,
+    }
+}
+
 /// Says that only one of two can have what it wants. What stood in the commit before may have ended.
 fn exclusive(intent: &Manifest, other: &Manifest, context: &Context) -> Option<Finding> {
     let want = exclude_each_other(&intent.value, &other.value)?;
     let at = intent.location("/spec/to");
-    let may_have_ended = |intent: &Manifest| match &context.may_have_ended {
-        MayHaveEnded::None => false,
-        MayHaveEnded::These(keys) => keys.contains(&intent.key),
-        MayHaveEnded::All => true,
-    };
     let hint = format!(
         "delete the file of the one that is not meant or has ended, or say with spec.from that one begins where the other ends; the \
          other one is at {}",
         other.source
     );
     let which = format!("{} and {}", intent.key, other.key);
-    let finding = if may_have_ended(intent) || may_have_ended(other) {
+    let finding = if may_have_ended(intent, context) || may_have_ended(other, context) {
         let message = format!("{which} want {want}: unless one has ended, only one of them can have it");
         Finding::new(Code::TakesTurns, at, message)
     } else {
