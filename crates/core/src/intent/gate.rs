@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::moves::{divides, fits, static_weight};
 use super::record::digest;
-use crate::api::{PolicyName, WorkloadProfile};
+use crate::api::{GROUP, PolicyName, WorkloadProfile};
 use crate::config::UnknownKinds;
 use crate::profile;
 use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
@@ -26,6 +26,8 @@ use cutover_karmada::{
 pub const ACCEPT_ANNOTATION: &str = "cutover.dev/accept-state-loss";
 /// What accepts, on a live object, that it is deleted with the state of what it runs.
 pub const ACCEPT_DELETION: &str = "deletion";
+const POLICY_GROUP: &str = "policy.karmada.io";
+const CLUSTER_GROUP: &str = "cluster.karmada.io";
 /// Digits of a digest: enough to tell the changes of one repository apart.
 const DIGITS: usize = 12;
 
@@ -87,6 +89,57 @@ impl Write {
             Self::Policy(_, Some(_)) | Self::Labels(..) | Self::Cluster(_, Some(_))
         )
     }
+}
+
+/// Returns the deletion of an object, if a workload may go with it or may be given to another policy.
+pub fn deletion(key: &ObjectKey, object: Option<&Value>) -> Option<Write> {
+    if let Some(name) = policy_name(key) {
+        return Some(Write::Policy(name, None));
+    }
+    if let Some(name) = cluster_name(key) {
+        return Some(Write::Cluster(name, None));
+    }
+    let text = |pointer| object.and_then(|object| object.pointer(pointer)?.as_str());
+    match (key.group.as_str(), key.kind.as_str()) {
+        ("", "Namespace") => Some(Write::Namespace(key.name.clone())),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Some(Write::Definition(GroupKind::new(
+            text("/spec/group")?,
+            text("/spec/names/kind")?,
+        ))),
+        _ => may_have_state(key).then(|| Write::Template(key.clone())),
+    }
+}
+
+/// Returns whether an object may be a template with state: of some groups, of which there may be many, none is.
+pub fn may_have_state(key: &ObjectKey) -> bool {
+    !matches!(key.group.as_str(), "" | POLICY_GROUP | GROUP)
+}
+
+/// Returns which propagation policy an object is, if it is one.
+pub fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
+    let is_policy = matches!(
+        key.kind.as_str(),
+        "PropagationPolicy" | "ClusterPropagationPolicy"
+    );
+    (key.group == POLICY_GROUP && is_policy).then(|| PolicyName {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    })
+}
+
+/// Returns which member cluster an object is, if it is one.
+pub fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
+    (key.group == CLUSTER_GROUP && key.kind == "Cluster").then(|| ClusterName::new(&key.name))
+}
+
+/// Returns the labels of an object.
+pub fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
 }
 
 /// What a write would do to one workload.

@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Code, Finding};
-use crate::api::{GROUP, PolicyName, WorkloadProfile};
+use crate::api::{GROUP, WorkloadProfile};
 use crate::config::{Config, UnknownKinds};
-use crate::intent::gate::{ACCEPT_ANNOTATION, Fate, Ground, Loss, State, Tenant, Write, state_of};
+use crate::intent::gate::{
+    ACCEPT_ANNOTATION, Fate, Ground, Loss, State, Tenant, Write, cluster_name, deletion, labels, policy_name,
+    state_of,
+};
 use crate::manifest::{Manifest, Set};
-use cutover_karmada::name::{ClusterName, GroupKind, Location, ObjectKey};
+use cutover_karmada::name::{ClusterName, Location, ObjectKey};
 use cutover_karmada::{Cluster, ClusterAffinity, Placement, PropagationSpec, meta};
 
 const POLICY_GROUP: &str = "policy.karmada.io";
@@ -142,7 +145,7 @@ fn writes(before: Revision<'_>, after: Revision<'_>) -> Vec<Asked> {
     for (key, was) in old {
         let sync = after.config.sync_of(&was.source.path);
         let is_pruned = sync.is_some_and(|sync| sync.prune) && !there.contains(&key);
-        if let Some(write) = is_pruned.then(|| deleted_by(&key, was)).flatten() {
+        if let Some(write) = is_pruned.then(|| deletion(&key, Some(&was.value))).flatten() {
             written.push(Asked {
                 write,
                 what: key,
@@ -165,27 +168,8 @@ fn written_by(key: &ObjectKey, was: Option<&Manifest>, now: &Manifest) -> Option
         let cluster = serde_json::from_value(now.value.clone()).ok()?;
         return Some(Write::Cluster(name, Some(cluster)));
     }
-    let (labels, relabelled) = (labels(now), labels(was?));
+    let (labels, relabelled) = (labels(&now.value), labels(&was?.value));
     (labels != relabelled).then(|| Write::Labels(key.clone(), labels))
-}
-
-fn deleted_by(key: &ObjectKey, was: &Manifest) -> Option<Write> {
-    if let Some(name) = policy_name(key) {
-        return Some(Write::Policy(name, None));
-    }
-    if let Some(name) = cluster_name(key) {
-        return Some(Write::Cluster(name, None));
-    }
-    let text = |pointer| was.value.pointer(pointer).and_then(Value::as_str);
-    match (key.group.as_str(), key.kind.as_str()) {
-        ("", "Namespace") => Some(Write::Namespace(key.name.clone())),
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => Some(Write::Definition(GroupKind::new(
-            text("/spec/group")?,
-            text("/spec/names/kind")?,
-        ))),
-        ("" | POLICY_GROUP | GROUP, _) => None,
-        _ => Some(Write::Template(key.clone())),
-    }
 }
 
 /// Somebody accepts what comes of this change: what exactly, plan and run look at.
@@ -416,36 +400,9 @@ impl<'a> Revision<'a> {
     }
 }
 
-fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
-    let is_policy = matches!(
-        key.kind.as_str(),
-        "PropagationPolicy" | "ClusterPropagationPolicy"
-    );
-    (key.group == POLICY_GROUP && is_policy).then(|| PolicyName {
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-    })
-}
-
-fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
-    (key.group == CLUSTER_GROUP && key.kind == "Cluster").then(|| ClusterName::new(&key.name))
-}
-
 /// What can't be read is the schema's to tell.
 fn policy(object: &Manifest) -> Option<PropagationSpec> {
     serde_json::from_value(object.value.get("spec")?.clone()).ok()
-}
-
-fn labels(object: &Manifest) -> BTreeMap<String, String> {
-    let labels = object
-        .value
-        .pointer("/metadata/labels")
-        .and_then(Value::as_object);
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
 }
 
 #[cfg(test)]

@@ -13,17 +13,18 @@ use crate::reconcile::intents::policies;
 use cutover_cluster::{self as cluster, Answer, Cluster, Failure, Lookup, Outcome, Write};
 use cutover_core::api::{self, Claim, PolicyName, WorkloadProfile};
 use cutover_core::config::UnknownKinds;
-use cutover_core::intent::gate::{self, ACCEPT_ANNOTATION, Doubts, Ground, Refusal, State, Tenant};
+use cutover_core::intent::gate::{
+    self, ACCEPT_ANNOTATION, Doubts, Ground, Refusal, State, Tenant, cluster_name, deletion, labels,
+    may_have_state, policy_name,
+};
 use cutover_core::plan::{Action, Change, Doomed};
-use cutover_karmada::name::{ClusterName, GroupKind, Gvk, ObjectKey};
+use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
     self as karmada, ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding,
 };
 
-const POLICY_GROUP: &str = "policy.karmada.io";
 const POLICIES: &str = "policy.karmada.io/v1alpha1";
 const BINDINGS: &str = "work.karmada.io/v1alpha2";
-const CLUSTER_GROUP: &str = "cluster.karmada.io";
 const CLUSTERS: &str = "cluster.karmada.io/v1alpha1";
 /// From so many namespaces on, all are listed at once.
 const FEW: usize = 3;
@@ -112,7 +113,7 @@ impl Sync {
         let live = self.observer.get(key)?;
         let mut labels = labels(&live);
         let before = labels.clone();
-        labels.extend(self::labels(&write.entry.value()));
+        labels.extend(gate::labels(&write.entry.value()));
         (labels != before).then_some(labels)
     }
 
@@ -262,7 +263,7 @@ fn planned(change: &Change) -> Option<gate::Write> {
                 return Some(gate::Write::Template(change.key.clone()));
             }
             let labels = labels(after);
-            let relabelled = before.is_some_and(|before| self::labels(before) != labels);
+            let relabelled = before.is_some_and(|before| gate::labels(before) != labels);
             (relabelled && may_have_state(&change.key))
                 .then(|| gate::Write::Labels(change.key.clone(), labels))
         }
@@ -270,53 +271,10 @@ fn planned(change: &Change) -> Option<gate::Write> {
     }
 }
 
-/// Returns the deletion of an object, if a workload may go with it or may be given to another policy.
-fn deletion(key: &ObjectKey, live: Option<&Value>) -> Option<gate::Write> {
-    if let Some(name) = policy_name(key) {
-        return Some(gate::Write::Policy(name, None));
-    }
-    if let Some(name) = cluster_name(key) {
-        return Some(gate::Write::Cluster(name, None));
-    }
-    let text = |pointer| {
-        live.and_then(|live| live.pointer(pointer))
-            .and_then(Value::as_str)
-    };
-    match (key.group.as_str(), key.kind.as_str()) {
-        ("", "Namespace") => Some(gate::Write::Namespace(key.name.clone())),
-        ("apiextensions.k8s.io", super::DEFINITION) => Some(gate::Write::Definition(GroupKind::new(
-            text("/spec/group")?,
-            text("/spec/names/kind")?,
-        ))),
-        _ => may_have_state(key).then(|| gate::Write::Template(key.clone())),
-    }
-}
-
 /// Returns whether a live template is deleted, with its copies, if it can't be changed as Git wants it.
 fn may_recreate(write: &Write) -> bool {
     let key = &write.entry.key;
     write.live.is_some() && may_have_state(key) && write.manner.of(&write.entry.value()).recreate
-}
-
-/// Returns whether an object may be a template with state: of some groups, of which there may be many, none is.
-fn may_have_state(key: &ObjectKey) -> bool {
-    !matches!(key.group.as_str(), "" | POLICY_GROUP | api::GROUP)
-}
-
-fn policy_name(key: &ObjectKey) -> Option<PolicyName> {
-    let is_policy = matches!(
-        key.kind.as_str(),
-        "PropagationPolicy" | "ClusterPropagationPolicy"
-    );
-    (key.group == POLICY_GROUP && is_policy).then(|| PolicyName {
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-    })
-}
-
-fn cluster_name(key: &ObjectKey) -> Option<ClusterName> {
-    let is_cluster = key.group == CLUSTER_GROUP && key.kind == "Cluster";
-    is_cluster.then(|| ClusterName::new(&key.name))
 }
 
 fn joined(cluster: Value) -> Result<Box<karmada::Cluster>, String> {
@@ -365,15 +323,6 @@ fn accepted(object: &Value) -> Option<&str> {
         .get("annotations")?
         .get(ACCEPT_ANNOTATION)?
         .as_str()
-}
-
-fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-        .collect()
 }
 
 fn typed(name: &PolicyName, policy: Value) -> Result<Box<karmada::PropagationSpec>, String> {
