@@ -128,15 +128,6 @@ impl Flood<'_> {
     }
 }
 
-/// A Git server whose first line never ends, with shorter pauses than the one after which a server counts as silent.
-fn dripping() -> Server {
-    Server::start(|mut stream| {
-        while stream.write_all(b"1").is_ok() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    })
-}
-
 fn heard_at(replica: &Replica) -> Option<SocketAddr> {
     let said = replica.said();
     let (_, rest) = said.split_once("webhooks are heard at http://")?;
@@ -146,7 +137,8 @@ fn heard_at(replica: &Replica) -> Option<SocketAddr> {
 fn start(stage: &Stage, http: &Server, drips: &Server) -> Replica {
     let secret = stage.dir().join("webhook-secret");
     std::fs::write(&secret, SECRET).unwrap();
-    let status = format!("git://127.0.0.1:{}/status.git", drips.port);
+    let status = drips.status();
+    let status = status.address();
     let secret: &Path = &secret;
     let more = [
         "--webhook-listen",
@@ -154,7 +146,7 @@ fn start(stage: &Stage, http: &Server, drips: &Server) -> Replica {
         "--webhook-secret-file",
         secret.to_str().unwrap(),
         "--status-repo",
-        &status,
+        status,
     ];
     stage.start_with("one", &http.http(), &more)
 }
@@ -169,7 +161,7 @@ async fn another_sync_goes_on_and_the_order_to_stop_is_heard_beside_bombs_a_floo
         ("hostile/none.yaml", "# nothing yet\n"),
     ])
     .await;
-    let (http, drips) = (Http::of(stage.origin.root()).start(), dripping());
+    let (http, drips) = (Http::of(stage.origin.root()).start(), Server::dripping());
     let replica = start(&stage, &http, &drips);
     let has = |text: &'static str| {
         move |stage: &Stage| {

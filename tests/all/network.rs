@@ -5,15 +5,18 @@ use std::time::Duration;
 use cutover::cluster::{Cluster, ConnectOptions, KindState, Limits, Observer, Watched, connect};
 use cutover::error::Kind;
 use cutover::name::{GroupKind, Gvk};
-use cutover::reconcile;
+use cutover::reconcile::intents::Records;
+use cutover::reconcile::{self, GitRecords};
+use cutover::repo::{Branch, Repo};
 use cutover::sandbox::api::{ApiServer, Options, Resource, WriteOptions};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::git::options;
+use crate::support::git::{Server, options};
 use crate::support::proxy::Proxy;
 use crate::support::server::On;
+use crate::support::wait::until;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -88,4 +91,52 @@ async fn a_single_run_ends_when_git_cannot_be_reached() {
     let run = reconcile::once(options, CancellationToken::new());
     let error = tokio::time::timeout(SOON, run).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), Kind::Unreachable, "{error}");
+}
+
+/// Beside a remote that drips for as long as it may, everybody else's work needs threads, too.
+#[test]
+fn who_waits_for_a_remote_that_drips_holds_no_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (drips, state, cancel) = (
+        Server::dripping(),
+        tempfile::tempdir().unwrap(),
+        CancellationToken::new(),
+    );
+    let over = cancel.clone().drop_guard();
+    runtime.block_on(async {
+        let repo = Repo::open(options(drips.status(), state.path()), cancel)
+            .await
+            .unwrap();
+        for _ in 0..8 {
+            let repo = repo.clone();
+            tokio::spawn(async move { repo.read_fresh(Branch::Status, "STATUS.md").await.is_ok() });
+        }
+        until("the remote is asked", || drips.connections() > 0).await;
+        let other = tokio::task::spawn_blocking(|| ());
+        tokio::time::timeout(SOON, other).await.unwrap().unwrap();
+    });
+    drop(over);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_goes_on_beside_a_remote_that_drips_and_says_so() {
+    let (drips, state, cancel) = (
+        Server::dripping(),
+        tempfile::tempdir().unwrap(),
+        CancellationToken::new(),
+    );
+    let _over = cancel.clone().drop_guard();
+    let repo = Repo::open(options(drips.status(), state.path()), cancel)
+        .await
+        .unwrap();
+    let records = GitRecords::new(repo).waiting(Duration::from_millis(50));
+    let key = GroupKind::new("cutover.dev", "Migration").key(Some("shop"), "orders");
+    let read = tokio::time::timeout(SOON, records.read(&key)).await.unwrap();
+    let error = read.unwrap_err();
+    assert_eq!(error.kind(), Kind::Unreachable, "{error}");
+    assert!(error.to_string().contains("has not answered within"), "{error}");
 }

@@ -234,6 +234,8 @@ pub struct Repo {
     tenure: Tenure,
     /// How many may make something of contents at a time, of all that read this repository.
     readers: Arc<Semaphore>,
+    /// Whose turn it is to talk to the remote. Who waits for it holds no thread: beside a remote that drips there may be many.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// So many files are in memory at a time, with what is made of them.
@@ -249,6 +251,7 @@ impl Repo {
             rng: Arc::new(Mutex::new(rng)),
             tenure: Tenure::unbounded(),
             readers: Arc::new(Semaphore::new(READERS)),
+            turn: Arc::default(),
         })
     }
 
@@ -277,14 +280,14 @@ impl Repo {
     /// Brings the mirror up to the remote. Costs one round trip if nothing is new.
     pub async fn fetch(&self) -> Result<Fetched, Error> {
         let mirror = Arc::clone(&self.mirror);
-        blocking(move || mirror.fetch()).await
+        self.converse(move || mirror.fetch()).await
     }
 
     /// Sees to it that commits can be read. [`Error::UnknownRevision`]: one is not in the history of the branch, if the
     /// repository is elsewhere, or not there at all, if it is on this machine.
     pub async fn obtain(&self, revisions: Vec<Revision>) -> Result<(), Error> {
         let mirror = Arc::clone(&self.mirror);
-        blocking(move || mirror.obtain(&revisions)).await
+        self.converse(move || mirror.obtain(&revisions)).await
     }
 
     /// Returns the files under `paths` (all if empty) that differ; all files of `to` if `from` is `None`.
@@ -390,7 +393,7 @@ impl Repo {
         path: impl Into<String>,
     ) -> Result<Option<Vec<u8>>, Error> {
         let (mirror, path) = (Arc::clone(&self.mirror), path.into());
-        blocking(move || mirror.read_fresh(branch, &path)).await
+        self.converse(move || mirror.read_fresh(branch, &path)).await
     }
 
     /// Commits and pushes what `drafter` makes of the branch's present files.
@@ -422,11 +425,12 @@ impl Repo {
         for attempt in 1..=attempts {
             let (mirror, tenure) = (Arc::clone(&self.mirror), self.tenure.clone());
             let result;
-            (result, drafter) = blocking(move || {
-                let result = mirror.publish(branch, &mut drafter, &tenure);
-                Ok((result, drafter))
-            })
-            .await?;
+            (result, drafter) = self
+                .converse(move || {
+                    let result = mirror.publish(branch, &mut drafter, &tenure);
+                    Ok((result, drafter))
+                })
+                .await?;
             if let Attempt::Done(published) = result? {
                 return Ok(published);
             }
@@ -449,7 +453,7 @@ impl Repo {
     /// Makes one commit of what was committed to the status branch before a time, once that is worth it. Its files stay.
     pub async fn squash(&self, before: Timestamp) -> Result<Squashed, Error> {
         let (mirror, tenure) = (Arc::clone(&self.mirror), self.tenure.clone());
-        blocking(move || mirror.squash(before, &tenure)).await
+        self.converse(move || mirror.squash(before, &tenure)).await
     }
 
     /// Returns a watch of this repository.
@@ -458,6 +462,19 @@ impl Repo {
         let options = &self.mirror.options;
         let rng = fastrand::Rng::with_seed(seed);
         Watch::new(&options.url, polling, rng, options.trigger.clone())
+    }
+
+    /// Talks to the remote when it is this one's turn. Whoever no longer waits for the end leaves the turn taken until then.
+    async fn converse<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        blocking(move || {
+            let _until_the_end = turn;
+            work()
+        })
+        .await
     }
 
     async fn read_mirror<T: Send + 'static>(

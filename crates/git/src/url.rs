@@ -64,7 +64,7 @@ impl RemoteUrl {
     }
 
     /// Returns the URL as libgit2 is given it: without credentials.
-    pub(super) fn address(&self) -> &str {
+    pub fn address(&self) -> &str {
         &self.0.address
     }
 
@@ -573,6 +573,15 @@ mod tests {
     }
 
     proptest::proptest! {
+        /// What is taken is taken again as it is shown, for the same place.
+        #[test]
+        fn any_text_is_refused_or_a_url(text in "[a-zA-Z0-9:/@.?#%&=+~_\\[\\] \u{0}-\u{9f}\u{202e}-]{0,40}") {
+            if let Ok(url) = text.parse::<RemoteUrl>() {
+                let again = url.address().parse::<RemoteUrl>();
+                proptest::prop_assert_eq!(again.unwrap().place(), url.place());
+            }
+        }
+
         /// Wherever a login may stand, and whatever is in the password.
         #[test]
         fn no_text_of_any_url_has_its_password(

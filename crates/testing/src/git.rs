@@ -207,6 +207,22 @@ impl Server {
         Self { port, connections }
     }
 
+    /// Starts a Git server whose first line never ends, with shorter pauses than the one after which a server counts as silent.
+    pub fn dripping() -> Self {
+        Self::start(|mut stream| {
+            while stream.write_all(b"1").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        })
+    }
+
+    /// Returns the URL of a repository for status on a server that speaks git's own protocol.
+    pub fn status(&self) -> RemoteUrl {
+        format!("git://127.0.0.1:{}/status.git", self.port)
+            .parse()
+            .unwrap()
+    }
+
     /// Returns the URL of the repository of [`Origin`] on an HTTP server.
     pub fn http(&self) -> RemoteUrl {
         format!("http://127.0.0.1:{}/fleet.git", self.port)

@@ -1,5 +1,7 @@
 //! Records of intents in Git: read at the remote, pushed before the phase that needs them goes on.
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use serde_json::Value;
 
@@ -7,17 +9,22 @@ use super::intents::Records;
 use cutover_core::api::{FailoverPlanStatus, Migration};
 use cutover_core::error::{Error, Kind};
 use cutover_core::intent::record::{self, Kept, Record};
-use cutover_git::{Branch, Draft, Files, Message, Repo, Trailer};
+use cutover_git::{Branch, Draft, Files, Message, Repo, Tip, Trailer};
 use cutover_karmada::name::ObjectKey;
 
 /// How many commits are looked at to find who changed a file.
 const HISTORY: usize = 1000;
+
+/// How long an intent waits for the repository. Its limits of time and its controls count beside a remote that drips, too, and
+/// whoever looks is told what it waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Records on the status branch of a repository.
 #[derive(Clone, Debug)]
 pub struct GitRecords {
     source: Repo,
     status: Repo,
+    patience: Duration,
 }
 
 impl GitRecords {
@@ -28,7 +35,71 @@ impl GitRecords {
 
     /// Keeps records in a repository that may be another one.
     pub const fn of(source: Repo, status: Repo) -> Self {
-        Self { source, status }
+        Self {
+            source,
+            status,
+            patience: PATIENCE,
+        }
+    }
+
+    /// Waits as long for the repository.
+    #[must_use]
+    pub fn waiting(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    async fn file(&self, path: String) -> Result<Option<Vec<u8>>, Error> {
+        let reading = self.status.read_fresh(Branch::Status, path);
+        match tokio::time::timeout(self.patience, reading).await {
+            Ok(read) => Ok(read?),
+            Err(_) => Err(self.no_answer()),
+        }
+    }
+
+    /// Commits a document unless what is recorded is newer. A push that takes too long goes on by itself: whoever ends the
+    /// tenure still waits for it, and it brings nothing that is old by then.
+    async fn commit(
+        &self,
+        path: String,
+        document: &Value,
+        message: Message,
+        is_newer: impl Fn(&Value) -> bool + Send + 'static,
+    ) -> Result<(), Error> {
+        let waited_for = self.status.begin();
+        let bytes = to_yaml(document)?;
+        let status = self.status.clone();
+        let pushing = tokio::spawn(async move {
+            let _waited_for = waited_for;
+            let draft = move |tip: &Tip<'_>| {
+                // A replica that stood still meanwhile brings what is old by now.
+                let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
+                if recorded.is_some_and(|recorded| is_newer(&recorded)) {
+                    let why = format!("{path} on the status branch is newer than what is to be recorded");
+                    return Err(Error::new(Kind::Conflict, why));
+                }
+                let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
+                Ok(Draft {
+                    message: message.clone(),
+                    files,
+                })
+            };
+            status.publish(Branch::Status, draft).await
+        });
+        match tokio::time::timeout(self.patience, pushing).await {
+            Ok(Ok(pushed)) => Ok(pushed.map(drop)?),
+            Ok(Err(ended)) => Err(Error::internal(format!(
+                "the push of a record has ended: {ended}"
+            ))),
+            Err(_) => Err(self.no_answer()),
+        }
+    }
+
+    fn no_answer(&self) -> Error {
+        let why = format!(
+            "the repository for status has not answered within {} s",
+            self.patience.as_secs()
+        );
+        Error::new(Kind::Unreachable, why)
     }
 }
 
@@ -36,7 +107,7 @@ impl Records for GitRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let Some(bytes) = self.status.read_fresh(Branch::Status, path.clone()).await? else {
+            let Some(bytes) = self.file(path.clone()).await? else {
                 return Ok(None);
             };
             let document = parse(&path, &bytes)?;
@@ -48,7 +119,7 @@ impl Records for GitRecords {
     fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let bytes = self.status.read_fresh(Branch::Status, path.clone()).await?;
+            let bytes = self.file(path.clone()).await?;
             bytes.map(|bytes| parse(&path, &bytes)).transpose()
         })
     }
@@ -63,17 +134,11 @@ impl Records for GitRecords {
 
     fn push<'a>(&'a self, intent: &'a Migration, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let _waited_for = self.status.begin();
-            let document = document(intent, record);
             let namespace = intent.metadata.namespace.clone().unwrap_or_default();
             let name = intent.metadata.name.clone().unwrap_or_default();
             let path = record::path("Migration", &namespace, &name);
-            let bytes = to_yaml(&document)?;
-            let (status, uid) = (
-                record.status.clone(),
-                intent.metadata.uid.clone().unwrap_or_default(),
-            );
-            let phase = record.status.phase;
+            let uid = intent.metadata.uid.clone().unwrap_or_default();
+            let (status, phase) = (record.status.clone(), record.status.phase);
             let mut message = Message::new(format!("{namespace}/{name}: {phase}"));
             if let Some(revision) = &record.status.revision {
                 message = message.trailer(Trailer::Revision, revision);
@@ -81,29 +146,16 @@ impl Records for GitRecords {
             let message = message
                 .trailer(Trailer::Intent, format!("{namespace}/{name}"))
                 .trailer(Trailer::Phase, phase.to_string());
-            self.status
-                .publish(Branch::Status, move |tip| {
-                    // A replica that stood still meanwhile brings what is old by now.
-                    let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
-                    if recorded.is_some_and(|recorded| record::is_newer(&recorded, &uid, &status)) {
-                        let why = format!("{path} on the status branch is newer than what is to be recorded");
-                        return Err(Error::new(Kind::Conflict, why));
-                    }
-                    let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
-                    Ok(Draft {
-                        message: message.clone(),
-                        files,
-                    })
-                })
-                .await?;
-            Ok(())
+            let is_newer = move |recorded: &Value| record::is_newer(recorded, &uid, &status);
+            self.commit(path, &document(intent, record), message, is_newer)
+                .await
         })
     }
 
     fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {
         Box::pin(async move {
             let path = path(intent);
-            let Some(bytes) = self.status.read_fresh(Branch::Status, path.clone()).await? else {
+            let Some(bytes) = self.file(path.clone()).await? else {
                 return Ok(None);
             };
             let document = parse(&path, &bytes)?;
@@ -114,10 +166,7 @@ impl Records for GitRecords {
 
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            let _waited_for = self.status.begin();
-            let path = path(&kept.intent);
             let name = kept.intent.place();
-            let bytes = to_yaml(&kept.document)?;
             let (status, uid) = (kept.status.clone(), kept.uid.clone());
             let mut message = Message::new(format!("{name}: {}", kept.news));
             if let Some(revision) = &kept.status.common.revision {
@@ -126,21 +175,9 @@ impl Records for GitRecords {
             let message = message
                 .trailer(Trailer::Intent, name)
                 .trailer(Trailer::Phase, kept.status.phase.to_string());
-            self.status
-                .publish(Branch::Status, move |tip| {
-                    let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
-                    if recorded.is_some_and(|recorded| record::is_newer_plan(&recorded, &uid, &status)) {
-                        let why = format!("{path} on the status branch is newer than what is to be recorded");
-                        return Err(Error::new(Kind::Conflict, why));
-                    }
-                    let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
-                    Ok(Draft {
-                        message: message.clone(),
-                        files,
-                    })
-                })
-                .await?;
-            Ok(())
+            let is_newer = move |recorded: &Value| record::is_newer_plan(recorded, &uid, &status);
+            self.commit(path(&kept.intent), &kept.document, message, is_newer)
+                .await
         })
     }
 }
