@@ -159,7 +159,7 @@ impl Access {
         let Err(error) = &result else {
             return call.judge_push(result, how);
         };
-        if !log::stumbles(mirror, error) {
+        if call.has_heard() || !log::stumbles(mirror, error) {
             return call.judge_push(result, how);
         }
         // libgit2 walks from every branch that both have before it pushes one, and gives up at a commit that it can't read. Where
@@ -339,6 +339,12 @@ impl<'a> Call<'a> {
                 .or_else(|| self.ended())
                 .unwrap_or_else(|| classify(&self.access.url, &error))
         })
+    }
+
+    /// Returns whether it is known what came of it: then no commit of the mirror stood in the way.
+    fn has_heard(&self) -> bool {
+        let heard = self.heard.borrow();
+        heard.moved || heard.status.is_some() || heard.failure.is_some()
     }
 
     fn judge_push(&self, result: Result<(), git2::Error>, how: Move) -> Result<Push, Error> {
