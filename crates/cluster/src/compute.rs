@@ -4,7 +4,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Does what takes a while but waits for nothing: another thread of the runtime goes on with the other tasks meanwhile, so that
 /// Leases are renewed and signals are heard. Only the task that calls it stands still.
-pub(super) fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+pub fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         // A runtime of one thread, as tests have, can't hand its tasks on.

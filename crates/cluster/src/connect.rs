@@ -14,6 +14,7 @@ use secrecy::ExposeSecret;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::compute::off_the_runtime;
 use super::discover::Discovery;
 use super::error::{self, Error};
 use super::limits::{Limits, Sender};
@@ -244,7 +245,9 @@ impl Cluster {
             .unwrap_or_else(|| Status::failure(&first_line(&body), ""));
         Err(Error::Refused {
             call: call.to_owned(),
-            status: without_secrets(refusal, &sent).with_code(status.as_u16()).boxed(),
+            status: off_the_runtime(|| without_secrets(refusal, &sent))
+                .with_code(status.as_u16())
+                .boxed(),
         })
     }
 }

@@ -7,6 +7,7 @@
 mod apply;
 mod applyset;
 mod brake;
+mod compute;
 mod connect;
 mod delete;
 mod discover;
@@ -22,6 +23,7 @@ mod write;
 
 pub use apply::{Answers, Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};
 pub use applyset::{Parent, Unusable, delete_parent, read_parent, read_parents, write_parent};
+pub use compute::off_the_runtime;
 pub use connect::{Cluster, ConnectOptions, connect};
 pub use delete::{Deleted, delete, rehearse_deletion};
 pub use discover::{Discovery, Lookup, Served};

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use super::compute::off_the_runtime;
 use super::connect::Cluster;
 use super::discover::{Lookup, Served};
 use super::object::meta;
@@ -114,7 +115,7 @@ async fn one(
         Ok(Lookup::NotServed) => (Outcome::NotServed, None),
         Err(error) => (failure(manifest, &error), None),
     };
-    let outcome = discreet(observer, &manifest.key, outcome);
+    let outcome = off_the_runtime(|| discreet(observer, &manifest.key, outcome));
     (manifest.key.clone(), outcome, version)
 }
 

@@ -1,6 +1,5 @@
 //! The loops: sync, intents, publish. They meet only in the Karmada API server and in `report`.
 
-mod compute;
 mod forecasts;
 pub mod intents;
 pub mod lease;

@@ -12,12 +12,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::compute::off_the_runtime;
 use super::overview::{Reports, Seen};
 use super::records::parse;
 use super::refusals::Refusals;
 use super::sync::LeftBehind;
-use cutover_cluster::Observer;
+use cutover_cluster::{Observer, off_the_runtime};
 use cutover_core::api::{self, MigrationStatus};
 use cutover_core::error::Error;
 use cutover_core::intent::record;

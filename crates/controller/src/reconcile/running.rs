@@ -117,7 +117,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::reconcile::compute::off_the_runtime;
+    use cutover_cluster::off_the_runtime;
 
     const GRACE: Duration = Duration::from_mins(10);
 

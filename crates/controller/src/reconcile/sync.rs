@@ -45,8 +45,9 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::reconcile::compute::off_the_runtime;
-use cutover_cluster::{self as cluster, Cluster, Form, Keep, KeepManagedFields, Observer, Watched};
+use cutover_cluster::{
+    self as cluster, Cluster, Form, Keep, KeepManagedFields, Observer, Watched, off_the_runtime,
+};
 use cutover_core::api;
 use cutover_core::config::{self, Interval, UnknownKinds};
 use cutover_core::error::Error;

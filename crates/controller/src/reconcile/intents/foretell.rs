@@ -19,7 +19,7 @@ use super::many::{Many, MovingMany};
 use super::rolling::{self, Rolling};
 use super::shifting::Shifting;
 use super::suspending::Suspending;
-use crate::reconcile::compute;
+use cutover_cluster::off_the_runtime;
 use cutover_core::api::{
     self, Evacuation, FailoverPlan, MovesPhase, MovesStatus, Progress, Rebalance, ReplicaShift, Rollout,
     RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
@@ -393,7 +393,7 @@ async fn rehearse<K: Foretold>(parts: &Parts, intent: &mut K::Intent) -> (Came, 
         pass += 1;
         let status = intent.status().cloned().unwrap_or_default();
         let world = Box::pin(kind.observe(parts, intent, &status, false)).await;
-        let step = compute::off_the_runtime(|| K::step(&input::<K>(parts, intent, &status, &world)));
+        let step = off_the_runtime(|| K::step(&input::<K>(parts, intent, &status, &world)));
         let moved = step.status != status;
         let waits = step.status.waiting_for().map(|wait| wait.reason.clone());
         let over = step.status.has_ended();

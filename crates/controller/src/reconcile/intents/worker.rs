@@ -19,8 +19,7 @@ use super::kind::{self, Input, Kind};
 use super::wake::Interest;
 use super::witness::Point;
 use super::{Parts, served};
-use crate::reconcile::compute;
-use cutover_cluster::{Answer, Cluster, Replaced, Served};
+use cutover_cluster::{Answer, Cluster, Replaced, Served, off_the_runtime};
 use cutover_core::api::{self, ClaimOwner, Progress};
 use cutover_core::error::{Error, Kind as ErrorKind};
 use cutover_core::intent::{Effect, Step, Trouble, rivals};
@@ -239,7 +238,7 @@ impl<K: Kind> Worker<K> {
         };
         let before = intent.status().cloned().unwrap_or_default();
         let ahead = self.ahead(&raw);
-        let (step, told) = compute::off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
+        let (step, told) = off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
         let mut needed = K::interest(&intent, &world);
         needed.extend(ahead.as_ref().map(key_of));
         interest.update(&self.key, needed);

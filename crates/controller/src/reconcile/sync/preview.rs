@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::decide::Held;
 use super::{DesiredFeed, LISTED_WITHIN, Selection, Sync, namespaces};
-use cutover_cluster::{self as cluster, Cluster, Observer, Outcome};
+use cutover_cluster::{self as cluster, Cluster, Observer, Outcome, off_the_runtime};
 use cutover_core::api;
 use cutover_core::config;
 use cutover_core::error::Error;
@@ -246,7 +246,7 @@ impl<'a> Rehearsal<'a> {
         let Err(error) = cluster::rehearse_deletion(&self.sync.cluster, &guess.gvk, &live).await else {
             return guess;
         };
-        let why = Secrets::of([&*live]).scrub(&error.to_string());
+        let why = off_the_runtime(|| Secrets::of([&*live]).scrub(&error.to_string()));
         if may_not_try(&why) {
             guess.unchecked(why)
         } else {
@@ -256,7 +256,7 @@ impl<'a> Rehearsal<'a> {
 
     fn refused(&self, mut guess: Change, manifest: &Manifest, manner: Manner, outcome: Outcome) -> Change {
         let live = self.sync.observer.get(&manifest.key);
-        let told = |words: &str| discreet(words, &manifest.value, live.as_deref());
+        let told = |words: &str| off_the_runtime(|| discreet(words, &manifest.value, live.as_deref()));
         if let Some(place) = outcome.place() {
             guess.source = Some(place.clone());
         }
