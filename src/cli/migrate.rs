@@ -10,11 +10,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::control::{Known, LookArgs};
+use super::excluded;
 use super::fresh::{Fresh, Placed};
 use super::workspace::{ChangeArgs, Workspace};
 use cutover_core::api::{self, MigrationSpec, Phase, WorkloadRef};
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::{record, rivals};
+use cutover_core::intent::record;
 use cutover_core::manifest::Manifest;
 use cutover_core::profile;
 use cutover_karmada::name::ObjectKey;
@@ -59,8 +60,9 @@ impl Migrate {
             .as_ref()
             .map_or_else(String::new, |from| format!(" from {from}"));
         let subject = format!("Move {}{from} to {}", workload.name, self.asked.to);
-        self.excludes_none(&workspace, &namespace, &migration.full_name(), &spec)
-            .await?;
+        let own = json!({"kind": "Migration", "metadata": {"namespace": namespace}, "spec": spec});
+        let called = format!("Migration {}", migration.full_name());
+        excluded::by_none(&self.look, &workspace, &called, &own).await?;
         let edit = migration.edit(&spec, subject, Some(&about), ".");
         workspace.apply(&self.change, &self.look.git, &edit)?;
         Ok(ExitCode::SUCCESS)
@@ -155,40 +157,6 @@ impl Migrate {
                 .map(|(name, _)| (name.as_str(), *there));
         }
         Ok(base)
-    }
-
-    /// Fails while a Migration is known not to have ended that wants the workload in another cluster. Where that isn't known, a
-    /// warning says so.
-    async fn excludes_none(
-        &self,
-        workspace: &Workspace,
-        namespace: &str,
-        full_name: &str,
-        spec: &Value,
-    ) -> Result<()> {
-        let own = json!({"kind": "Migration", "spec": spec});
-        for (manifest, _) in workspace.migrations().filter(|(_, there)| there == namespace) {
-            let there = json!({"kind": "Migration", "spec": manifest.value["spec"]});
-            let Some(want) = rivals::exclude_each_other(&own, &there) else {
-                continue;
-            };
-            let name = &manifest.key.name;
-            let stands = match self.look.known(workspace, namespace, name).await {
-                Known::As(known) => known.status.map_or(Phase::default(), |status| status.phase),
-                Known::Fresh => Phase::default(),
-                Known::Not(_) => continue,
-            };
-            if stands.is_terminal() {
-                continue;
-            }
-            return Err(Error::user(format!(
-                "Migration {full_name} and Migration {namespace}/{name} would want {want}: only one of them can have it, and the \
-                 other one has not ended: {stands}"
-            ))
-            .at(manifest.source.clone())
-            .hint("abort the other one first; or begin where it ends, with --from"));
-        }
-        Ok(())
     }
 
     /// Fails while an earlier Migration to the same cluster isn't known to have ended.

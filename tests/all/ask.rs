@@ -372,6 +372,40 @@ fn the_same_is_asked_for_again_only_after_the_first_has_ended() {
 }
 
 #[test]
+fn a_cluster_is_not_emptied_of_what_comes_there_nor_moved_to_while_it_is_emptied() {
+    let clone = Clone::with_intent();
+    clone.origin.commit(
+        "cutover-status",
+        &[(RECORD, &record(&json!({"phase": "Verify", "attempt": 1})))],
+    );
+    let said = clone.refused(&["evacuate", "west"]);
+    assert!(
+        said.contains("FlinkDeployment orders in west, and west without workloads")
+            && said.contains("has not ended: Verify"),
+        "{said}"
+    );
+    // It is about something else.
+    clone.done(&["evacuate", "west", "--kind", "Deployment", "--dry-run"]);
+    let ended = record(&json!({"phase": "Completed", "attempt": 1}));
+    clone.origin.commit("cutover-status", &[(RECORD, &ended)]);
+    clone.done(&["evacuate", "west"]);
+    let evacuation = json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "Evacuation", "metadata": {"name": "evacuate-west"},
+        "spec": {"cluster": "west"}, "status": {"phase": "Moving"},
+    });
+    let (path, text) = (
+        "intents/_cluster/evacuation-evacuate-west.yaml",
+        evacuation.to_string(),
+    );
+    clone.origin.commit("cutover-status", &[(path, &text)]);
+    let said = clone.refused(&["migrate", "orders", "--to", "west", "--name", "back"]);
+    assert!(
+        said.contains("Evacuation evacuate-west would want") && said.contains("has not ended: Moving"),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_another_one_has_not_ended_with_is_not_asked_for_in_another_cluster() {
     let clone = Clone::with_intent();
     clone.origin.commit(
