@@ -78,6 +78,11 @@ async fn one_edited_line_of_a_policy_moves_no_job_without_its_state() {
                 .iter()
                 .any(|problem| problem.contains(says) && problem.contains("policy.yaml"));
             assert!(said, "{problems:?}");
+            let status = plane.origin.read("cutover-status", "STATUS.md").unwrap();
+            assert!(
+                status.contains(says) && !status.contains("All is well"),
+                "{status}"
+            );
         }
         assert_eq!(named(&plane, "orders"), live);
         one_run(&world);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
 
-const MOVE: &str = "orders-to-west";
+pub const MOVE: &str = "orders-to-west";
 const PODS: Resource = Resource::new("", "pods");
 const KEY: fn() -> (String, String) = || ("shop".to_owned(), "orders".to_owned());
 
@@ -34,17 +34,36 @@ async fn soaking_for(soak: &str) -> (Fleet, Controller) {
     (fleet, controller)
 }
 
-fn waits_for(fleet: &Fleet, what: &str) -> bool {
+/// A move that has come to Verify.
+async fn verified_with(verify: Value) -> (Fleet, Controller) {
+    verified_with_more(json!({"verify": verify})).await
+}
+
+async fn verified_with_more(mut more: Value) -> (Fleet, Controller) {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let controller = fleet.controller(Arc::new(Nobody));
+    more["to"] = "west".into();
+    fleet.migrate_with(MOVE, more);
+    fleet.phase(MOVE, Phase::Verify).await;
+    (fleet, controller)
+}
+
+fn fail(fleet: &Fleet, cluster: &str, reason: &str) {
+    let member = fleet.world.member(cluster);
+    member.simulators(|simulators| simulators.jobs().fail(&KEY(), reason));
+}
+
+pub fn waits_for(fleet: &Fleet, what: &str) -> bool {
     let reason = fleet.status(MOVE)["waitingFor"]["reason"].clone();
     reason.as_str().is_some_and(|reason| reason.contains(what))
 }
 
-async fn asks(fleet: &Fleet, what: &str) {
+pub async fn asks(fleet: &Fleet, what: &str) {
     fleet.until(what, |fleet| waits_for(fleet, what)).await;
 }
 
 /// Gives a person's words, each with the phase that it is for.
-fn assume(fleet: &Fleet, words: &[(&str, &str, &str)]) {
+pub fn assume(fleet: &Fleet, words: &[(&str, &str, &str)]) {
     let words: Vec<Value> = words
         .iter()
         .map(|(fact, cluster, phase)| {
@@ -54,11 +73,11 @@ fn assume(fleet: &Fleet, words: &[(&str, &str, &str)]) {
     fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"assume": words}}));
 }
 
-fn abort(fleet: &Fleet) {
+pub fn abort(fleet: &Fleet) {
     fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
 }
 
-fn writer(fleet: &Fleet) -> Value {
+pub fn writer(fleet: &Fleet) -> Value {
     fleet.status(MOVE)["journal"]["writer"].clone()
 }
 
@@ -74,7 +93,7 @@ fn pods(fleet: &Fleet, cluster: &str) -> Vec<Value> {
     pods.items.iter().map(|pod| (**pod).clone()).collect()
 }
 
-fn delete_pods(fleet: &Fleet, cluster: &str) -> Vec<Value> {
+pub fn delete_pods(fleet: &Fleet, cluster: &str) -> Vec<Value> {
     let gone = pods(fleet, cluster);
     for pod in &gone {
         let name = pod["metadata"]["name"].as_str().unwrap();
@@ -391,6 +410,79 @@ async fn a_target_that_has_failed_is_given_up_at_once_and_its_reason_is_kept() {
     assert!(reason.contains("pull") || reason.contains("Pull"), "{reason}");
     // What the Events of its pods warn of goes with them.
     assert!(reason.contains("the registry has no such image"), "{reason}");
+    fleet.assert_clean_in("east");
+}
+
+/// A job that fails in the soak isn't waited for until time is over.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_fails_in_verify_is_given_up_at_once() {
+    let (fleet, _controller) = verified_with(json!({"healthyFor": "10m", "timeout": "30m"})).await;
+    let begun = tokio::time::Instant::now();
+    fail(&fleet, "west", "checkpoints keep failing");
+    fleet.phase(MOVE, Phase::RollingBack).await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_mins(3), "{took:?}");
+    let reason = fleet.status(MOVE)["journal"]["rollBack"]["reason"].to_string();
+    assert!(
+        reason.contains("has failed") && reason.contains("checkpoints keep failing"),
+        "{reason}"
+    );
+    give_up_what_west_wrote(&fleet).await;
+    assert_eq!(fleet.ended(MOVE).await, Phase::RolledBack);
+    fleet.assert_clean_in("east");
+}
+
+/// It ran, and a job that has failed takes no savepoint: only a person can give up what it wrote.
+async fn give_up_what_west_wrote(fleet: &Fleet) {
+    asks(fleet, "NoState in west").await;
+    assume(fleet, &[("NoState", "west", "RollingBack")]);
+}
+
+/// `onFailure: Hold`: nobody is stopped and nobody started until a person says so.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_fails_is_left_to_a_person_who_wants_that() {
+    let verify = json!({"healthyFor": "10m", "timeout": "30m"});
+    let (fleet, _controller) = verified_with_more(json!({"verify": verify, "onFailure": "Hold"})).await;
+    fail(&fleet, "west", "checkpoints keep failing");
+    asks(&fleet, "has failed").await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(fleet.status(MOVE)["phase"], "Verify", "{:#}", fleet.status(MOVE));
+    assert!(!fleet.runs_in("east"));
+    abort(&fleet);
+    give_up_what_west_wrote(&fleet).await;
+    assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);
+    fleet.assert_clean_in("east");
+}
+
+/// What can't be told of the target any more is neither health nor failure.
+#[tokio::test(start_paused = true)]
+async fn health_that_cannot_be_told_any_more_completes_nothing() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let mut profile = serde_json::to_value(&cutover::profile::built_in().unwrap()[0]).unwrap();
+    let healthy = profile["spec"]["healthyWhen"].as_str().unwrap().to_owned();
+    let counted = "(!has(object.metadata.labels) || !('tries' in object.metadata.labels) || \
+                   int(object.metadata.labels.tries) < 9)";
+    profile["spec"]["healthyWhen"] = format!("{healthy} && {counted}").into();
+    let profiles = Resource::new("cutover.dev", "workloadprofiles");
+    let writer = WriteOptions::manager("somebody");
+    let server = fleet.world.control_plane();
+    server.create(&profiles, None, profile, &writer).unwrap();
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let verify = json!({"healthyFor": "5m", "timeout": "10m"});
+    fleet.migrate_with(MOVE, json!({"to": "west", "verify": verify}));
+    fleet.phase(MOVE, Phase::Verify).await;
+    let labelled = Patch::Merge(json!({"metadata": {"labels": {"tries": "many"}}}));
+    let member = &fleet.world.member("west").api;
+    member
+        .patch(&JOBS, Some("shop"), "orders", None, &labelled, &writer)
+        .unwrap();
+    asks(&fleet, "healthyWhen").await;
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::RolledBack,
+        "{:#}",
+        fleet.status(MOVE)
+    );
     fleet.assert_clean_in("east");
 }
 

@@ -61,6 +61,7 @@ mod rbac;
 mod real_server;
 mod rebalance;
 mod repo;
+mod reproductions;
 mod retention;
 mod review;
 mod rivals;

@@ -24,6 +24,7 @@ pub mod plane;
 pub mod proxy;
 pub mod real;
 pub mod roles;
+pub mod rules;
 pub mod server;
 pub mod trap;
 pub mod wait;
