@@ -1,6 +1,7 @@
 //! What the derived schemas can't say by themselves, and the CRDs that a sandbox installs.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -17,6 +18,11 @@ use super::{
 /// Karmada 1.18 publishes: what one accepts, prunes or refuses, so does the other. Below a field that no type here names
 /// anything is kept, and so it is everywhere in a Cluster, which Karmada serves without a definition.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    static ALL: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(generated);
+    ALL.clone()
+}
+
+fn generated() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         PropagationPolicy::crd(),
         ClusterPropagationPolicy::crd(),

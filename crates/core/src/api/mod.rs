@@ -61,6 +61,8 @@ pub use suspension::{
 pub use watched::Watched;
 pub use window::{Daily, Opening, Weekday, Window};
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -101,6 +103,11 @@ pub const MARKER_ANNOTATION: &str = "cutover.dev/pin";
 
 /// Returns the CRDs of every kind, in the order in which they are listed in documentation.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    static ALL: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(generated);
+    ALL.clone()
+}
+
+fn generated() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         FailoverPlan::crd(),
         Migration::crd(),
