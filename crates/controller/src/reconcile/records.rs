@@ -1,5 +1,7 @@
 //! Records of intents in Git: read at the remote, pushed before the phase that needs them goes on.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -25,7 +27,11 @@ pub struct GitRecords {
     source: Repo,
     status: Repo,
     patience: Duration,
+    lanes: Arc<Mutex<Lanes>>,
 }
+
+/// One push of a record at a time, by its path: whoever tries again beside a slow remote doesn't line up a second one.
+type Lanes = BTreeMap<String, Arc<tokio::sync::Mutex<()>>>;
 
 impl GitRecords {
     /// Keeps records on the status branch of the repository that has the desired state.
@@ -34,11 +40,12 @@ impl GitRecords {
     }
 
     /// Keeps records in a repository that may be another one.
-    pub const fn of(source: Repo, status: Repo) -> Self {
+    pub fn of(source: Repo, status: Repo) -> Self {
         Self {
             source,
             status,
             patience: PATIENCE,
+            lanes: Arc::default(),
         }
     }
 
@@ -65,11 +72,11 @@ impl GitRecords {
         message: Message,
         is_newer: impl Fn(&Value) -> bool + Send + 'static,
     ) -> Result<(), Error> {
-        let waited_for = self.status.begin();
         let bytes = to_yaml(document)?;
-        let status = self.status.clone();
-        let pushing = tokio::spawn(async move {
-            let _waited_for = waited_for;
+        let (status, lane) = (self.status.clone(), self.lane(&path));
+        let pushing = async move {
+            let alone = lane.lock_owned().await;
+            let waited_for = status.begin();
             let draft = move |tip: &Tip<'_>| {
                 // A replica that stood still meanwhile brings what is old by now.
                 let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
@@ -83,8 +90,12 @@ impl GitRecords {
                     files,
                 })
             };
-            status.publish(Branch::Status, draft).await
-        });
+            let goes_on_by_itself = async move {
+                let _until_the_end = (alone, waited_for);
+                status.publish(Branch::Status, draft).await
+            };
+            tokio::spawn(goes_on_by_itself).await
+        };
         match tokio::time::timeout(self.patience, pushing).await {
             Ok(Ok(pushed)) => Ok(pushed.map(drop)?),
             Ok(Err(ended)) => Err(Error::internal(format!(
@@ -92,6 +103,12 @@ impl GitRecords {
             ))),
             Err(_) => Err(self.no_answer()),
         }
+    }
+
+    fn lane(&self, path: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
+        Arc::clone(lanes.entry(path.to_owned()).or_default())
     }
 
     fn no_answer(&self) -> Error {
