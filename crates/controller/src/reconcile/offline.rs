@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use super::settings;
@@ -16,38 +17,40 @@ use cutover_git::{self as repo, Repo, Skipped};
 use cutover_karmada::name::{ObjectKey, Revision};
 
 /// Compares two commits object by object. What the API server would make of them, and what is there, nobody is asked.
-pub async fn plan_offline(
-    options: &repo::Options,
-    range: &Range,
-    cancel: &CancellationToken,
-) -> Result<ChangeSet, Error> {
-    let repo = Repo::open(options.clone(), cancel.clone()).await?;
-    let both = std::iter::once(&range.revision).chain(&range.base);
-    repo.obtain(both.cloned().collect())
-        .await
-        .map_err(super::plan::unknown)?;
-    let (now, after) = wanted(&repo, &range.revision).await?;
-    let before = match &range.base {
-        Some(base) => wanted(&repo, base).await.map(|(_, set)| set),
-        None => Ok(Set::new()),
-    };
-    // A configuration that could not be used then wanted nothing.
-    let before = before.unwrap_or_default();
-    let old: BTreeMap<&ObjectKey, &Arc<Manifest>> =
-        before.definitions().map(|object| (&object.key, object)).collect();
-    let mut changes = Vec::new();
-    for object in after.definitions() {
-        changes.push(match old.get(&object.key) {
-            Some(old) => Change::apply(object, Some(&old.value), Some(&object.value), ""),
-            None => Change::apply(object, None, None, ""),
-        });
-    }
-    for old in before.definitions().filter(|old| !after.mentions(&old.key)) {
-        changes.push(gone(&now, old, after.errors().next()));
-    }
-    Ok(ChangeSet {
-        base: range.base.clone(),
-        ..ChangeSet::new(Some(range.revision.clone()), changes)
+pub fn plan_offline<'a>(
+    options: &'a repo::Options,
+    range: &'a Range,
+    cancel: &'a CancellationToken,
+) -> BoxFuture<'a, Result<ChangeSet, Error>> {
+    Box::pin(async move {
+        let repo = Repo::open(options.clone(), cancel.clone()).await?;
+        let both = std::iter::once(&range.revision).chain(&range.base);
+        repo.obtain(both.cloned().collect())
+            .await
+            .map_err(super::plan::unknown)?;
+        let (now, after) = wanted(&repo, &range.revision).await?;
+        let before = match &range.base {
+            Some(base) => wanted(&repo, base).await.map(|(_, set)| set),
+            None => Ok(Set::new()),
+        };
+        // A configuration that could not be used then wanted nothing.
+        let before = before.unwrap_or_default();
+        let old: BTreeMap<&ObjectKey, &Arc<Manifest>> =
+            before.definitions().map(|object| (&object.key, object)).collect();
+        let mut changes = Vec::new();
+        for object in after.definitions() {
+            changes.push(match old.get(&object.key) {
+                Some(old) => Change::apply(object, Some(&old.value), Some(&object.value), ""),
+                None => Change::apply(object, None, None, ""),
+            });
+        }
+        for old in before.definitions().filter(|old| !after.mentions(&old.key)) {
+            changes.push(gone(&now, old, after.errors().next()));
+        }
+        Ok(ChangeSet {
+            base: range.base.clone(),
+            ..ChangeSet::new(Some(range.revision.clone()), changes)
+        })
     })
 }
 

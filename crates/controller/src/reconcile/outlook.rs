@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use futures::future::join_all;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -43,51 +44,53 @@ pub struct Outlooks {
 }
 
 /// Looks at what the changes of a plan would meet.
-pub async fn outlooks(cluster: &Cluster, plan: &Plan, now: Timestamp) -> Outlooks {
-    let changes = &plan.changes;
-    let migrations = migrations(changes);
-    let policies: Vec<PolicyChange> = changes.changes.iter().filter_map(policy_change).collect();
-    let mut forecasts = Box::pin(forecasts::forecasts(cluster, plan, now)).await;
-    if migrations.is_empty() && policies.is_empty() {
-        return Outlooks {
-            forecasts,
-            ..Outlooks::default()
-        };
-    }
-    let look = Look::new(cluster).await;
-    let moves = migrations
-        .into_iter()
-        .map(|(change, migration)| look.at(change, migration, changes, now));
-    let moves = join_all(moves).await;
-    forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
-    let mut notes = Vec::new();
-    let reaches = match (look.bindings.get(), look.clusters.get()) {
-        (Ok(bindings), Ok(clusters)) => policies
-            .iter()
-            .map(|change| {
-                // Where what moves will be by then is the migration's to say.
-                let made = bindings.iter().filter(|binding| {
-                    is_made_by(binding, &change.policy)
-                        && (change.held_back.is_none() || !moves_by(&moves, binding))
-                });
-                Reach::of(change, &made.collect::<Vec<_>>(), clusters)
-            })
-            .collect(),
-        (Err(why), _) | (_, Err(why)) => {
-            if !policies.is_empty() {
-                notes.push(format!(
-                    "Which workloads the policies place could not be read: {why}"
-                ));
-            }
-            Vec::new()
+pub fn outlooks<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> BoxFuture<'a, Outlooks> {
+    Box::pin(async move {
+        let changes = &plan.changes;
+        let migrations = migrations(changes);
+        let policies: Vec<PolicyChange> = changes.changes.iter().filter_map(policy_change).collect();
+        let mut forecasts = Box::pin(forecasts::forecasts(cluster, plan, now)).await;
+        if migrations.is_empty() && policies.is_empty() {
+            return Outlooks {
+                forecasts,
+                ..Outlooks::default()
+            };
         }
-    };
-    Outlooks {
-        moves,
-        forecasts,
-        reaches,
-        notes,
-    }
+        let look = Look::new(cluster).await;
+        let moves = migrations
+            .into_iter()
+            .map(|(change, migration)| look.at(change, migration, changes, now));
+        let moves = join_all(moves).await;
+        forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
+        let mut notes = Vec::new();
+        let reaches = match (look.bindings.get(), look.clusters.get()) {
+            (Ok(bindings), Ok(clusters)) => policies
+                .iter()
+                .map(|change| {
+                    // Where what moves will be by then is the migration's to say.
+                    let made = bindings.iter().filter(|binding| {
+                        is_made_by(binding, &change.policy)
+                            && (change.held_back.is_none() || !moves_by(&moves, binding))
+                    });
+                    Reach::of(change, &made.collect::<Vec<_>>(), clusters)
+                })
+                .collect(),
+            (Err(why), _) | (_, Err(why)) => {
+                if !policies.is_empty() {
+                    notes.push(format!(
+                        "Which workloads the policies place could not be read: {why}"
+                    ));
+                }
+                Vec::new()
+            }
+        };
+        Outlooks {
+            moves,
+            forecasts,
+            reaches,
+            notes,
+        }
+    })
 }
 
 /// Says of intents what they ask for: no control plane is asked.

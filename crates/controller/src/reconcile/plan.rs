@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -40,25 +41,27 @@ pub struct Plan {
 }
 
 /// Compares a revision with the API server. Writes nothing there.
-pub async fn plan(
-    options: &repo::Options,
-    cluster: &Cluster,
+pub fn plan<'a>(
+    options: &'a repo::Options,
+    cluster: &'a Cluster,
     target: Target,
-    cancel: &CancellationToken,
-) -> Result<Plan, Error> {
-    let repo = Repo::open(options.clone(), cancel.clone()).await?;
-    let range = match target {
-        Target::Newest => Range {
-            revision: repo.fetch().await?.revision,
-            base: None,
-        },
-        Target::Range(range) => {
-            let both = std::iter::once(&range.revision).chain(&range.base);
-            repo.obtain(both.cloned().collect()).await.map_err(unknown)?;
-            range
-        }
-    };
-    of_range(&repo, cluster, range).await
+    cancel: &'a CancellationToken,
+) -> BoxFuture<'a, Result<Plan, Error>> {
+    Box::pin(async move {
+        let repo = Repo::open(options.clone(), cancel.clone()).await?;
+        let range = match target {
+            Target::Newest => Range {
+                revision: repo.fetch().await?.revision,
+                base: None,
+            },
+            Target::Range(range) => {
+                let both = std::iter::once(&range.revision).chain(&range.base);
+                repo.obtain(both.cloned().collect()).await.map_err(unknown)?;
+                range
+            }
+        };
+        of_range(&repo, cluster, range).await
+    })
 }
 
 pub(super) async fn of_range(repo: &Repo, cluster: &Cluster, range: Range) -> Result<Plan, Error> {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -113,14 +114,16 @@ impl Publisher {
     }
 
     /// Publishes whenever something has changed, until it is cancelled, and then once more, unless the remote is slow.
-    pub async fn run(mut self, cancel: CancellationToken) {
-        if self.follow(&cancel).await.is_break() {
-            tracing::warn!("the remote is slow: the status is not published a last time");
-            return;
-        }
-        if let Err(error) = self.once().await {
-            tracing::warn!(%error, "the status cannot be published a last time");
-        }
+    pub fn run(mut self, cancel: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            if self.follow(&cancel).await.is_break() {
+                tracing::warn!("the remote is slow: the status is not published a last time");
+                return;
+            }
+            if let Err(error) = self.once().await {
+                tracing::warn!(%error, "the status cannot be published a last time");
+            }
+        })
     }
 
     /// Returns on the order to end; breaks if a conversation goes on then that is not worth waiting for.
@@ -186,54 +189,56 @@ impl Publisher {
     }
 
     /// Commits how things stand now, if that is news.
-    pub async fn once(&mut self) -> Result<Published, Error> {
-        let overview = self.seen.overview();
-        let no_intents = overview.migrations.is_empty()
-            && overview.suspensions.is_empty()
-            && overview.shifts.is_empty()
-            && overview.many.is_empty()
-            && overview.failover_plans.is_empty();
-        if overview.revision.is_none() && no_intents {
-            return Ok(Published::Unchanged(None));
-        }
-        let files = off_the_runtime(|| report::status_tree(&overview))?;
-        if self.published == files {
-            return Ok(Published::Unchanged(None));
-        }
-        let (ours, last) = (files.clone(), overview.clone());
-        let mut ended = report::ended(&overview.migrations)?;
-        ended.extend(report::failed_over(&overview.failover_plans));
-        ended.extend(report::suspended(&overview.suspensions));
-        if let Some((before, _)) = &self.last {
-            ended.extend(report::suspensions_gone(
-                &before.suspensions,
-                &overview.suspensions,
-            ));
-        }
-        ended.retain(|ended| !self.told.contains(&ended.id));
-        let told: Vec<_> = ended.iter().map(|ended| ended.id.clone()).collect();
-        let published = self
-            .repo
-            .publish(Branch::Status, move |tip| {
-                let mut edits = BTreeMap::new();
-                for (path, bytes) in &ours {
-                    if !is_behind(path, bytes, tip.read(path)?.as_deref())? {
-                        edits.insert(path.clone(), Some(bytes.clone()));
+    pub fn once(&mut self) -> BoxFuture<'_, Result<Published, Error>> {
+        Box::pin(async move {
+            let overview = self.seen.overview();
+            let no_intents = overview.migrations.is_empty()
+                && overview.suspensions.is_empty()
+                && overview.shifts.is_empty()
+                && overview.many.is_empty()
+                && overview.failover_plans.is_empty();
+            if overview.revision.is_none() && no_intents {
+                return Ok(Published::Unchanged(None));
+            }
+            let files = off_the_runtime(|| report::status_tree(&overview))?;
+            if self.published == files {
+                return Ok(Published::Unchanged(None));
+            }
+            let (ours, last) = (files.clone(), overview.clone());
+            let mut ended = report::ended(&overview.migrations)?;
+            ended.extend(report::failed_over(&overview.failover_plans));
+            ended.extend(report::suspended(&overview.suspensions));
+            if let Some((before, _)) = &self.last {
+                ended.extend(report::suspensions_gone(
+                    &before.suspensions,
+                    &overview.suspensions,
+                ));
+            }
+            ended.retain(|ended| !self.told.contains(&ended.id));
+            let told: Vec<_> = ended.iter().map(|ended| ended.id.clone()).collect();
+            let published = self
+                .repo
+                .publish(Branch::Status, move |tip| {
+                    let mut edits = BTreeMap::new();
+                    for (path, bytes) in &ours {
+                        if !is_behind(path, bytes, tip.read(path)?.as_deref())? {
+                            edits.insert(path.clone(), Some(bytes.clone()));
+                        }
                     }
-                }
-                edits.extend(history(&ended, |path| tip.read(path).map_err(Error::from))?);
-                let before = tip.read(report::SNAPSHOT_FILE)?;
-                let message = message(report::commit_text(before.as_deref(), &overview));
-                Ok(Draft {
-                    message,
-                    files: Files::Edit(edits),
+                    edits.extend(history(&ended, |path| tip.read(path).map_err(Error::from))?);
+                    let before = tip.read(report::SNAPSHOT_FILE)?;
+                    let message = message(report::commit_text(before.as_deref(), &overview));
+                    Ok(Draft {
+                        message,
+                        files: Files::Edit(edits),
+                    })
                 })
-            })
-            .await?;
-        self.published = files;
-        self.told.extend(told);
-        self.last = Some((last, Instant::now()));
-        Ok(published)
+                .await?;
+            self.published = files;
+            self.told.extend(told);
+            self.last = Some((last, Instant::now()));
+            Ok(published)
+        })
     }
 }
 

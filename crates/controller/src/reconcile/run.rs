@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -135,38 +136,42 @@ impl Summary {
 }
 
 /// Works whenever it leads, until it is cancelled; ends within the grace period.
-pub async fn run(options: Options, cancel: CancellationToken) -> Result<(), Error> {
-    let working = async {
-        match options.lease.clone() {
-            Some(lease) => {
-                let work = |tenure, stop| Box::pin(work(options.clone(), tenure, stop));
-                lease::lead(&options.cluster, lease, &cancel, work).await
+pub fn run(options: Options, cancel: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        let working = async {
+            match options.lease.clone() {
+                Some(lease) => {
+                    let work = |tenure, stop| Box::pin(work(options.clone(), tenure, stop));
+                    lease::lead(&options.cluster, lease, &cancel, work).await
+                }
+                None => Box::pin(work(options.clone(), Tenure::unbounded(), cancel.clone())).await,
             }
-            None => Box::pin(work(options.clone(), Tenure::unbounded(), cancel.clone())).await,
+        };
+        let too_late = async {
+            cancel.cancelled().await;
+            tokio::time::sleep(options.grace).await;
+        };
+        tokio::select! {
+            done = working => done,
+            () = too_late => {
+                tracing::warn!("the grace period is over: what was under way has been left");
+                Ok(())
+            }
         }
-    };
-    let too_late = async {
-        cancel.cancelled().await;
-        tokio::time::sleep(options.grace).await;
-    };
-    tokio::select! {
-        done = working => done,
-        () = too_late => {
-            tracing::warn!("the grace period is over: what was under way has been left");
-            Ok(())
-        }
-    }
+    })
 }
 
 /// Brings everything to where it goes no further by itself, publishes, and returns.
-pub async fn once(options: Options, cancel: CancellationToken) -> Result<Summary, Error> {
-    match options.lease.clone() {
-        Some(lease) => {
-            let work = |tenure, stop| until_left(options.clone(), tenure, stop);
-            lease::once(&options.cluster, lease, options.patience, &cancel, work).await
+pub fn once(options: Options, cancel: CancellationToken) -> BoxFuture<'static, Result<Summary, Error>> {
+    Box::pin(async move {
+        match options.lease.clone() {
+            Some(lease) => {
+                let work = |tenure, stop| until_left(options.clone(), tenure, stop);
+                lease::once(&options.cluster, lease, options.patience, &cancel, work).await
+            }
+            None => until_left(options.clone(), Tenure::unbounded(), cancel.clone()).await,
         }
-        None => until_left(options.clone(), Tenure::unbounded(), cancel.clone()).await,
-    }
+    })
 }
 
 /// Works once, until that is done or was left on the order to stop.

@@ -39,6 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, watch};
@@ -166,32 +167,36 @@ impl Sync {
     }
 
     /// Fetches, and brings the API server to the newest revision. When nothing happened there and in Git, it sends nothing.
-    pub async fn once(&mut self) -> Result<Arc<SyncReport>, Error> {
-        let fetched = self.source.repo.fetch().await;
-        self.note_fetch(&fetched);
-        self.reach(fetched?.revision).await
+    pub fn once(&mut self) -> BoxFuture<'_, Result<Arc<SyncReport>, Error>> {
+        Box::pin(async move {
+            let fetched = self.source.repo.fetch().await;
+            self.note_fetch(&fetched);
+            self.reach(fetched?.revision).await
+        })
     }
 
     /// Brings the API server to a revision and goes on until nothing is left that comes by itself within its time.
-    pub async fn finish(
-        &mut self,
+    pub fn finish<'a>(
+        &'a mut self,
         revision: Revision,
-        cancel: &CancellationToken,
-    ) -> Result<Arc<SyncReport>, Error> {
-        self.source.stop = cancel.clone();
-        let mut report = self.reach(revision).await?;
-        while let Some(deadline) = self.waves.next_deadline().filter(|_| self.standing.has_waiting()) {
-            tokio::select! {
-                () = cancel.cancelled() => break,
-                change = self.changes.recv() => {
-                    self.take_change(change)?;
-                    tokio::time::sleep(GATHER).await;
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<Arc<SyncReport>, Error>> {
+        Box::pin(async move {
+            self.source.stop = cancel.clone();
+            let mut report = self.reach(revision).await?;
+            while let Some(deadline) = self.waves.next_deadline().filter(|_| self.standing.has_waiting()) {
+                tokio::select! {
+                    () = cancel.cancelled() => break,
+                    change = self.changes.recv() => {
+                        self.take_change(change)?;
+                        tokio::time::sleep(GATHER).await;
+                    }
+                    () = tokio::time::sleep_until(deadline) => {}
                 }
-                () = tokio::time::sleep_until(deadline) => {}
+                report = self.look_again().await?;
             }
-            report = self.look_again().await?;
-        }
-        Ok(report)
+            Ok(report)
+        })
     }
 
     fn note_fetch(&mut self, fetched: &Result<Fetched, repo::Error>) {
@@ -231,61 +236,63 @@ impl Sync {
     }
 
     /// Runs until it is cancelled: at every new revision, and whenever an object isn't as Git wants it any more.
-    pub async fn run(mut self, polling: Polling, cancel: CancellationToken) {
-        self.source.stop = cancel.clone();
-        let mut git = self.source.repo.watch(polling);
-        let mut again: Option<Instant> = None;
-        let mut told = BTreeSet::new();
-        loop {
-            let next = [again, self.standing.next_try(), self.waves.next_deadline()];
-            let next = next.into_iter().flatten().min();
-            let due = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let outcome = tokio::select! {
-                () = cancel.cancelled() => return,
-                tick = git.next() => {
-                    let fetched = tokio::select! {
-                        () = cancel.cancelled() => return,
-                        fetched = self.source.repo.fetch() => fetched,
-                    };
-                    self.note_fetch(&fetched);
-                    let outcome = match fetched {
-                        Ok(fetched) => self.reach(fetched.revision).await,
-                        Err(error) => Err(error.into()),
-                    };
-                    git.outcome(outcome.is_ok());
-                    if cancel.is_cancelled() {
-                        return;
+    pub fn run(mut self, polling: Polling, cancel: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.source.stop = cancel.clone();
+            let mut git = self.source.repo.watch(polling);
+            let mut again: Option<Instant> = None;
+            let mut told = BTreeSet::new();
+            loop {
+                let next = [again, self.standing.next_try(), self.waves.next_deadline()];
+                let next = next.into_iter().flatten().min();
+                let due = async {
+                    match next {
+                        Some(at) => tokio::time::sleep_until(at).await,
+                        None => std::future::pending().await,
                     }
-                    log(tick, &outcome);
-                    outcome
-                }
-                change = self.changes.recv() => {
-                    if self.take_change(change).is_err() {
-                        return;
+                };
+                let outcome = tokio::select! {
+                    () = cancel.cancelled() => return,
+                    tick = git.next() => {
+                        let fetched = tokio::select! {
+                            () = cancel.cancelled() => return,
+                            fetched = self.source.repo.fetch() => fetched,
+                        };
+                        self.note_fetch(&fetched);
+                        let outcome = match fetched {
+                            Ok(fetched) => self.reach(fetched.revision).await,
+                            Err(error) => Err(error.into()),
+                        };
+                        git.outcome(outcome.is_ok());
+                        if cancel.is_cancelled() {
+                            return;
+                        }
+                        log(tick, &outcome);
+                        outcome
                     }
-                    tokio::time::sleep(GATHER).await;
-                    self.look_again().await
-                }
-                () = depend::reported(&mut self.dependencies) => self.look_again().await,
-                () = due => {
-                    if let Some(pruner) = &mut self.pruner
-                        && again.is_some_and(|at| at <= Instant::now())
-                    {
-                        pruner.try_again();
+                    change = self.changes.recv() => {
+                        if self.take_change(change).is_err() {
+                            return;
+                        }
+                        tokio::time::sleep(GATHER).await;
+                        self.look_again().await
                     }
-                    self.look_again().await
+                    () = depend::reported(&mut self.dependencies) => self.look_again().await,
+                    () = due => {
+                        if let Some(pruner) = &mut self.pruner
+                            && again.is_some_and(|at| at <= Instant::now())
+                        {
+                            pruner.try_again();
+                        }
+                        self.look_again().await
+                    }
+                };
+                if let Ok(report) = &outcome {
+                    told = tell(report, &told);
                 }
-            };
-            if let Ok(report) = &outcome {
-                told = tell(report, &told);
+                again = self.next_try(outcome.is_ok(), again);
             }
-            again = self.next_try(outcome.is_ok(), again);
-        }
+        })
     }
 
     /// Returns when to try again what failed as a whole; what failed of an object is tried again on its own.

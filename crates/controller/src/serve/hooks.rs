@@ -9,6 +9,7 @@ use axum::body::to_bytes;
 use axum::extract::{Extension, Request, State};
 use axum::http::StatusCode;
 use axum::routing::post;
+use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -32,26 +33,28 @@ pub struct HookOptions {
 }
 
 /// Listens; returns the address, and what serves until it is cancelled.
-pub async fn hooks(
+pub fn hooks(
     options: HookOptions,
     cancel: CancellationToken,
-) -> Result<(SocketAddr, impl Future<Output = ()> + Send)> {
-    let at = options.listen;
-    let failed = |error: std::io::Error| {
-        Error::new(Kind::User, format!("cannot listen for webhooks at {at}: {error}"))
-            .hint("name another address with --webhook-listen")
-    };
-    let listener = TcpListener::bind(at).await.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    let refusals = Arc::new(Refusals::default());
-    let door = Arc::new(Door {
-        hook: options.hook,
-        trigger: options.trigger,
-        refusals: Arc::clone(&refusals),
-    });
-    let app = Router::new().route("/hook", post(hear)).with_state(door);
-    let serving = listener::serve(listener, app, options.limits, refusals, cancel);
-    Ok((address, serving))
+) -> BoxFuture<'static, Result<(SocketAddr, BoxFuture<'static, ()>)>> {
+    Box::pin(async move {
+        let at = options.listen;
+        let failed = |error: std::io::Error| {
+            Error::new(Kind::User, format!("cannot listen for webhooks at {at}: {error}"))
+                .hint("name another address with --webhook-listen")
+        };
+        let listener = TcpListener::bind(at).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let refusals = Arc::new(Refusals::default());
+        let door = Arc::new(Door {
+            hook: options.hook,
+            trigger: options.trigger,
+            refusals: Arc::clone(&refusals),
+        });
+        let app = Router::new().route("/hook", post(hear)).with_state(door);
+        let serving = listener::serve(listener, app, options.limits, refusals, cancel);
+        Ok((address, Box::pin(serving) as BoxFuture<'static, ()>))
+    })
 }
 
 struct Door {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -30,25 +31,31 @@ pub struct Fence {
 /// Applies the policies of the fence, which let nobody but these reconcilers write claims and pins, and tries them.
 ///
 /// `None`: the API server knows no such policies. The CRDs must be there.
-pub async fn install_fence(cluster: &Cluster, reconcilers: &[String]) -> Result<Option<Fence>, Error> {
-    let policies = Gvk::new("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
-    if cluster.lookup(&policies).await? == Lookup::NotServed {
-        return Ok(None);
-    }
-    let manifests = admission::manifests(reconcilers).map_err(|error| Error::internal(error.to_string()))?;
-    let mut objects = Vec::new();
-    for manifest in &manifests {
-        objects.push(cluster::install(cluster, manifest).await?);
-    }
-    let probe = admission::claims_probe("default");
-    let begun = Instant::now();
-    loop {
-        let in_force = once(cluster, &probe).await;
-        if in_force != Outcome::Accepted || begun.elapsed() >= BY_THEN {
-            return Ok(Some(Fence { objects, in_force }));
+pub fn install_fence<'a>(
+    cluster: &'a Cluster,
+    reconcilers: &'a [String],
+) -> BoxFuture<'a, Result<Option<Fence>, Error>> {
+    Box::pin(async move {
+        let policies = Gvk::new("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
+        if cluster.lookup(&policies).await? == Lookup::NotServed {
+            return Ok(None);
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
+        let manifests =
+            admission::manifests(reconcilers).map_err(|error| Error::internal(error.to_string()))?;
+        let mut objects = Vec::new();
+        for manifest in &manifests {
+            objects.push(cluster::install(cluster, manifest).await?);
+        }
+        let probe = admission::claims_probe("default");
+        let begun = Instant::now();
+        loop {
+            let in_force = once(cluster, &probe).await;
+            if in_force != Outcome::Accepted || begun.elapsed() >= BY_THEN {
+                return Ok(Some(Fence { objects, in_force }));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
 }
 
 /// Returns what came of each probe.

@@ -215,48 +215,50 @@ pub fn watched() -> Vec<Watched> {
 
 /// Runs the intents until it is cancelled: then each worker ends before its next write. Dropped or killed at any point, a
 /// new one goes on where this one was.
-pub async fn run(parts: Parts, cancel: CancellationToken) {
-    for kind in watched() {
-        parts.observer.watch(kind);
-    }
-    let mut changes = parts.observer.changes();
-    let (events, writing) = Events::start(parts.cluster.clone(), parts.notifier.clone());
-    let mut sweeping = JoinSet::new();
-    sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
-    let mut news = parts.templates.news();
-    let mut crew = Crew::new(parts, events, cancel.clone());
-    crew.hire(None);
-    loop {
-        tokio::select! {
-            () = cancel.cancelled() => break,
-            Some(ended) = crew.tasks.join_next(), if !crew.tasks.is_empty() => {
-                if let Ok(key) = ended {
-                    crew.workers.forget(&key);
-                    // One that came back under its name while its worker was ending was not heard of.
-                    crew.hire(Some(&key));
-                }
-            }
-            Some(()) = news.next() => crew.hear_of_templates(),
-            change = changes.recv() => match change {
-                Ok(change) => {
-                    crew.hire(Some(&change.key));
-                    crew.workers.wake(&change.key);
-                    let like_it = [failing::any_like(&change.key), policing::any_like(&change.key)];
-                    for any in like_it.iter().flatten() {
-                        crew.workers.wake(any);
+pub fn run(parts: Parts, cancel: CancellationToken) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        for kind in watched() {
+            parts.observer.watch(kind);
+        }
+        let mut changes = parts.observer.changes();
+        let (events, writing) = Events::start(parts.cluster.clone(), parts.notifier.clone());
+        let mut sweeping = JoinSet::new();
+        sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
+        let mut news = parts.templates.news();
+        let mut crew = Crew::new(parts, events, cancel.clone());
+        crew.hire(None);
+        loop {
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                Some(ended) = crew.tasks.join_next(), if !crew.tasks.is_empty() => {
+                    if let Ok(key) = ended {
+                        crew.workers.forget(&key);
+                        // One that came back under its name while its worker was ending was not heard of.
+                        crew.hire(Some(&key));
                     }
                 }
-                Err(RecvError::Lagged(_)) => {
-                    crew.hire(None);
-                    crew.workers.wake_all();
+                Some(()) = news.next() => crew.hear_of_templates(),
+                change = changes.recv() => match change {
+                    Ok(change) => {
+                        crew.hire(Some(&change.key));
+                        crew.workers.wake(&change.key);
+                        let like_it = [failing::any_like(&change.key), policing::any_like(&change.key)];
+                        for any in like_it.iter().flatten() {
+                            crew.workers.wake(any);
+                        }
+                    }
+                    Err(RecvError::Lagged(_)) => {
+                        crew.hire(None);
+                        crew.workers.wake_all();
+                    }
+                    Err(RecvError::Closed) => break,
                 }
-                Err(RecvError::Closed) => break,
             }
         }
-    }
-    crew.end().await;
-    while sweeping.join_next().await.is_some() {}
-    writing.end().await;
+        crew.end().await;
+        while sweeping.join_next().await.is_some() {}
+        writing.end().await;
+    })
 }
 
 /// The workers that run, one an intent, of every kind.

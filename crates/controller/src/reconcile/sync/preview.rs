@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::decide::Held;
@@ -29,13 +30,13 @@ pub struct Range {
 }
 
 /// Compares a revision with the API server and writes nothing.
-pub async fn plan_revision(
-    repo: &Repo,
-    cluster: &Cluster,
-    range: &Range,
+pub fn plan_revision<'a>(
+    repo: &'a Repo,
+    cluster: &'a Cluster,
+    range: &'a Range,
     selection: Selection,
-) -> Result<ChangeSet, Error> {
-    Ok(plan_part(repo, cluster, range, selection).await?.changes)
+) -> BoxFuture<'a, Result<ChangeSet, Error>> {
+    Box::pin(async move { Ok(plan_part(repo, cluster, range, selection).await?.changes) })
 }
 
 /// What a revision would change of one sync.
