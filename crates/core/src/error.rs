@@ -4,6 +4,7 @@
 //! credentials a text has that came along are taken out there.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::redact;
 use cutover_karmada::name::Location;
@@ -35,13 +36,13 @@ impl Kind {
 }
 
 /// An error as it is told to people.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: Kind,
     message: String,
     location: Option<Location>,
     hint: Option<String>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -79,7 +80,7 @@ impl Error {
 
     #[must_use]
     pub fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Box::new(source));
+        self.source = Some(Arc::new(source));
         self
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt, Shared};
 use serde_json::Value;
 
 use super::intents::Records;
@@ -17,8 +17,8 @@ use cutover_karmada::name::ObjectKey;
 /// How many commits are looked at to find who changed a file.
 const HISTORY: usize = 1000;
 
-/// How long an intent waits for the repository. Its limits of time and its controls count beside a remote that drips, too, and
-/// whoever looks is told what it waits for.
+/// How long an intent waits for an answer from the repository in one look: beside a remote that drips, too, whoever looks is told
+/// what it waits for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Records on the status branch of a repository.
@@ -27,11 +27,12 @@ pub struct GitRecords {
     source: Repo,
     status: Repo,
     patience: Duration,
-    lanes: Arc<Mutex<Lanes>>,
+    reading: Arc<Mutex<BTreeMap<String, Reading>>>,
 }
 
-/// One push of a record at a time, by its path: whoever tries again beside a slow remote doesn't line up a second one.
-type Lanes = BTreeMap<String, Arc<tokio::sync::Mutex<()>>>;
+/// A read that is under way. One that takes longer than anybody waits goes on, and its answer is there for whoever asks next:
+/// begun anew each time, it would never come.
+type Reading = Shared<BoxFuture<'static, Result<Option<Vec<u8>>, Error>>>;
 
 impl GitRecords {
     /// Keeps records on the status branch of the repository that has the desired state.
@@ -45,7 +46,7 @@ impl GitRecords {
             source,
             status,
             patience: PATIENCE,
-            lanes: Arc::default(),
+            reading: Arc::default(),
         }
     }
 
@@ -56,15 +57,37 @@ impl GitRecords {
     }
 
     async fn file(&self, path: String) -> Result<Option<Vec<u8>>, Error> {
-        let reading = self.status.read_fresh(Branch::Status, path);
-        match tokio::time::timeout(self.patience, reading).await {
-            Ok(read) => Ok(read?),
-            Err(_) => Err(self.no_answer()),
+        let reading = self.reading(&path);
+        let answer = tokio::time::timeout(self.patience, reading.clone()).await;
+        let mut all = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if answer.is_ok() && all.get(&path).is_some_and(|known| known.ptr_eq(&reading)) {
+            all.remove(&path);
         }
+        answer.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
-    /// Commits a document unless what is recorded is newer. A push that takes too long goes on by itself: whoever ends the
-    /// tenure still waits for it, and it brings nothing that is old by then.
+    /// Returns the read of a file that is under way, or begins one.
+    fn reading(&self, path: &str) -> Reading {
+        let mut all = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reading) = all.get(path) {
+            return reading.clone();
+        }
+        let (status, file) = (self.status.clone(), path.to_owned());
+        let reads = tokio::spawn(async move { status.read_fresh(Branch::Status, file).await });
+        let answer = async move {
+            match reads.await {
+                Ok(read) => Ok(read?),
+                Err(ended) => Err(Error::internal(format!(
+                    "a read of the status branch has ended: {ended}"
+                ))),
+            }
+        };
+        let reading = answer.boxed().shared();
+        all.insert(path.to_owned(), reading.clone());
+        reading
+    }
+
+    /// Commits a document unless what is recorded is newer.
     async fn commit(
         &self,
         path: String,
@@ -72,43 +95,23 @@ impl GitRecords {
         message: Message,
         is_newer: impl Fn(&Value) -> bool + Send + 'static,
     ) -> Result<(), Error> {
+        let _waited_for = self.status.begin();
         let bytes = to_yaml(document)?;
-        let (status, lane) = (self.status.clone(), self.lane(&path));
-        let pushing = async move {
-            let alone = lane.lock_owned().await;
-            let waited_for = status.begin();
-            let draft = move |tip: &Tip<'_>| {
-                // A replica that stood still meanwhile brings what is old by now.
-                let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
-                if recorded.is_some_and(|recorded| is_newer(&recorded)) {
-                    let why = format!("{path} on the status branch is newer than what is to be recorded");
-                    return Err(Error::new(Kind::Conflict, why));
-                }
-                let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
-                Ok(Draft {
-                    message: message.clone(),
-                    files,
-                })
-            };
-            let goes_on_by_itself = async move {
-                let _until_the_end = (alone, waited_for);
-                status.publish(Branch::Status, draft).await
-            };
-            tokio::spawn(goes_on_by_itself).await
+        let draft = move |tip: &Tip<'_>| {
+            // A replica that stood still meanwhile brings what is old by now.
+            let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
+            if recorded.is_some_and(|recorded| is_newer(&recorded)) {
+                let why = format!("{path} on the status branch is newer than what is to be recorded");
+                return Err(Error::new(Kind::Conflict, why));
+            }
+            let files = Files::Edit([(path.clone(), Some(bytes.clone()))].into());
+            Ok(Draft {
+                message: message.clone(),
+                files,
+            })
         };
-        match tokio::time::timeout(self.patience, pushing).await {
-            Ok(Ok(pushed)) => Ok(pushed.map(drop)?),
-            Ok(Err(ended)) => Err(Error::internal(format!(
-                "the push of a record has ended: {ended}"
-            ))),
-            Err(_) => Err(self.no_answer()),
-        }
-    }
-
-    fn lane(&self, path: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
-        Arc::clone(lanes.entry(path.to_owned()).or_default())
+        self.status.publish(Branch::Status, draft).await?;
+        Ok(())
     }
 
     fn no_answer(&self) -> Error {
