@@ -8,8 +8,6 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
-use super::control::LookArgs;
-use super::excluded;
 use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Edit, Workspace};
@@ -50,11 +48,11 @@ pub struct Evacuate {
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
-    look: LookArgs,
+    git: GitArgs,
 }
 
 impl Evacuate {
-    pub async fn run(self) -> Result<ExitCode> {
+    pub fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let taint = self
             .taint
@@ -67,12 +65,8 @@ impl Evacuate {
         };
         let base = format!("evacuate-{}", what.to_lowercase());
         let evacuation = self.placed.of_cluster_scope(&workspace, "Evacuation", &base)?;
-        let spec = self.spec(taint);
-        let own = json!({"kind": "Evacuation", "spec": spec});
-        let called = format!("Evacuation {}", evacuation.full_name());
-        excluded::by_none(&self.look, &workspace, &called, &own).await?;
-        let edit = evacuation.edit(&spec, format!("Evacuate {what}"), None, ".");
-        workspace.apply(&self.change, &self.look.git, &edit)?;
+        let edit = evacuation.edit(&self.spec(taint), format!("Evacuate {what}"), None, ".");
+        workspace.apply(&self.change, &self.git, &edit)?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -1,4 +1,5 @@
-//! Intents that can't both have what they ask for: the writing commands look before they write one more.
+//! Intents that can't both have what they ask for: `cutover migrate` looks before it writes one more. What empties a cluster is
+//! not refused by anything: it is asked for when time is short, and what `validate` finds in it says what else wants to go there.
 
 use serde_json::{Value, json};
 
@@ -61,6 +62,9 @@ fn judge(named: &str, other: &str, want: &str, manifest: &Manifest, stands: Stan
             "{named} and {other} would want {want}: only one of them can have it, and the other one has not ended: {phase}"
         ))
         .at(manifest.source.clone())
-        .hint("abort the other one first; of two migrations, the second can begin where the first ends, with --from")),
+        .hint(
+            "abort the other one first; of two migrations, the second can begin where the first ends, with --from; --offline asks \
+             nobody how the other one stands",
+        )),
     }
 }

@@ -131,7 +131,7 @@ impl Cli {
             Command::Assume(command) => block_on(command.run()),
             Command::Pause(intent) => block_on(intent.ask(Control::Pause)),
             Command::Resume(intent) => block_on(intent.resume()),
-            Command::Evacuate(command) => block_on(command.run()),
+            Command::Evacuate(command) => command.run(),
             Command::Shift(command) => command.run(),
             Command::Rollout(command) => block_on(command.run()),
             Command::Rebalance(command) => command.run(),
