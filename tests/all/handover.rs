@@ -213,19 +213,79 @@ async fn a_source_that_is_lost_before_the_target_runs_leaves_it_to_the_target_on
 /// Its operator has not said anything yet, and is about to start it.
 #[tokio::test(start_paused = true)]
 async fn a_target_that_was_let_run_is_not_taken_for_one_that_never_ran() {
-    let (fleet, _controller) = moving().await;
-    fleet.phase(MOVE, Phase::Handoff).await;
-    fleet.world.faults().lag("operators/west", Duration::from_secs(8));
-    let let_run = |fleet: &Fleet| {
+    for behind in [8, 45] {
+        let (fleet, _controller) = moving().await;
+        fleet.phase(MOVE, Phase::Handoff).await;
         fleet
-            .copy("west")
-            .is_some_and(|copy| copy["spec"]["job"]["state"] == "running")
-    };
-    fleet.until("the target is let run", let_run).await;
-    abort(&fleet);
-    let ended = fleet.ended(MOVE).await;
-    assert_eq!(ended, Phase::Aborted, "{:#}", fleet.status(MOVE));
-    fleet.assert_clean_in("east");
+            .world
+            .faults()
+            .lag("operators/west", Duration::from_secs(behind));
+        fleet.until("the target is let run", is_told_to_run).await;
+        abort(&fleet);
+        let ended = fleet.ended(MOVE).await;
+        assert_eq!(ended, Phase::Aborted, "{:#}", fleet.status(MOVE));
+        fleet.assert_clean_in("east");
+    }
+}
+
+fn is_told_to_run(fleet: &Fleet) -> bool {
+    fleet
+        .copy("west")
+        .is_some_and(|copy| copy["spec"]["job"]["state"] == "running")
+}
+
+/// Karmada takes a request that timed out for one that was answered: its Work says applied, and the copy has the old marker.
+#[tokio::test(start_paused = true)]
+async fn what_karmada_takes_for_sent_is_sent_again() {
+    for cluster in ["east", "west"] {
+        let (fleet, _controller) = soaking_for("20s").await;
+        fleet.until("the target is let run", is_told_to_run).await;
+        let marker = fleet.copy("west").unwrap()["metadata"]["annotations"]["cutover.dev/pin"].clone();
+        let has_it = |fleet: &Fleet| {
+            fleet.copy(cluster).unwrap()["metadata"]["annotations"]["cutover.dev/pin"] == marker
+        };
+        fleet.until("the copy has the marker", has_it).await;
+        let (head, number) = marker.as_str().unwrap().rsplit_once('.').unwrap();
+        let number: u64 = number.parse().unwrap();
+        let old = json!({"metadata": {"annotations": {"cutover.dev/pin": format!("{head}.{}", number - 1)}}});
+        let writer = WriteOptions::manager("nobody");
+        let member = &fleet.world.member(cluster).api;
+        member
+            .patch(&JOBS, Some("shop"), "orders", None, &Patch::Merge(old), &writer)
+            .unwrap();
+        asks(&fleet, &format!("{cluster}: carries")).await;
+        let ended = fleet.ended(MOVE).await;
+        assert_eq!(ended, Phase::Completed, "{cluster}: {:#}", fleet.status(MOVE));
+        fleet.assert_clean_in("west");
+    }
+}
+
+/// A target that its operator can't stop, of which a person gives up what it wrote: by a word alone, or having removed it.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_does_not_stop_is_given_up_on_the_word_that_is_offered() {
+    for is_removed in [false, true] {
+        let (fleet, _controller) = soaking_for("20m").await;
+        fleet.phase(MOVE, Phase::Verify).await;
+        let west = fleet.world.member("west");
+        west.simulators(|simulators| simulators.jobs().set_reachable(&KEY(), false));
+        abort(&fleet);
+        asks(&fleet, "Newest in east").await;
+        assert!(
+            waits_for(&fleet, "has not acknowledged"),
+            "{:#}",
+            fleet.status(MOVE)
+        );
+        if is_removed {
+            delete_copy(&fleet, "west");
+            asks(&fleet, "NoState in west").await;
+            assume(&fleet, &[("NoState", "west", "RollingBack")]);
+        } else {
+            assume(&fleet, &[("Newest", "east", "RollingBack")]);
+        }
+        let ended = fleet.ended(MOVE).await;
+        assert_eq!(ended, Phase::Aborted, "{:#}", fleet.status(MOVE));
+        fleet.assert_clean_in("east");
+    }
 }
 
 /// Returns a cluster whose members this client can't read while the switch is on.
@@ -447,7 +507,8 @@ async fn a_target_that_fails_is_left_to_a_person_who_wants_that() {
     asks(&fleet, "has failed").await;
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(fleet.status(MOVE)["phase"], "Verify", "{:#}", fleet.status(MOVE));
-    assert!(!fleet.runs_in("east"));
+    assert!(!fleet.runs_in("east") && fleet.copy("west").is_some());
+    assert_eq!(writer(&fleet), "west");
     abort(&fleet);
     give_up_what_west_wrote(&fleet).await;
     assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);

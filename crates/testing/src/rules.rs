@@ -11,6 +11,9 @@ use tokio::sync::watch;
 use tokio::time::{Duration, Instant};
 use tower::service_fn;
 
+/// How long is waited for a request that a rule is for.
+const PATIENCE: Duration = Duration::from_mins(10);
+
 /// What happens to which requests. An empty text is in every path and body.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -119,7 +122,8 @@ impl Between {
     /// Ends when so many requests are held back.
     pub async fn holds(&self, so_many: usize) {
         let mut held = self.0.held.subscribe();
-        held.wait_for(|held| *held >= so_many).await.unwrap();
+        let waited = tokio::time::timeout(PATIENCE, held.wait_for(|held| *held >= so_many)).await;
+        assert!(waited.is_ok(), "nothing is held back\n{}", self.timeline());
     }
 
     /// Notes what somebody else did.

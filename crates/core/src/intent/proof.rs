@@ -92,17 +92,32 @@ impl Facts<'_> {
 
     /// An operator that was let run a copy may be about to, whatever its status says, until it acknowledges that it is to
     /// stop; or the order never reached it: the copy is the one it was, with the spec that it had.
-    fn never_began(&self, object: &Value) -> Result<(), NotProved> {
+    pub(super) fn never_began(&self, object: &Value) -> Result<(), NotProved> {
         let Some(offered) = self.offered else {
             return Ok(());
         };
-        if offered.is_of(object) || self.profile.observed(object)? {
+        if offered.is_of(object)
+            || self.has_only_been_held_since(offered, object)
+            || self.profile.observed(object)?
+        {
             return Ok(());
         }
         Err(NotProved::No(format!(
             "{}: it was let run, and its operator has not acknowledged yet that it is to stop",
             self.cluster
         )))
+    }
+
+    /// Returns whether the order to run can't have come in between: every change of a spec counts one, to run and to stop again
+    /// are two, and one that was made anew was made with the hold. Operators say nothing of what they have nothing to do for.
+    fn has_only_been_held_since(&self, offered: &Offered, object: &Value) -> bool {
+        let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
+        let expected = if offered.uid.as_ref() == Some(&uid(object)) {
+            offered.generation + 1
+        } else {
+            1
+        };
+        generation == Some(expected) && self.profile.carries_hold(object)
     }
 
     /// Pods count as gone only where the nodes that ran them can be trusted to say so, and when they were looked for after
@@ -235,7 +250,7 @@ impl Suspended {
         }
         if !facts.profile.observed(object)? {
             return Err(NotProved::No(format!(
-                "{cluster}: its operator has not seen the hold yet"
+                "{cluster}: its operator has not acknowledged the hold yet"
             )));
         }
         if !facts.profile.suspended(object)? {

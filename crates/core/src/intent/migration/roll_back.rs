@@ -12,6 +12,9 @@ use cutover_karmada::name::ClusterName;
 /// How long a target that never ran may take to be proved stopped before it is taken out instead.
 pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 
+/// How far behind an operator may be that says nothing of a copy to which the order to run may have come.
+const BEHIND: SignedDuration = SignedDuration::from_mins(1);
+
 /// After how long a person is asked about a target that ran and doesn't stop.
 const LONG: SignedDuration = SignedDuration::from_mins(5);
 
@@ -122,8 +125,12 @@ impl Machine<'_> {
         let ran = may_have_run && self.journal()?.target_ran;
         match proof {
             Ok(Inert::Stopped(stopped)) if ran => self.capture_from_target(source, target, &stopped),
-            // A copy that never ran where another one did was made anew.
-            Ok(Inert::Held(_) | Inert::Stopped(_)) if !ran => self.give_back(),
+            // One that never ran, where another one may have, was made anew.
+            Ok(Inert::Held(_) | Inert::Stopped(_))
+                if !ran && !(may_have_run && self.is_made_anew(target)?) =>
+            {
+                self.give_back()
+            }
             // One that is gone without having been seen may have run.
             Ok(Inert::Gone(_) | Inert::Assumed { .. }) if !may_have_run => self.give_back(),
             // A person gives up what it wrote.
@@ -131,6 +138,16 @@ impl Machine<'_> {
             Ok(_) => Err(gone_without_a_handle(target)),
             Err(why) => self.not_stopped(source, target, why),
         }
+    }
+
+    /// Returns whether the copy in a cluster is another one than that which was offered the token.
+    fn is_made_anew(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let offered = self
+            .journal()?
+            .offered
+            .get(cluster)
+            .and_then(|offered| offered.uid.clone());
+        Ok(offered.is_some() && offered != self.uid_in(cluster)?)
     }
 
     /// A workload without state leaves nothing that could be lost, nor does a copy that never had the workload's; and a person
@@ -170,10 +187,13 @@ impl Machine<'_> {
                  say so (spec.assume: Stopped in {target})"
             )));
         }
-        if waited >= LONG {
+        // Where something is known to be wrong nobody is kept waiting for what may never come.
+        let symptoms = self.symptoms(target);
+        if waited >= LONG || waited >= PATIENCE && !symptoms.is_empty() {
             return Err(Stop::Wait(format!(
-                "{why}: where its operator doesn't come to that, such as in the middle of an upgrade, a person must remove the \
-                 copy in {target}, and can then give up what it wrote since it took over (spec.assume: NoState in {target})"
+                "{why}{symptoms}: where its operator doesn't come to that, such as for a job that can't start, a person must say \
+                 that what {source} left is kept, and what {target} wrote since it took over is given up, if it wrote anything \
+                 (spec.assume: Newest in {source})"
             )));
         }
         Err(why.into())
@@ -195,7 +215,10 @@ impl Machine<'_> {
             return Ok(false);
         }
         if pods.is_empty() {
-            return Ok(profile.carries_hold(copy));
+            // An operator that is behind is about to act on the order to run; one that had nothing to do for it says nothing.
+            let never_began = self.prove(target, |facts| facts.never_began(copy))?;
+            let waited = self.input.now.duration_since(self.back()?.since);
+            return Ok(profile.carries_hold(copy) && (never_began.is_ok() || waited >= BEHIND));
         }
         Ok(pods.iter().all(|pod| !pod.began && pod.trouble.is_some()))
     }

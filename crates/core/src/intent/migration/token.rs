@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+
 use super::heir::LAPSE;
 use super::{Machine, Stop};
 use crate::api::{Assumption, ClaimSpec, Fact, Offered, PatchOp, RollBackStage, Strategy};
@@ -18,7 +20,32 @@ impl Machine<'_> {
     pub(super) fn token(&mut self) -> Result<(), Stop> {
         self.claim()?;
         self.pin()?;
-        self.markers()
+        self.markers()?;
+        self.send_again()
+    }
+
+    /// Karmada may take a request to a member that timed out for one that was answered, and sends no other one by itself: a copy
+    /// that doesn't get the marker which its Work has is sent a new one. Each time it is waited for longer.
+    fn send_again(&mut self) -> Result<(), Stop> {
+        let patience =
+            SignedDuration::from_secs(10).saturating_mul(self.journal()?.seq.try_into().unwrap_or(i32::MAX));
+        for cluster in token::synced(self.binding()?) {
+            let carries = self.prove(&cluster, |facts| facts.current_copy().map(drop))?;
+            if let Err(NotProved::No(late)) = carries
+                && self
+                    .world()
+                    .member(&cluster)?
+                    .object
+                    .get()
+                    .is_ok_and(Option::is_some)
+                && self.has_waited(&late, patience)
+            {
+                let journal = self.journal_mut()?;
+                journal.seq += 1;
+                return Err(Stop::Again);
+            }
+        }
+        Ok(())
     }
 
     /// The claim says what the journal says: written by compare-and-swap, before what it allows.
