@@ -127,7 +127,7 @@ impl Machine<'_> {
             Ok(Inert::Stopped(stopped)) if ran => self.capture_from_target(source, target, &stopped),
             // One that never ran, where another one may have, was made anew.
             Ok(Inert::Held(_) | Inert::Stopped(_))
-                if !ran && !(may_have_run && self.is_made_anew(target)?) =>
+                if !(ran || may_have_run && self.is_made_anew(target)?) =>
             {
                 self.give_back()
             }
