@@ -1,5 +1,9 @@
 //! Networks that fail without a word.
 
+use std::io::copy;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use cutover::cluster::{Cluster, ConnectOptions, KindState, Limits, Observer, Watched, connect};
@@ -13,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::git::{Server, options};
+use crate::support::git::{Origin, Server, options};
 use crate::support::proxy::Proxy;
 use crate::support::server::On;
 use crate::support::wait::until;
@@ -139,4 +143,104 @@ async fn an_intent_goes_on_beside_a_remote_that_drips_and_says_so() {
     let error = read.unwrap_err();
     assert_eq!(error.kind(), Kind::Unreachable, "{error}");
     assert!(error.to_string().contains("has not answered within"), "{error}");
+}
+
+/// A Git server that is as slow as the test wants, and the records on it.
+struct Slow {
+    origin: Origin,
+    records: GitRecords,
+    /// Whether conversations go on.
+    is_open: Arc<(Mutex<bool>, Condvar)>,
+    /// How many conversations have ended.
+    ended: Arc<AtomicUsize>,
+    _state: tempfile::TempDir,
+}
+
+const RECORD: &str = "intents/shop/migration-orders.yaml";
+const PATIENCE: Duration = Duration::from_millis(100);
+
+impl Slow {
+    async fn new() -> Self {
+        let (origin, state) = (Origin::empty(), tempfile::tempdir().unwrap());
+        origin.commit("cutover-status", &[(RECORD, "version: one")]);
+        let daemon = Server::daemon(origin.root());
+        let (is_open, ended) = (
+            Arc::<(Mutex<bool>, Condvar)>::default(),
+            Arc::<AtomicUsize>::default(),
+        );
+        let (gate, count) = (Arc::clone(&is_open), Arc::clone(&ended));
+        let slow = Server::start(move |client| {
+            let open = gate.1.wait_while(gate.0.lock().unwrap(), |open| !*open).unwrap();
+            drop(open);
+            carry(client, TcpStream::connect(("127.0.0.1", daemon.port)).unwrap());
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let url = format!("git://127.0.0.1:{}/fleet.git", slow.port)
+            .parse()
+            .unwrap();
+        let mut options = options(url, state.path());
+        "cutover-status".clone_into(&mut options.status_branch);
+        let repo = Repo::open(options, CancellationToken::new()).await.unwrap();
+        Self {
+            records: GitRecords::new(repo).waiting(PATIENCE),
+            origin,
+            is_open,
+            ended,
+            _state: state,
+        }
+    }
+
+    fn open(&self) {
+        *self.is_open.0.lock().unwrap() = true;
+        self.is_open.1.notify_all();
+    }
+
+    async fn read(&self) -> Result<Option<Value>, cutover::error::Error> {
+        let key = GroupKind::new("cutover.dev", "Migration").key(Some("shop"), "orders");
+        self.records.document(&key).await
+    }
+}
+
+fn carry(client: TcpStream, server: TcpStream) {
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let asking = std::thread::spawn(move || {
+        let _ = copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let (mut from, mut to) = (server, client);
+    let _ = copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = asking.join();
+}
+
+/// Every look gives up before the answer comes: one conversation is enough all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_comes_late_is_there_for_the_next_look() {
+    let slow = Slow::new().await;
+    for _ in 0..3 {
+        assert!(slow.read().await.is_err());
+    }
+    slow.open();
+    let mut read = slow.read().await;
+    while read.is_err() {
+        read = slow.read().await;
+    }
+    assert_eq!(read.unwrap(), Some(json!({"version": "one"})));
+    assert_eq!(slow.ended.load(Ordering::SeqCst), 1, "it was asked again");
+}
+
+/// Nobody came for it: by now something else may stand there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_came_long_ago_is_none() {
+    let slow = Slow::new().await;
+    assert!(slow.read().await.is_err());
+    slow.open();
+    until("the conversation ends", || slow.ended.load(Ordering::SeqCst) == 1).await;
+    slow.origin.commit("cutover-status", &[(RECORD, "version: two")]);
+    tokio::time::sleep(PATIENCE * 5).await;
+    let mut read = slow.read().await;
+    while read.is_err() {
+        read = slow.read().await;
+    }
+    assert_eq!(read.unwrap(), Some(json!({"version": "two"})));
 }

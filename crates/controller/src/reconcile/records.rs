@@ -1,11 +1,12 @@
 //! Records of intents in Git: read at the remote, pushed before the phase that needs them goes on.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt, Shared};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::intents::Records;
 use cutover_core::api::{FailoverPlanStatus, Migration};
@@ -30,9 +31,14 @@ pub struct GitRecords {
     reading: Arc<Mutex<BTreeMap<String, Reading>>>,
 }
 
-/// A read that is under way. One that takes longer than anybody waits goes on, and its answer is there for whoever asks next:
-/// begun anew each time, it would never come.
-type Reading = Shared<BoxFuture<'static, Result<Option<Vec<u8>>, Error>>>;
+/// A read that is under way. One that takes longer than anybody waits goes on, and its answer is there for whoever asks soon: if
+/// every look began another one, none would be answered.
+#[derive(Clone, Debug)]
+struct Reading {
+    answer: Shared<BoxFuture<'static, Result<Option<Vec<u8>>, Error>>>,
+    /// When the answer came.
+    ended: Arc<OnceLock<Instant>>,
+}
 
 impl GitRecords {
     /// Keeps records on the status branch of the repository that has the desired state.
@@ -58,22 +64,35 @@ impl GitRecords {
 
     async fn file(&self, path: String) -> Result<Option<Vec<u8>>, Error> {
         let reading = self.reading(&path);
-        let answer = tokio::time::timeout(self.patience, reading.clone()).await;
+        let answer = tokio::time::timeout(self.patience, reading.answer.clone()).await;
         let mut all = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        if answer.is_ok() && all.get(&path).is_some_and(|known| known.ptr_eq(&reading)) {
+        let is_it = |known: &Reading| known.answer.ptr_eq(&reading.answer);
+        if answer.is_ok() && all.get(&path).is_some_and(is_it) {
             all.remove(&path);
         }
         answer.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
-    /// Returns the read of a file that is under way, or begins one.
+    /// Returns the read of a file that is under way, or begins one. An answer that nobody has come for is no news after a while.
     fn reading(&self, path: &str) -> Reading {
         let mut all = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |reading: &Reading| {
+            reading
+                .ended
+                .get()
+                .is_some_and(|at| at.elapsed() >= self.patience)
+        };
+        all.retain(|_, reading| !is_old(reading));
         if let Some(reading) = all.get(path) {
             return reading.clone();
         }
-        let (status, file) = (self.status.clone(), path.to_owned());
-        let reads = tokio::spawn(async move { status.read_fresh(Branch::Status, file).await });
+        let (status, file, ended) = (self.status.clone(), path.to_owned(), Arc::default());
+        let ends: Arc<OnceLock<Instant>> = Arc::clone(&ended);
+        let reads = tokio::spawn(async move {
+            let read = status.read_fresh(Branch::Status, file).await;
+            let _ = ends.set(Instant::now());
+            read
+        });
         let answer = async move {
             match reads.await {
                 Ok(read) => Ok(read?),
@@ -82,7 +101,10 @@ impl GitRecords {
                 ))),
             }
         };
-        let reading = answer.boxed().shared();
+        let reading = Reading {
+            answer: answer.boxed().shared(),
+            ended,
+        };
         all.insert(path.to_owned(), reading.clone());
         reading
     }
@@ -96,7 +118,7 @@ impl GitRecords {
         is_newer: impl Fn(&Value) -> bool + Send + 'static,
     ) -> Result<(), Error> {
         let _waited_for = self.status.begin();
-        let bytes = to_yaml(document)?;
+        let (bytes, file) = (to_yaml(document)?, path.clone());
         let draft = move |tip: &Tip<'_>| {
             // A replica that stood still meanwhile brings what is old by now.
             let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
@@ -110,8 +132,11 @@ impl GitRecords {
                 files,
             })
         };
-        self.status.publish(Branch::Status, draft).await?;
-        Ok(())
+        let published = self.status.publish(Branch::Status, draft).await;
+        // What was read before it says nothing of what stands there now.
+        let mut all = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&file);
+        Ok(published.map(drop)?)
     }
 
     fn no_answer(&self) -> Error {
