@@ -115,7 +115,7 @@ async fn one(
         Ok(Lookup::NotServed) => (Outcome::NotServed, None),
         Err(error) => (failure(manifest, &error), None),
     };
-    let outcome = off_the_runtime(|| discreet(observer, &manifest.key, outcome));
+    let outcome = discreet(observer, &manifest.key, outcome);
     (manifest.key.clone(), outcome, version)
 }
 
@@ -123,7 +123,7 @@ async fn one(
 fn discreet(observer: Option<&Observer>, key: &ObjectKey, outcome: Outcome) -> Outcome {
     match (outcome, observer.and_then(|observer| observer.get(key))) {
         (Outcome::Failed(failure), Some(live)) => Outcome::Failed(Failure {
-            message: Secrets::of([&*live]).scrub(&failure.message),
+            message: off_the_runtime(|| Secrets::of([&*live]).scrub(&failure.message)),
             ..failure
         }),
         (outcome, _) => outcome,
