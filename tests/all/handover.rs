@@ -2,7 +2,6 @@
 //! up without a word, and only what was watched counts as a soak.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cutover::api::Phase;
@@ -10,11 +9,11 @@ use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
-use http::Request;
-use kube::client::Body;
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
+use crate::support::rules::{Action, Between, Rule};
 
 pub const MOVE: &str = "orders-to-west";
 const PODS: Resource = Resource::new("", "pods");
@@ -288,46 +287,23 @@ async fn a_target_that_does_not_stop_is_given_up_on_the_word_that_is_offered() {
     }
 }
 
-/// Returns a cluster whose members this client can't read while the switch is on.
-fn blindfolded(fleet: &Fleet) -> (Cluster, Arc<AtomicBool>) {
-    let blind = Arc::new(AtomicBool::new(false));
-    let (client, switch) = (fleet.world.client(), Arc::clone(&blind));
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let is_hidden = request.uri().path().contains("/clusters/west/proxy/");
-        let refused = is_hidden && switch.load(Ordering::SeqCst);
-        let client = client.clone();
-        async move {
-            if refused {
-                return Err(kube::Error::Service("nothing is heard of west".into()));
-            }
-            client.send(request).await
-        }
-    });
-    let client = kube::Client::new(service, "default");
-    (Cluster::from_client(client, Limits::default()), blind)
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_target_that_nobody_sees_is_not_deleted_with_what_it_wrote() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let (cluster, blind) = blindfolded(&fleet);
+    let between = Between::new();
+    let cluster = Cluster::from_client(between.before(fleet.world.client()), Limits::default());
     let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
     fleet.migrate(MOVE, "west");
     fleet
         .until("the target has the token", |fleet| writer(fleet) == "west")
         .await;
-    let given = |fleet: &Fleet| {
-        fleet
-            .copy("west")
-            .is_some_and(|copy| copy["spec"]["job"]["state"] == "running")
-    };
-    fleet.until("it is let run", given).await;
-    blind.store(true, Ordering::SeqCst);
+    fleet.until("it is let run", is_told_to_run).await;
+    between.add(Rule::new(Method::GET, "/clusters/west/proxy/", "", Action::Break));
     fleet.phase(MOVE, Phase::RollingBack).await;
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(fleet.copy("west").is_some(), "{:#}", fleet.status(MOVE));
     assert!(waits_for(&fleet, "Stopped in west"), "{:#}", fleet.status(MOVE));
-    blind.store(false, Ordering::SeqCst);
+    between.clear();
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::RolledBack, "{:#}", fleet.status(MOVE));
     fleet.assert_clean_in("east");

@@ -31,6 +31,8 @@ pub struct Rule {
 pub enum Action {
     /// The server says that it can't.
     Fail,
+    /// The connection breaks.
+    Break,
     /// It arrives when [`Between::release`] says so, also if whoever sent it is gone by then.
     Hold,
 }
@@ -194,6 +196,10 @@ impl State {
                 Ok(Response::builder()
                     .status(503)
                     .body(Body::from(refusal.to_string().into_bytes()))?)
+            }
+            Some(Action::Break) => {
+                self.note(format!("{name}: broken off by a rule"));
+                Err("the connection is broken off by a rule".into())
             }
             Some(Action::Hold) => {
                 self.note(format!("{name}: held back"));
