@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -109,7 +109,7 @@ impl Facts<'_> {
     }
 
     /// Returns whether the order to run can't have come in between: every change of a spec counts one, to run and to stop again
-    /// are two, and one that was made anew was made with the hold. Operators say nothing of what they have nothing to do for.
+    /// are two, and one that was recreated was created with the hold. Operators say nothing of what they have nothing to do for.
     fn has_only_been_held_since(&self, offered: &Offered, object: &Value) -> bool {
         let generation = object.pointer("/metadata/generation").and_then(Value::as_i64);
         let expected = if offered.uid.as_ref() == Some(&uid(object)) {

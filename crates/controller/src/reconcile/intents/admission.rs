@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use tokio::time::Instant;
 
 use super::served;

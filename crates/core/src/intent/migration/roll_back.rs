@@ -125,9 +125,9 @@ impl Machine<'_> {
         let ran = may_have_run && self.journal()?.target_ran;
         match proof {
             Ok(Inert::Stopped(stopped)) if ran => self.capture_from_target(source, target, &stopped),
-            // One that never ran, where another one may have, was made anew.
+            // One that never ran, where another one may have, was recreated.
             Ok(Inert::Held(_) | Inert::Stopped(_))
-                if !(ran || may_have_run && self.is_made_anew(target)?) =>
+                if !(ran || may_have_run && self.is_recreated(target)?) =>
             {
                 self.give_back()
             }
@@ -141,7 +141,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether the copy in a cluster is another one than that which was offered the token.
-    fn is_made_anew(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn is_recreated(&self, cluster: &ClusterName) -> Result<bool, Stop> {
         let offered = self
             .journal()?
             .offered

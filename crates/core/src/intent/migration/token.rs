@@ -15,6 +15,9 @@ use crate::profile::{Action, Variables};
 use cutover_karmada::OverridePolicy;
 use cutover_karmada::name::ClusterName;
 
+/// How long a marker may take from a Work to its copy, for each sequence that there was.
+const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_secs(10);
+
 impl Machine<'_> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
     pub(super) fn token(&mut self) -> Result<(), Stop> {
@@ -27,8 +30,7 @@ impl Machine<'_> {
     /// Karmada may take a request to a member that timed out for one that was answered, and sends no other one by itself: a copy
     /// that doesn't get the marker which its Work has is sent a new one. Each time it is waited for longer.
     fn send_again(&mut self) -> Result<(), Stop> {
-        let patience =
-            SignedDuration::from_secs(10).saturating_mul(self.journal()?.seq.try_into().unwrap_or(i32::MAX));
+        let patience = ARRIVES_WITHIN.saturating_mul(self.journal()?.seq.try_into().unwrap_or(i32::MAX));
         for cluster in token::synced(self.binding()?) {
             let carries = self.prove(&cluster, |facts| facts.current_copy().map(drop))?;
             if let Err(NotProved::No(late)) = carries

@@ -113,11 +113,11 @@ fn a_copy_that_was_let_run_is_held_only_when_its_operator_says_so_or_the_order_n
     let mut stopped_before_it_came = held();
     stopped_before_it_came["metadata"]["generation"] = json!(2);
     assert!(look(stopped_before_it_came).is_ok());
-    let mut anew = held();
-    anew["metadata"]["uid"] = json!("u2");
-    assert!(look(anew.clone()).is_ok(), "born held");
-    anew["metadata"]["generation"] = json!(2);
-    assert!(is_no(look(anew)));
+    let mut recreated = held();
+    recreated["metadata"]["uid"] = json!("u2");
+    assert!(look(recreated.clone()).is_ok(), "created held");
+    recreated["metadata"]["generation"] = json!(2);
+    assert!(is_no(look(recreated)));
 }
 
 #[test]
