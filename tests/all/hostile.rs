@@ -26,6 +26,8 @@ use run::{Shared, Violation, tried};
 enum Entry {
     File(Vec<u8>),
     Link(String),
+    /// A file of so many bytes, all of them zero, that takes no place on the disk. Git has it empty.
+    Hole(u64),
 }
 
 type Files = Vec<(String, Entry)>;

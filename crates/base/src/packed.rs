@@ -15,7 +15,7 @@ use std::sync::Arc;
 use serde::de::{DeserializeSeed, Deserializer};
 use serde_json::Value;
 
-pub use view::View;
+pub use view::{Named, View};
 use words::WORDS;
 use write::{Packer, Reading};
 

@@ -59,6 +59,10 @@ fn entries(cases: &mut Vec<Case>) {
             make,
         ));
     }
+    for path in ["cutover.yaml", "apps/a.yaml"] {
+        let make = move || vec![(path.to_owned(), Entry::Hole(3 << 29))];
+        cases.push(Case::files(FAMILY, format!("{path} of 1.5 GiB"), make).refused());
+    }
 }
 
 fn chains(cases: &mut Vec<Case>) {

@@ -16,7 +16,7 @@ const FAMILY: &str = "history";
 
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for (names, depth) in [(10, 40), (1, 3_000), (200_000, 1)] {
+    for (names, depth) in [(10, 40), (1, 12_000), (200_000, 1)] {
         cases.push(Case::commit(
             FAMILY,
             format!("{names} names, {depth} deep, before"),

@@ -158,7 +158,7 @@ fn sizes(cases: &mut Vec<Case>) {
     for (names, depth) in [
         (1, 60),
         (1, 100),
-        (1, 3_000),
+        (1, 12_000),
         (2, 60),
         (10, 9),
         (10, 40),
@@ -184,7 +184,8 @@ fn sizes(cases: &mut Vec<Case>) {
             tree(repo, &lines)
         }));
     }
-    for megabytes in [5, 64, 256] {
+    // The last is more than a command may take of memory.
+    for megabytes in [5, 64, 600] {
         cases.push(apps(format!("a file of {megabytes} MiB of zeros"), move |repo| {
             let file = blob(repo, &vec![0; megabytes << 20]);
             tree(repo, &[("100644", b"a.yaml".to_vec(), file)])

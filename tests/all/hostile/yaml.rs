@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Case> {
     scalars(&mut cases);
     documents(&mut cases);
     keys(&mut cases);
+    items(&mut cases);
     findings(&mut cases);
     tags(&mut cases);
     encodings(&mut cases);
@@ -183,6 +184,23 @@ fn keys(cases: &mut Vec<Case>) {
             })
             .refused(),
         );
+    }
+}
+
+/// Items that are told apart by their names: of each, what is recorded and what is there have to be found.
+fn items(cases: &mut Vec<Case>) {
+    for count in [1_000, 20_000] {
+        cases.push(Case::file(FAMILY, format!("{count} items with names"), move || {
+            let items: String = (0..count)
+                .map(|item| format!("        - {{name: v{item}, value: x}}\n"))
+                .collect();
+            format!(
+                "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a, namespace: default}}\nspec:\n  \
+                 selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec:\n      \
+                 containers:\n      - name: a\n        image: a\n        env:\n{items}"
+            )
+            .into_bytes()
+        }));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Looks into documents without unpacking them, and unpacks them.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde_json::{Map, Value};
@@ -20,7 +21,35 @@ impl fmt::Debug for View<'_> {
     }
 }
 
+/// So many fields are looked through for each name; more are put in order first.
+const FEW: usize = 32;
+
+/// The fields of a mapping, to ask for many of them by name.
+#[derive(Debug)]
+pub enum Named<'a> {
+    Few(View<'a>),
+    Many(HashMap<&'a str, View<'a>>),
+}
+
+impl<'a> Named<'a> {
+    /// Returns a field as [`View::get`] does.
+    pub fn get(&self, name: &str) -> Option<View<'a>> {
+        match self {
+            Self::Few(view) => view.get(name),
+            Self::Many(fields) => fields.get(name).copied(),
+        }
+    }
+}
+
 impl<'a> View<'a> {
+    /// Returns the fields of a mapping, to ask for many of them: each costs the same, however many there are.
+    pub fn named(self) -> Named<'a> {
+        if self.fields().nth(FEW).is_none() {
+            return Named::Few(self);
+        }
+        Named::Many(self.fields().collect())
+    }
+
     /// Returns a field of a mapping.
     pub fn get(self, name: &str) -> Option<Self> {
         // Of a name that is there twice the last one counts, as in a tree.
@@ -70,10 +99,11 @@ impl<'a> View<'a> {
             return true;
         }
         if self.is_mapping() && other.is_mapping() {
+            let there = other.named();
             self.fields().count() == other.fields().count()
                 && self
                     .fields()
-                    .all(|(name, part)| other.get(name).is_some_and(|there| part.is_same(there)))
+                    .all(|(name, part)| there.get(name).is_some_and(|there| part.is_same(there)))
         } else if self.is_list() && other.is_list() {
             self.items().count() == other.items().count()
                 && self

@@ -1,5 +1,7 @@
 //! What a server-side apply would make of a live object, as far as that can be told without a server.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use super::ownership::{has_key, managers, sent, text};
@@ -128,33 +130,85 @@ fn is_atomic(owners: &Owners<'_>) -> bool {
     all.peek().is_some() && all.all(Map::is_empty)
 }
 
+/// Lists may be long: nothing here goes through one list for each item of another.
 fn merge_items(live: &mut Vec<Value>, desired: &[Value], keys: &[String], owners: &Owners<'_>) {
-    for step in owners.our_steps("k:") {
-        let Ok(key) = serde_json::from_str::<Value>(&step[2..]) else {
-            continue;
-        };
-        if !desired.iter().any(|item| has_key(item, &key, true)) && !owners.shared(&step) {
-            live.retain(|item| !has_key(item, &key, false));
+    let parse = |step: &str| serde_json::from_str::<Value>(step.get(2..)?).ok();
+    // The server fills in key fields that are left out: items are found by those that they have.
+    let forms: BTreeSet<Vec<&str>> = desired.iter().map(|item| form(item, keys)).collect();
+    let wanted: HashSet<(&[&str], String)> = (forms.iter())
+        .flat_map(|form| (desired.iter()).filter_map(|item| Some((form.as_slice(), label(item, form)?))))
+        .collect();
+    let all: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let is_wanted = |key: &Value| {
+        let mut labels = forms.iter().map(|form| (form.as_slice(), label(key, form)));
+        labels.any(|(form, label)| label.is_some_and(|label| wanted.contains(&(form, label))))
+    };
+    let gone: HashSet<String> = (owners.our_steps("k:").into_iter())
+        .filter(|step| !owners.shared(step))
+        .filter_map(|step| parse(&step).filter(|key| !is_wanted(key)))
+        .filter_map(|key| label(&key, &all))
+        .collect();
+    live.retain(|item| label(item, &all).is_none_or(|label| !gone.contains(&label)));
+
+    let mut steps_of = HashMap::new();
+    for step in steps(&owners.ours, "k:")
+        .into_iter()
+        .chain(steps(&owners.others, "k:"))
+    {
+        if let Some(label) = parse(&step).and_then(|key| label(&key, &all)) {
+            steps_of.entry(label).or_insert(step);
         }
+    }
+    let mut places: HashMap<(&[&str], String), usize> = HashMap::new();
+    let add = |places: &mut HashMap<_, _>, at: usize, item: &Value| {
+        for form in &forms {
+            if let Some(label) = label(item, form) {
+                places.entry((form.as_slice(), label)).or_insert(at);
+            }
+        }
+    };
+    for (at, item) in live.iter().enumerate() {
+        add(&mut places, at, item);
     }
     for item in desired {
-        let key: Map<String, Value> = keys
-            .iter()
-            .filter_map(|key| Some((key.clone(), item.get(key)?.clone())))
-            .collect();
-        let key = Value::Object(key);
-        match live.iter_mut().find(|there| has_key(there, &key, false)) {
+        let form = forms
+            .get(&form(item, keys))
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let place = label(item, form).and_then(|label| places.get(&(form, label)));
+        match place.and_then(|at| live.get_mut(*at)) {
             Some(there) => {
-                let step = owner_step(owners, there);
-                merge(
-                    there,
-                    item,
-                    &step.map_or_else(Owners::default, |step| owners.under(&step)),
-                );
+                let step = label(there, &all).and_then(|label| steps_of.get(&label));
+                let owners = step.map_or_else(Owners::default, |step| owners.under(step));
+                merge(there, item, &owners);
             }
-            None => live.push(item.clone()),
+            None => {
+                add(&mut places, live.len(), item);
+                live.push(item.clone());
+            }
         }
     }
+}
+
+/// Returns those of the key fields that an item has.
+fn form<'a>(item: &Value, keys: &'a [String]) -> Vec<&'a str> {
+    let has = |key: &&'a String| item.get(key.as_str()).is_some();
+    keys.iter().filter(has).map(String::as_str).collect()
+}
+
+/// Returns what an item says in these fields: the same text for what is the [`same`](super::ownership::same). `None` where it
+/// lacks one of them, or has more than a scalar there.
+fn label(item: &Value, keys: &[&str]) -> Option<String> {
+    let mut label = String::new();
+    for key in keys {
+        let part = match item.get(key)? {
+            Value::Number(number) if number.is_f64() => number.as_f64()?.to_string(),
+            Value::Array(_) | Value::Object(_) => return None,
+            scalar => scalar.to_string(),
+        };
+        label.extend([part.as_str(), "\n"]);
+    }
+    Some(label)
 }
 
 /// Returns the step that stands for an item of a list.
@@ -166,16 +220,16 @@ pub(super) fn owner_step(owners: &Owners<'_>, item: &Value) -> Option<String> {
 }
 
 fn merge_set(live: &mut Vec<Value>, desired: &[Value], owners: &Owners<'_>) {
-    for step in owners.our_steps("v:") {
-        let Ok(value) = serde_json::from_str::<Value>(&step[2..]) else {
-            continue;
-        };
-        if !desired.contains(&value) && !owners.shared(&step) {
-            live.retain(|item| *item != value);
-        }
-    }
+    let wanted: HashSet<String> = desired.iter().map(Value::to_string).collect();
+    let gone: HashSet<String> = (owners.our_steps("v:").into_iter())
+        .filter(|step| !owners.shared(step))
+        .filter_map(|step| Some(serde_json::from_str::<Value>(step.get(2..)?).ok()?.to_string()))
+        .filter(|value| !wanted.contains(value))
+        .collect();
+    live.retain(|item| !gone.contains(&item.to_string()));
+    let mut there: HashSet<String> = live.iter().map(Value::to_string).collect();
     for item in desired {
-        if !live.contains(item) {
+        if there.insert(item.to_string()) {
             live.push(item.clone());
         }
     }

@@ -217,12 +217,18 @@ fn whole(desired: &Value, live: &Value, place: Place<'_>) -> Decision {
     }
 }
 
+/// So many pairs of the items of a list and of what is recorded of them are looked at. Of a longer list the server tells.
+pub(super) const PAIRS: usize = 1 << 20;
+
 /// A list of mappings that are told apart by key fields.
 fn keyed(desired: &[Value], live: &[Value], owned: &Map<String, Value>, place: Place<'_>) -> Decision {
     let mut left: Vec<(Value, &Value)> = owned
         .iter()
         .filter_map(|(key, inside)| Some((serde_json::from_str(key.strip_prefix("k:")?).ok()?, inside)))
         .collect();
+    if left.len().saturating_mul(left.len().max(live.len())) > PAIRS {
+        return Undecided;
+    }
     let mut decision = InSync;
     let mut places = Vec::new();
     for item in desired {
@@ -270,6 +276,9 @@ fn set(desired: &[Value], live: &[Value], owned: &Map<String, Value>) -> Decisio
     let wanted: BTreeSet<String> = desired.iter().map(Value::to_string).collect();
     if ours != wanted {
         return Differs;
+    }
+    if desired.len().saturating_mul(live.len()) > PAIRS {
+        return Undecided;
     }
     let places: Option<Vec<_>> = desired
         .iter()
