@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::hooks::{MAIN, SECRET, signature};
+use crate::support::fleet::MIGRATIONS;
 use crate::support::git::{Http, Origin, Server};
 use crate::support::replica::{CONFIG_MAPS, Replica, Stage};
 
@@ -26,6 +27,9 @@ const IN_TIME: Duration = Duration::from_mins(1);
 const ENDS: Duration = Duration::from_secs(15);
 const IDLE: usize = 300;
 const FORGERS: usize = 2;
+const MOVE: &str = "endless";
+/// So few descriptors are left to the program: fewer than there are strangers.
+const DESCRIPTORS: u32 = 192;
 
 fn within(otherwise: Duration) -> Duration {
     let asked = std::env::var(WITHIN).ok();
@@ -50,9 +54,38 @@ fn hostile(round: usize) -> Vec<(String, String)> {
         let _ = writeln!(many, "k{key}: v");
     }
     many.push_str("k0: again\n");
-    let mut files = vec![("hostile/bomb.yaml".to_owned(), format!("{bomb}# {round}\n"))];
+    let mut files = vec![
+        ("hostile/bomb.yaml".to_owned(), format!("{bomb}# {round}\n")),
+        ("hostile/keys.yaml".to_owned(), keys(round)),
+        ("hostile/loops.yaml".to_owned(), loops()),
+    ];
     files.extend((0..4).map(|file| (format!("hostile/{file}.yaml"), format!("# {file}\n{many}"))));
     files
+}
+
+/// What takes the redaction long: it looks for the end of each key, in the text of an error.
+fn keys(round: usize) -> String {
+    let begin = "-----BEGIN RSA PRIVATE KEY-----";
+    format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: \"{}\"}}\n# {round}\n",
+        begin.repeat(10_000)
+    )
+}
+
+/// A profile whose expressions take all of their budget, and a move that has them evaluated at every look.
+fn loops() -> String {
+    let all = format!("[{}]", "1,".repeat(60));
+    let open: String = (0..8).map(|level| format!("{all}.all(x{level}, ")).collect();
+    let endless = format!("'{open}true{}'", ")".repeat(8));
+    format!(
+        "apiVersion: cutover.dev/v1alpha1\nkind: WorkloadProfile\nmetadata: {{name: loops}}\nspec:\n  \
+         appliesTo: {{group: apps, kinds: [StatefulSet]}}\n  requires: [{{cel: {endless}, message: no}}]\n  stateful: true\n  \
+         suspend: []\n  hold: []\n  start: []\n  restart: []\n  observedWhen: {endless}\n  suspendedWhen: {endless}\n  \
+         healthyWhen: {endless}\n---\n\
+         apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: a, namespace: shop}}\nspec: {{replicas: 1}}\n---\n\
+         apiVersion: cutover.dev/v1alpha1\nkind: Migration\nmetadata: {{name: {MOVE}, namespace: shop}}\nspec:\n  \
+         workload: {{apiVersion: apps/v1, kind: StatefulSet, name: a}}\n  profile: loops\n  to: west\n"
+    )
 }
 
 struct Flood<'a> {
@@ -148,7 +181,7 @@ fn start(stage: &Stage, http: &Server, drips: &Server) -> Replica {
         "--status-repo",
         status,
     ];
-    stage.start_with("one", &http.http(), &more)
+    stage.start_with("one", &http.http(), &more, DESCRIPTORS)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -190,6 +223,14 @@ async fn another_sync_goes_on_and_the_order_to_stop_is_heard_beside_bombs_a_floo
                     .until("the bombs arrive", |_| replica.said().contains("bomb.yaml"))
                     .await;
                 assert!(drips.connections() > 0, "nothing asks the slow remote");
+                stage
+                    .until("its expressions are evaluated", |stage| {
+                        let moves = stage.objects(&MIGRATIONS);
+                        moves
+                            .iter()
+                            .any(|it| it["metadata"]["name"] == MOVE && !it["status"]["phase"].is_null())
+                    })
+                    .await;
                 let mut applied = Vec::new();
                 for text in ["two", "three"] {
                     flood.push(&[("shop/orders.yaml".to_owned(), map(text))]);

@@ -65,22 +65,45 @@ impl Stage {
 
     /// Starts `cutover run` with an API server that is somewhere else.
     pub fn start_at(&self, name: &str, server: SocketAddr) -> Replica {
-        self.run(name, server, self.origin.path().as_ref(), &[])
+        self.run(name, server, self.origin.path().as_ref(), &[], None)
     }
 
-    /// Starts `cutover run` with a repository that is reached in another way, and more arguments.
-    pub fn start_with(&self, name: &str, repo: &RemoteUrl, more: &[&str]) -> Replica {
-        self.run(name, self.address(), repo.to_string().as_ref(), more)
+    /// Starts `cutover run` with a repository that is reached in another way, more arguments, and no more descriptors than this.
+    pub fn start_with(&self, name: &str, repo: &RemoteUrl, more: &[&str], descriptors: u32) -> Replica {
+        self.run(
+            name,
+            self.address(),
+            repo.to_string().as_ref(),
+            more,
+            Some(descriptors),
+        )
     }
 
-    fn run(&self, name: &str, server: SocketAddr, repo: &OsStr, more: &[&str]) -> Replica {
+    fn run(
+        &self,
+        name: &str,
+        server: SocketAddr,
+        repo: &OsStr,
+        more: &[&str],
+        descriptors: Option<u32>,
+    ) -> Replica {
         let log = self.dir.path().join(format!("{name}.log"));
         let output = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(&log)
             .unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_cutover"))
+        let program = env!("CARGO_BIN_EXE_cutover");
+        let mut command = match descriptors {
+            Some(descriptors) => {
+                let mut shell = Command::new("sh");
+                let limited = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+                shell.arg("-c").arg(limited).arg(program);
+                shell
+            }
+            None => Command::new(program),
+        };
+        let child = command
             .args(["-v", "run", "--lease-duration", "3s", "--repo"])
             .arg(repo)
             .args(more)
