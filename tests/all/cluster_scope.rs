@@ -7,7 +7,7 @@ use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::{Nobody, install_fence};
 use cutover::sandbox::WorldOptions;
-use cutover::sandbox::api::{ApiServer, ListOptions, Resource, Subresource, WriteOptions};
+use cutover::sandbox::api::{ApiServer, DeleteOptions, ListOptions, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -18,6 +18,7 @@ const POLICIES: Resource = Resource::new("policy.karmada.io", "clusterpropagatio
 const PINS: Resource = Resource::new("policy.karmada.io", "clusteroverridepolicies");
 const BINDINGS: Resource = Resource::new("work.karmada.io", "clusterresourcebindings");
 const PROFILES: Resource = Resource::new("cutover.dev", "workloadprofiles");
+const SUSPENSIONS: Resource = Resource::new("cutover.dev", "suspensions");
 const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 const MEMBERS: [&str; 3] = ["east", "west", "north"];
 
@@ -30,6 +31,14 @@ struct Stage {
 
 impl Stage {
     async fn start() -> Self {
+        let one_of_all = json!({
+            "clusterAffinity": {"clusterNames": MEMBERS},
+            "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
+        });
+        Self::placed(one_of_all).await
+    }
+
+    async fn placed(placement: Value) -> Self {
         let fleet = Fleet::start(WorldOptions::default()).await;
         fleet.world.control_plane().install(&crd()).unwrap();
         let mut operators = JoinSet::new();
@@ -41,8 +50,8 @@ impl Stage {
         // What doesn't fit when it is first looked at, the scheduler doesn't look at again.
         fleet.until("the members' kinds are known", serve_streams).await;
         fleet.create(&PROFILES, None, profile());
-        fleet.create(&POLICIES, None, policy());
-        fleet.apply(&STREAMS, stream());
+        fleet.create(&POLICIES, None, policy(placement));
+        fleet.apply(&STREAMS, stream("clicks:1"));
         let stage = Self {
             _controller: fleet.controller(Arc::new(Nobody)),
             _operators: operators,
@@ -90,6 +99,15 @@ impl Stage {
         };
         self.until("it ends", |stage| phase(stage).is_some()).await;
         phase(self).unwrap()
+    }
+
+    /// The status of the suspension, if there is one.
+    fn suspended(&self) -> Value {
+        let server = self.fleet.world.control_plane();
+        let suspension = server.get(&SUSPENSIONS, Some("shop"), "freeze");
+        suspension
+            .map(|suspension| suspension["status"].clone())
+            .unwrap_or_default()
     }
 
     fn binding(&self) -> Value {
@@ -218,24 +236,22 @@ fn profile() -> Value {
     })
 }
 
-fn policy() -> Value {
+fn policy(placement: Value) -> Value {
     json!({
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
         "metadata": {"name": "streams"},
-        "spec": {
-            "resourceSelectors": [{"apiVersion": "example.org/v1", "kind": "Stream", "name": "clicks"}],
-            "placement": {
-                "clusterAffinity": {"clusterNames": MEMBERS},
-                "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
-            },
-        },
+        "spec": {"resourceSelectors": [selector("clicks")], "placement": placement},
     })
 }
 
-fn stream() -> Value {
+fn selector(name: &str) -> Value {
+    json!({"apiVersion": "example.org/v1", "kind": "Stream", "name": name})
+}
+
+fn stream(image: &str) -> Value {
     json!({
         "apiVersion": "example.org/v1", "kind": "Stream", "metadata": {"name": "clicks"},
-        "spec": {"image": "clicks:1", "from": "100"},
+        "spec": {"image": image, "from": "100"},
     })
 }
 
@@ -282,4 +298,61 @@ async fn the_admission_fence_is_tried_and_stands_around_it() {
         "{fence}"
     );
     stage.assert_only_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_groups_of_affinities_the_scheduler_stays_with_that_of_the_target() {
+    let group = |name: &str, cluster: &str| json!({"affinityName": name, "clusterNames": [cluster]});
+    let groups = json!({"clusterAffinities": [group("here", "east"), group("there", "west")]});
+    let stage = Stage::placed(groups).await;
+    let phase = stage.migrate(json!({})).await;
+    assert_eq!(
+        phase,
+        Phase::Completed,
+        "{:#}",
+        stage.fleet.status("clicks-to-west")
+    );
+    stage.assert_only_in("west");
+    assert_eq!(
+        stage.binding()["status"]["schedulerObservingAffinityName"],
+        "there"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_suspended_with_its_policy_and_alone_by_a_pin() {
+    let stage = Stage::start().await;
+    let image = || stage.copy("east")["spec"]["image"].clone();
+    let policy = json!({"policy": {"kind": "ClusterPropagationPolicy", "name": "streams"}});
+    for (number, target, pins) in [(2, policy, 0), (3, json!({"workload": selector("clicks")}), 1)] {
+        let before = image();
+        stage.fleet.apply(&SUSPENSIONS, suspension(target));
+        stage
+            .until("it is suspended", |stage| {
+                stage.suspended()["phase"] == "Suspended"
+            })
+            .await;
+        assert_eq!(stage.fleet.count(&PINS), pins);
+        stage.fleet.apply(&STREAMS, stream(&format!("clicks:{number}")));
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(image(), before);
+        let server = stage.fleet.world.control_plane();
+        server
+            .delete(&SUSPENSIONS, Some("shop"), "freeze", &DeleteOptions::default())
+            .unwrap();
+        stage
+            .until("what has waited goes out", |stage| {
+                stage.suspended().is_null() && image() == format!("clicks:{number}")
+            })
+            .await;
+        assert_eq!(stage.fleet.count(&PINS) + stage.fleet.count(&CLAIMS), 0);
+    }
+}
+
+fn suspension(target: Value) -> Value {
+    json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "Suspension",
+        "metadata": {"name": "freeze", "namespace": "shop"},
+        "spec": {"target": target, "reason": "an audit"},
+    })
 }

@@ -293,14 +293,16 @@ async fn a_patch_that_would_insert_again_each_time_is_refused() {
 
 const SCALED_OBJECTS: Resource = Resource::new("keda.sh", "scaledobjects");
 
-/// What KEDA installs, as far as anybody here looks at it.
-fn keda() -> Value {
+/// What an autoscaler installs, as far as anybody here looks at it.
+fn scaler(group: &str, kind: &str) -> Value {
+    let singular = kind.to_lowercase();
+    let plural = format!("{singular}s");
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "scaledobjects.keda.sh"},
+        "metadata": {"name": format!("{plural}.{group}")},
         "spec": {
-            "group": "keda.sh", "scope": "Namespaced",
-            "names": {"plural": "scaledobjects", "singular": "scaledobject", "kind": "ScaledObject", "listKind": "ScaledObjectList"},
+            "group": group, "scope": "Namespaced",
+            "names": {"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")},
             "versions": [{
                 "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
@@ -320,9 +322,10 @@ fn scaled_object(annotations: Value) -> Value {
 impl Stage {
     async fn with_keda() -> Self {
         let stage = Self::start(one_of_all(), web("web:1")).await;
-        stage.fleet.world.control_plane().install(&keda()).unwrap();
+        let keda = scaler("keda.sh", "ScaledObject");
+        stage.fleet.world.control_plane().install(&keda).unwrap();
         for member in stage.fleet.world.members() {
-            member.api.install(&keda()).unwrap();
+            member.api.install(&keda).unwrap();
         }
         stage
     }
@@ -358,6 +361,30 @@ impl Stage {
                 &writer,
             )
             .unwrap();
+    }
+}
+
+/// Karmada's own set the replicas of the template, which the pin is above.
+#[tokio::test(start_paused = true)]
+async fn what_karmada_scales_moves_and_is_held_beside_it() {
+    for (kind, plural) in [
+        ("FederatedHPA", "federatedhpas"),
+        ("CronFederatedHPA", "cronfederatedhpas"),
+    ] {
+        let stage = Stage::start(one_of_all(), web("web:1")).await;
+        let group = "autoscaling.karmada.io";
+        let server = stage.fleet.world.control_plane();
+        server.install(&scaler(group, kind)).unwrap();
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let scaler = json!({
+            "apiVersion": "autoscaling.karmada.io/v1alpha1", "kind": kind,
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": target, "minReplicas": 0, "maxReplicas": 5},
+        });
+        stage.fleet.apply(&Resource::new(group, plural), scaler);
+        stage.migrate(json!({}));
+        stage.ends_as(Phase::Completed).await;
+        stage.assert_only_in("west");
     }
 }
 
