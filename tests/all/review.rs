@@ -359,7 +359,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.
 
-    ✅ Nothing stands in its way as things are.
+    ✅ Nothing is seen now that stands in its way.
 
     | step | what is done | what to expect |
     |---|---|---|
@@ -611,6 +611,47 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
         assert!(stderr(&refused).contains(event), "{}", stderr(&refused));
         assert_eq!(stage.read("summary"), "");
     }
+}
+
+/// The one edited line by which Karmada would start a job from nothing elsewhere, as everybody meets it who runs the program.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_would_lose_a_jobs_state_fails_every_command_that_looks_at_it() {
+    let stage = Stage::begin().await;
+    let (_, policy) = BASE.iter().find(|(path, _)| *path == "apps/policy.yaml").unwrap();
+    let named = |clusters: &str| policy.replace("[east, west]", clusters);
+    let clone = stage.clone();
+    let clone = as_text(&clone);
+    let run = ["run", "--once", "--repo", clone];
+    stage.commit(
+        "One more cluster",
+        &[("apps/policy.yaml", &named("[east, west, north]"))],
+    );
+    assert!(stage.cutover(&run, &[]).status.success());
+
+    stage.commit("Out of east", &[("apps/policy.yaml", &named("[west, north]"))]);
+    let says = "orders would stop in east and start in north or west from nothing";
+    let way_out = "cutover migrate FlinkDeployment/orders --namespace shop --to north";
+    // Files don't tell where it runs.
+    for (arguments, code) in [
+        (&["validate", clone][..], 0),
+        (&["plan", clone], 1),
+        (&["review", clone], 1),
+        (&run, 1),
+    ] {
+        let output = stage.cutover(arguments, &[]);
+        let said = format!("{}{}", stdout(&output), stderr(&output));
+        assert!(
+            said.contains(says) && said.contains(way_out),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    }
+    stage.runs_in_east().await;
+    let status = git(&stage.clone(), &["show", "cutover-status:STATUS.md"]);
+    assert!(
+        status.contains(says) && !status.contains("All is well"),
+        "{status}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -82,7 +82,7 @@ impl Forecast {
             because => format!("{what}: {because}"),
         };
         match self.outcome {
-            Outcome::Begins => said("nothing stands in its way"),
+            Outcome::Begins => said("nothing is seen now that stands in its way"),
             Outcome::Nothing => said("nothing to do now"),
             Outcome::Waits => said("would wait"),
             Outcome::Refused => "would be refused, with nothing touched:".to_owned(),

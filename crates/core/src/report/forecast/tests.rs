@@ -95,7 +95,7 @@ fn what_is_under_way_waits_or_is_not_known_is_no_beginning() {
     );
     assert_eq!(forecast.outcome, Outcome::Begins);
     insta::assert_snapshot!(told(&forecast), @"
-    nothing stands in its way
+    nothing is seen now that stands in its way
       hold: a pin keeps every cluster at what it has; then the template changes
       wave 1: west (healthy within 10m, for 30s)
       end: every cluster has the change: the pin is taken off
@@ -153,7 +153,7 @@ fn each_purge_mode_says_what_becomes_of_the_old_copy() {
     let fenced = plan(json!({"sourceUnreachable": {"proceedAfter": "5m", "fencedBy": "NodeFencing"}}));
     let status = crate::api::FailoverPlanStatus::default();
     insta::assert_snapshot!(told(&failover_forecast(&fenced, &status, &Came::Begins, &binding(both))), @"
-    nothing stands in its way
+    nothing is seen now that stands in its way
       guard: a pin lets the cluster in which it runs alone run it: whatever else gets a copy holds it
       eviction: Karmada decides when (after 30 s of being ill, or by a taint) and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
       old copy (application failover, Directly): Karmada deletes it at once; the state is what was preserved, or seen last
@@ -164,7 +164,7 @@ fn each_purge_mode_says_what_becomes_of_the_old_copy() {
     let never = json!({"cluster": {"purgeMode": "Never"}});
     let plain = plan(json!({"capture": {"continuous": false}}));
     insta::assert_snapshot!(told(&failover_forecast(&plain, &status, &Came::Begins, &binding(never))), @"
-    nothing stands in its way
+    nothing is seen now that stands in its way
       guard: a pin lets the cluster in which it runs alone run it: whatever else gets a copy holds it
       eviction: Karmada decides when and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
       old copy (cluster failover, Never): it is stopped with its state within 60s and kept, held

@@ -46,7 +46,7 @@ fn headline(forecast: &Forecast) -> String {
         because => format!("{what}: {because}."),
     };
     match forecast.outcome {
-        Outcome::Begins => said("✅ Nothing stands in its way as things are"),
+        Outcome::Begins => said("✅ Nothing is seen now that stands in its way"),
         Outcome::Nothing => said("✅ Nothing to do as things are"),
         Outcome::Waits => said("⏳ It would wait"),
         Outcome::Refused => {

@@ -296,7 +296,7 @@ fn gated(spec: &MigrationSpec, phase: Phase) -> bool {
 
 fn outlook(one: &Move) -> String {
     match &one.outlook.verdict {
-        Verdict::Clear => "✅ Nothing stands in its way as things are.".to_owned(),
+        Verdict::Clear => "✅ Nothing is seen now that stands in its way.".to_owned(),
         Verdict::There => format!(
             "✅ Karmada lists it in {} already: nothing is moved, and it ends when the copy there is seen healthy.",
             code(one.spec.to.as_str())

@@ -265,7 +265,10 @@ fn a_stateless_move_that_starts_first_has_other_steps() {
         "{text}"
     );
     assert!(!text.contains("Capture"), "{text}");
-    assert!(text.contains("Nothing stands in its way"), "{text}");
+    assert!(
+        text.contains("Nothing is seen now that stands in its way"),
+        "{text}"
+    );
 }
 
 #[test]
