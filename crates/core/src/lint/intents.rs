@@ -67,12 +67,11 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
         .collect();
     let mut by_workload: BTreeMap<(Option<&str>, String), Vec<&Manifest>> = BTreeMap::new();
     for intent in &once {
-        let Some(workload) = intent.value.pointer("/spec/workload") else {
-            continue;
-        };
-        let workload = (intent.key.namespace.as_deref(), workload.to_string());
-        by_workload.entry(workload).or_default().push(intent);
+        if let Some(workload) = workload_of(intent) {
+            by_workload.entry(workload).or_default().push(intent);
+        }
     }
+    beside_rollouts(set, &by_workload, findings);
     for rivals in by_workload.values_mut() {
         rivals.sort_by(|one, other| {
             one.key
@@ -123,6 +122,32 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
             once.iter()
                 .filter_map(|intent| exclusive(intent, evacuation, context)),
         );
+    }
+}
+
+/// A workload by its namespace and its reference, as an intent names it.
+fn workload_of(intent: &Manifest) -> Option<(Option<&str>, String)> {
+    let workload = intent.value.pointer("/spec/workload")?;
+    Some((intent.key.namespace.as_deref(), workload.to_string()))
+}
+
+/// A Rollout stands for as long as its file does, so that this is no mistake.
+fn beside_rollouts(
+    set: &Set,
+    moves: &BTreeMap<(Option<&str>, String), Vec<&Manifest>>,
+    findings: &mut Vec<Finding>,
+) {
+    for rollout in set.of_kind(GROUP, "Rollout") {
+        let of_workload = workload_of(rollout).and_then(|workload| moves.get(&workload));
+        for intent in of_workload.into_iter().flatten() {
+            let message = format!(
+                "{} and {} are about the same workload: they take turns, and what one of them has begun comes to its end first",
+                intent.key, rollout.key
+            );
+            let hint = format!("nothing has to be done; the rollout is at {}", rollout.source);
+            let at = intent.location("/spec/workload");
+            findings.push(Finding::new(Code::BesideRollout, at, message).hint(hint));
+        }
     }
 }
 

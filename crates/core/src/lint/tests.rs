@@ -775,6 +775,22 @@ spec:
   floor: 1
 ";
     assert_eq!(turns(&format!("{MIGRATION}{shift}{ORDERS}")), 1);
+    let rollout = "\
+---
+apiVersion: cutover.dev/v1alpha1
+kind: Rollout
+metadata: {name: versions, namespace: shop}
+spec:
+  workload: {apiVersion: flink.apache.org/v1beta1, kind: FlinkDeployment, name: orders}
+  waves: [{name: all, clusters: [east, west, north]}]
+";
+    let beside = |moves: &str| {
+        let told = check_text(&format!("{moves}{rollout}{ORDERS}"));
+        told.lines().filter(|line| line.contains("note[CUT0116]")).count()
+    };
+    assert_eq!(beside(MIGRATION), 1);
+    assert_eq!(beside(&other), 0);
+    assert_eq!(beside(&format!("{MIGRATION}  abort: true\n")), 0);
     // Of these only one can have its way, unless one has ended.
     let both = format!("{MIGRATION}---\n{north}{ORDERS}");
     assert!(
