@@ -358,11 +358,17 @@ async fn a_target_whose_copy_was_made_anew_is_not_complete_without_a_word() {
     let told = fleet.status(MOVE)["findings"].to_string();
     assert!(told.contains("CopyMadeAnew"), "{told}");
     fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
     assume(&fleet, &[("NoState", "west", "Verify")]);
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     let told = fleet.status(MOVE)["findings"].to_string();
     assert!(told.contains("CopyMadeAnew"), "{told}");
+    // Of two times without a writer, the time until the person came is none.
+    let before = fleet.status(MOVE)["journal"]["downBeforeMs"].as_u64();
+    let whole = fleet.status(MOVE)["downtimeMs"].as_u64();
+    assert!(before > Some(0) && whole > before, "{before:?} of {whole:?}");
+    assert!(whole < Some(60_000), "{whole:?}");
     fleet.assert_settled_in("west");
 }
 

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 use super::{Account, failover, names, route, status, suspension};
-use crate::api::{FailoverPlan, Migration, Phase, Relocation, Suspension};
+use crate::api::{Assumption, FailoverPlan, Migration, Phase, Relocation, Suspension};
 use crate::error::Error;
 use crate::redact;
 
@@ -49,6 +49,12 @@ struct Line<'a> {
     downtime_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// A person's words for what could not be seen, given in this attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    assume: Vec<&'a Assumption>,
+    /// What was found and told on the way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<&'a str>,
 }
@@ -217,6 +223,12 @@ fn of(migration: &Migration, finished_at: Timestamp) -> Result<Ended, Error> {
         finished_at,
         downtime_ms: status.downtime_ms,
         reason: Account::of(migration).reason,
+        assume: (migration.spec.assume.iter())
+            .filter(|assumption| assumption.attempt == status.attempt)
+            .collect(),
+        findings: (status.findings.iter())
+            .map(|finding| finding.message.as_str())
+            .collect(),
         revision: status.revision.as_deref(),
     };
     let line = serde_json::to_string(&line)

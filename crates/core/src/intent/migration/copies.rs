@@ -3,6 +3,7 @@
 
 use super::{Machine, Stop};
 use crate::api::{Fact, Finding};
+use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
 
 const CODE: &str = "CopyMadeAnew";
@@ -20,11 +21,18 @@ impl Machine<'_> {
         if !self.status.findings.iter().any(|known| known.message == message) {
             let hint = "find out who deleted it; the state handles stand in the journal";
             self.status.findings.push(Finding::new(CODE, &message, hint));
+            // Until the new one is seen running, none is.
+            let now = self.input.now;
+            self.journal_mut()?.goes_down(now);
             return Err(Stop::Again);
         }
         if self.assumed(Fact::NoState, target).is_some() {
             self.journal_mut()?.target_uid = Some(now);
             return Err(Stop::Again);
+        }
+        if self.prove(target, |facts| Healthy::prove(facts, None))?.is_ok() {
+            let now = self.input.now;
+            self.journal_mut()?.is_up(now);
         }
         Err(Stop::Wait(format!(
             "{message}: a person must look, and can give that up (spec.assume: NoState in {target})"
