@@ -8,6 +8,7 @@ use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::Nobody;
 use cutover::sandbox::WorldOptions;
+use cutover::sandbox::api::{Patch, Resource, WriteOptions};
 use http::Method;
 use serde_json::json;
 
@@ -15,6 +16,7 @@ use crate::handover::{MOVE, abort, asks, assume};
 use crate::support::fleet::{Controller, Fleet};
 use crate::support::rules::{Action, Between, Rule};
 
+const CLUSTERS: Resource = Resource::new("cluster.karmada.io", "clusters");
 const BINDING: &str = "/resourcebindings/orders-flinkdeployment";
 const A_WHILE: Duration = Duration::from_mins(5);
 
@@ -171,4 +173,22 @@ async fn a_source_that_is_restored_in_place_in_mid_move_is_told_and_takes_nothin
     tokio::time::sleep(A_WHILE).await;
     scene.holds(fleet.runs_in("west"), "the target runs on");
     assert_ne!(fleet.status(MOVE)["phase"], "Completed");
+}
+
+/// Finding 26: it would be told to hold its copy and to run it, in one place.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_has_joined_under_two_names_is_no_target_of_itself() {
+    let scene = Scene::new().await;
+    let server = scene.fleet.world.control_plane();
+    let id = server.get(&CLUSTERS, None, "east").unwrap()["spec"]["id"].clone();
+    let writer = WriteOptions::manager("somebody");
+    let twin = Patch::Merge(json!({"spec": {"id": id}}));
+    server
+        .patch(&CLUSTERS, None, "west", None, &twin, &writer)
+        .unwrap();
+    scene.fleet.migrate_with(MOVE, json!({"to": "west"}));
+    assert_eq!(scene.ended().await, Phase::Failed);
+    let found = scene.fleet.status(MOVE)["findings"][0].clone();
+    assert_eq!(found["code"], "OneMember", "{found}");
+    scene.fleet.assert_settled_in("east");
 }

@@ -11,7 +11,7 @@ pub(super) use findings::PRESERVED;
 pub(in crate::intent) use findings::binding_findings;
 use findings::{
     asked_findings, patch_findings, policy_finding, query_findings, requirement_findings, target_findings,
-    template_findings,
+    template_findings, twin_finding,
 };
 pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
@@ -119,6 +119,7 @@ impl Machine<'_> {
         findings.extend(world.policy.get()?.as_ref().and_then(policy_finding));
         findings.dedup();
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
+        findings.extend(twin_finding(&source, &spec.to, clusters));
         let placement = self.placement_to_be(binding)?;
         let observed = affinity_in_use(binding);
         let placed = placement.map_or(Ok(None), |placement| {

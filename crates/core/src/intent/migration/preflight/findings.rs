@@ -8,6 +8,7 @@ use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec}
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::world::{OwnPolicy, Sampled};
 use crate::profile::{self, Profile};
+use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBindingSpec, meta};
 
 /// The code of the finding that a policy keeps what leaves its clusters.
@@ -94,6 +95,24 @@ pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<
         ));
     }
     findings
+}
+
+/// One member that has joined under two names has one copy, which two Works would be written over. Karmada notes of each the uid
+/// of its namespace `kube-system`.
+pub(super) fn twin_finding(
+    source: &ClusterName,
+    target: &ClusterName,
+    clusters: &BTreeMap<ClusterName, Cluster>,
+) -> Option<Finding> {
+    let id = |name| clusters.get(name).map(|cluster| cluster.spec.id.as_str());
+    let (here, there) = id(source).zip(id(target))?;
+    (!here.is_empty() && here == there && source != target).then(|| {
+        Finding::new(
+            "OneMember",
+            format!("{source} and {target} are one cluster that has joined under two names (spec.id {here})"),
+            "choose another target, or let one of the two leave Karmada, with what it alone has been given",
+        )
+    })
 }
 
 /// What the spec asks for and can't be had.
