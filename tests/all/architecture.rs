@@ -29,6 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["base", "tenure", "karmada", "core", "git", "cluster", "forge"],
     ),
     ("sandbox", &["karmada"]),
+    ("sim", &["karmada", "core"]),
     (
         "testing",
         &["karmada", "core", "git", "cluster", "controller", "sandbox"],

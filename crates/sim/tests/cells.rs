@@ -1,0 +1,157 @@
+//! What comes between, in each phase of a migration: it ends, or stands and says why; one copy runs in the end, and at no time two.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use cutover_core::api::{Assumption, Fact, Phase};
+use cutover_sim::ledger::Violation;
+use cutover_sim::{EAST, Sim, WEST};
+use serde_json::json;
+
+const ROUNDS: u32 = 400;
+/// How long what comes between lasts: half a minute.
+const LASTS: u32 = 120;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    CutOff(&'static str),
+    BothCutOff,
+    OperatorFrozen(&'static str),
+    FallsBack(&'static str),
+    CalledOff,
+    SchedulingResumed,
+    ProcessesReplaced,
+    SchedulerAlone,
+}
+
+const EVENTS: [Event; 11] = [
+    Event::CutOff(EAST),
+    Event::CutOff(WEST),
+    Event::BothCutOff,
+    Event::OperatorFrozen(EAST),
+    Event::OperatorFrozen(WEST),
+    Event::FallsBack(EAST),
+    Event::FallsBack(WEST),
+    Event::CalledOff,
+    Event::SchedulingResumed,
+    Event::ProcessesReplaced,
+    Event::SchedulerAlone,
+];
+
+const PHASES: [Phase; 7] = [
+    Phase::Hold,
+    Phase::Expand,
+    Phase::Capture,
+    Phase::Handoff,
+    Phase::Verify,
+    Phase::Cleanup,
+    Phase::RollingBack,
+];
+
+impl Event {
+    fn begins(self, sim: &mut Sim) {
+        match self {
+            Self::CutOff(name) => sim.member(name).unwrap().reachable = false,
+            Self::BothCutOff => {
+                for name in [EAST, WEST] {
+                    sim.member(name).unwrap().reachable = false;
+                }
+            }
+            Self::OperatorFrozen(name) => sim.member(name).unwrap().frozen = true,
+            Self::FallsBack(name) => sim.member(name).unwrap().falls_back = true,
+            Self::CalledOff => {
+                sim.intent.spec.abort = true;
+                sim.intent.generation += 1;
+            }
+            Self::SchedulingResumed => sim.resume_scheduling(),
+            Self::ProcessesReplaced => sim.replace_processes(),
+            Self::SchedulerAlone => {
+                sim.resume_scheduling();
+                sim.schedule();
+            }
+        }
+    }
+
+    fn ends(self, sim: &mut Sim) {
+        for name in [EAST, WEST] {
+            let member = sim.member(name).unwrap();
+            (member.reachable, member.frozen, member.falls_back) = (true, false, false);
+        }
+    }
+}
+
+fn story(sim: &Sim) -> String {
+    format!("{}\n{:?}", sim.story.join("\n"), sim.intent.status.waiting_for)
+}
+
+/// Returns what the status offers a person to say, the first of it: `spec.assume: NoState in west`, or with `fact` and `cluster`.
+fn offered(sim: &Sim) -> Option<(Fact, &'static str)> {
+    let wait = sim.intent.status.waiting_for.as_ref()?;
+    let (_, said) = wait.reason.split_once("spec.assume: ")?;
+    let said = said.trim_start_matches("{fact: ").replace(", cluster:", " in");
+    let mut words = said.split_whitespace();
+    let fact = serde_json::from_value(json!(words.next()?)).ok()?;
+    let cluster = words.nth(1)?.trim_end_matches([',', ')', ';', '}']);
+    let cluster = [EAST, WEST].into_iter().find(|name| *name == cluster)?;
+    Some((fact, cluster))
+}
+
+/// Somebody gives the word that is offered, and gives the next one when that is not enough; returns what was said.
+fn answered(sim: &mut Sim) -> Vec<(Fact, &'static str)> {
+    let mut said = Vec::new();
+    while let Some((fact, cluster)) = offered(sim) {
+        if sim.is_over() || said.contains(&(fact, cluster)) {
+            break;
+        }
+        sim.intent.spec.assume.push(Assumption {
+            fact,
+            cluster: cluster.into(),
+            attempt: sim.intent.status.attempt,
+            phase: sim.intent.status.phase,
+            by: Some("a person".to_owned()),
+        });
+        sim.intent.generation += 1;
+        sim.tell(|| format!("a person says {fact:?} in {cluster}"));
+        said.push((fact, cluster));
+        sim.play(4 * ROUNDS);
+    }
+    said
+}
+
+/// A migration in a phase, before its first effect.
+fn in_phase(phase: Phase) -> Sim {
+    let mut sim = Sim::new(&json!({})).unwrap();
+    if phase == Phase::RollingBack {
+        assert!(sim.play_until(ROUNDS, |sim| sim.intent.status.phase == Phase::Handoff));
+        Event::CalledOff.begins(&mut sim);
+    }
+    while sim.intent.status.phase != phase {
+        assert!(!sim.is_over(), "{phase} never comes\n{}", story(&sim));
+        if !sim.controller() {
+            sim.round();
+        }
+    }
+    sim
+}
+
+#[test]
+fn whatever_comes_between_ends_with_one_copy_that_runs_and_all_that_was_written() {
+    for phase in PHASES {
+        for event in EVENTS {
+            let mut sim = in_phase(phase);
+            event.begins(&mut sim);
+            sim.play(LASTS);
+            event.ends(&mut sim);
+            sim.play(4 * ROUNDS);
+            let cell = format!("{event:?} in {phase}");
+            let before = sim.ledger.violations.clone();
+            assert!(before.is_empty(), "{cell}: {before:?}\n{}", story(&sim));
+            let said = answered(&mut sim);
+            assert!(sim.is_over(), "{cell}: stands, after {said:?}\n{}", story(&sim));
+            // Whoever gives state up has given it up; nobody has two writers for a word.
+            let given_up = said.iter().any(|(fact, _)| matches!(fact, Fact::NoState | Fact::Newest));
+            let is_told = |violation: &Violation| given_up && matches!(violation, Violation::Lost { .. });
+            let untold: Vec<_> = sim.ledger.violations.iter().filter(|found| !is_told(found)).collect();
+            assert!(untold.is_empty(), "{cell}, after {said:?}: {untold:?}\n{}", story(&sim));
+            assert_eq!(sim.ledger.writers().len(), 1, "{cell}\n{}", story(&sim));
+        }
+    }
+}
