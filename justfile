@@ -19,6 +19,10 @@ quick *since:
 test *filter:
     cargo test {{ filter }}
 
+# Switch off one safety rule of a migration after another (or those that are named), and show what notices
+guards *names:
+    tools/guards.sh {{ names }}
+
 # Run migrations through troubles drawn from so many seeds; a failure names its seed, to be the `first` of another run
 simulate seeds="20" first="1":
     CUTOVER_SEEDS={{ seeds }} CUTOVER_FIRST_SEED={{ first }} cargo test --test all faults::seeds::
