@@ -147,10 +147,21 @@ fn whatever_comes_between_ends_with_one_copy_that_runs_and_all_that_was_written(
             let said = answered(&mut sim);
             assert!(sim.is_over(), "{cell}: stands, after {said:?}\n{}", story(&sim));
             // Whoever gives state up has given it up; nobody has two writers for a word.
-            let given_up = said.iter().any(|(fact, _)| matches!(fact, Fact::NoState | Fact::Newest));
+            let given_up = said
+                .iter()
+                .any(|(fact, _)| matches!(fact, Fact::NoState | Fact::Newest));
             let is_told = |violation: &Violation| given_up && matches!(violation, Violation::Lost { .. });
-            let untold: Vec<_> = sim.ledger.violations.iter().filter(|found| !is_told(found)).collect();
-            assert!(untold.is_empty(), "{cell}, after {said:?}: {untold:?}\n{}", story(&sim));
+            let untold: Vec<_> = sim
+                .ledger
+                .violations
+                .iter()
+                .filter(|found| !is_told(found))
+                .collect();
+            assert!(
+                untold.is_empty(),
+                "{cell}, after {said:?}: {untold:?}\n{}",
+                story(&sim)
+            );
             assert_eq!(sim.ledger.writers().len(), 1, "{cell}\n{}", story(&sim));
         }
     }
