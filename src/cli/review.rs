@@ -174,6 +174,7 @@ impl Review {
         match self.in_git(&clone, &range).await {
             Ok(mut changes) => {
                 let outlooks = reconcile::outlooks_offline(&changes);
+                reviewed.notes.extend(outlooks.notes.iter().cloned());
                 changes.foretell(outlooks.forecasts.clone());
                 reviewed.outlooks = outlooks;
                 reviewed.plan = Some((changes, None));

@@ -355,6 +355,36 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_intents_of_one_workload_are_said_to_take_turns() {
+    let stage = Stage::begin().await;
+    let rollout = ROLLOUT.replace("name: web", "name: api");
+    stage.commit(&[("intent.yaml", SHIFT), ("other.yaml", &rollout)]);
+    let range = ["--revision", "HEAD~1..HEAD"];
+    let plan = stdout(&stage.cutover(&[&["plan"], &range[..]].concat()));
+    for rival in ["Rollout shop/api", "ReplicaShift shop/api-to-west"] {
+        assert!(plan.contains(&format!("takes turns with {rival}, ")), "{plan}");
+    }
+    let review = stdout(&stage.cutover(&[&["review", "--offline"], &range[..]].concat()));
+    assert!(review.contains("takes turns with Rollout shop/api, "), "{review}");
+    let migration = "apiVersion: cutover.dev/v1alpha1
+kind: Migration
+metadata: {name: api-moves, namespace: shop}
+spec: {workload: {apiVersion: apps/v1, kind: Deployment, name: api}, to: west}
+";
+    stage.commit(&[
+        ("intent.yaml", &SHIFT.replace("api-to-west", "shift")),
+        ("other.yaml", migration),
+    ]);
+    for offline in [&["--offline"][..], &[]] {
+        let review = stdout(&stage.cutover(&[&["review"], &range[..], offline].concat()));
+        assert!(
+            review.contains("want the same workload, and take turns"),
+            "{review}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_stands_in_the_way_and_what_cannot_be_seen_is_said() {
     let stage = Stage::begin().await;
     stage.commit(&[(

@@ -19,7 +19,7 @@ use cutover_core::api::{self, Migration, WorkloadProfile};
 use cutover_core::intent::check::Others;
 use cutover_core::intent::scalers::{Scaler, concerns};
 use cutover_core::intent::world::{Desired, Member, Overrides, OwnPolicy, World};
-use cutover_core::intent::{self, Read, Seen, moves, pin};
+use cutover_core::intent::{self, Read, Seen, moves, pin, rivals};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
 use cutover_core::profile;
 use cutover_core::report::review::{Move, Neighbours, Outlook, PolicyChange, Reach, Template, Verdict};
@@ -49,9 +49,12 @@ pub fn outlooks<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
         let migrations = migrations(changes);
         let policies: Vec<PolicyChange> = changes.changes.iter().filter_map(policy_change).collect();
         let mut forecasts = Box::pin(forecasts::forecasts(cluster, plan, now)).await;
+        let turns = turns(changes);
         if migrations.is_empty() && policies.is_empty() {
+            let notes = note_turns(&turns, &mut forecasts);
             return Outlooks {
                 forecasts,
+                notes,
                 ..Outlooks::default()
             };
         }
@@ -61,7 +64,7 @@ pub fn outlooks<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> Box
             .map(|(change, migration)| look.at(change, migration, changes, now));
         let moves = join_all(moves).await;
         forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
-        let mut notes = Vec::new();
+        let mut notes = note_turns(&turns, &mut forecasts);
         let reaches = match (look.bindings.get(), look.clusters.get()) {
             (Ok(bindings), Ok(clusters)) => policies
                 .iter()
@@ -100,11 +103,62 @@ pub fn outlooks_offline(changes: &ChangeSet) -> Outlooks {
         .collect();
     let mut forecasts = forecasts::unasked(changes);
     forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
+    let notes = note_turns(&turns(changes), &mut forecasts);
     Outlooks {
         moves,
         forecasts,
+        notes,
         ..Outlooks::default()
     }
+}
+
+/// Returns the intents of a plan that want the same workload one after the other, two by two.
+fn turns(changes: &ChangeSet) -> Vec<(&ObjectKey, &ObjectKey)> {
+    let mut by_workload: BTreeMap<String, Vec<(&ObjectKey, &Value)>> = BTreeMap::new();
+    let written = changes.changes.iter();
+    for change in written.filter(|change| is_written(change) && change.key.group == api::GROUP) {
+        let Some(intent) = &change.after else { continue };
+        let workload = intent.pointer("/spec/workload").map(Value::to_string);
+        let rivals = workload.map(|workload| by_workload.entry(workload).or_default());
+        if let Some(rivals) = rivals {
+            rivals.push((&change.key, intent));
+        }
+    }
+    let mut all = Vec::new();
+    for rivals in by_workload.values() {
+        for pair in rivals.windows(2) {
+            if let [(one, intent), (other, rival)] = pair
+                && rivals::take_turns(intent, rival)
+            {
+                all.push((*one, *other));
+            }
+        }
+    }
+    all
+}
+
+/// Says of each that it may have to wait for the other; returns what is to be said beside, for a review tells of a Migration in
+/// its own way.
+fn note_turns(
+    turns: &[(&ObjectKey, &ObjectKey)],
+    forecasts: &mut BTreeMap<ObjectKey, Forecast>,
+) -> Vec<String> {
+    const ORDER: &str = "the one that is created first goes first, then by name";
+    for (one, other) in turns {
+        for (own, rival) in [(one, other), (other, one)] {
+            if let Some(forecast) = forecasts.get_mut(*own) {
+                let remark = format!("takes turns with {rival}, which wants the same workload: {ORDER}");
+                forecast.remarks.push(remark);
+            }
+        }
+    }
+    let note = |(one, other): &(&ObjectKey, &ObjectKey)| {
+        format!("{one} and {other} want the same workload, and take turns: {ORDER}")
+    };
+    let is_told_beside = |(one, other): &&(&ObjectKey, &ObjectKey)| {
+        [one, other].into_iter().any(|key| key.kind == "Migration")
+    };
+    turns.iter().filter(is_told_beside).map(note).collect()
 }
 
 fn migrations(changes: &ChangeSet) -> Vec<(&Change, Migration)> {
