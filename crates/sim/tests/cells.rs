@@ -1,7 +1,7 @@
 //! What comes between, in each phase of a migration: it ends, or stands and says why; one copy runs in the end, and at no time two.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use cutover_core::api::{Assumption, Fact, Phase};
+use cutover_core::api::{Assumption, Fact, Offer, Phase};
 use cutover_sim::ledger::Violation;
 use cutover_sim::{EAST, Sim, WEST};
 use serde_json::json;
@@ -69,12 +69,13 @@ impl Event {
             }
         }
     }
+}
 
-    fn ends(self, sim: &mut Sim) {
-        for name in [EAST, WEST] {
-            let member = sim.member(name).unwrap();
-            (member.reachable, member.frozen, member.falls_back) = (true, false, false);
-        }
+/// What came between is over.
+fn set_right(sim: &mut Sim) {
+    for name in [EAST, WEST] {
+        let member = sim.member(name).unwrap();
+        (member.reachable, member.frozen, member.falls_back) = (true, false, false);
     }
 }
 
@@ -82,38 +83,27 @@ fn story(sim: &Sim) -> String {
     format!("{}\n{:?}", sim.story.join("\n"), sim.intent.status.waiting_for)
 }
 
-/// Returns what the status offers a person to say, the first of it: `spec.assume: NoState in west`, or with `fact` and `cluster`.
-fn offered(sim: &Sim) -> Option<(Fact, &'static str)> {
-    let wait = sim.intent.status.waiting_for.as_ref()?;
-    let (_, said) = wait.reason.split_once("spec.assume: ")?;
-    let said = said.trim_start_matches("{fact: ").replace(", cluster:", " in");
-    let mut words = said.split_whitespace();
-    let fact = serde_json::from_value(json!(words.next()?)).ok()?;
-    let cluster = words.nth(1)?.trim_end_matches([',', ')', ';', '}']);
-    let cluster = [EAST, WEST].into_iter().find(|name| *name == cluster)?;
-    Some((fact, cluster))
-}
-
 /// Somebody gives the word that is offered, and gives the next one when that is not enough; returns what was said.
-fn answered(sim: &mut Sim) -> Vec<(Fact, &'static str)> {
+fn answered(sim: &mut Sim) -> Vec<Offer> {
     let mut said = Vec::new();
-    while let Some((fact, cluster)) = offered(sim) {
-        if sim.is_over() || said.contains(&(fact, cluster)) {
-            break;
-        }
+    loop {
+        let wait = sim.intent.status.waiting_for.as_ref();
+        let offer = wait.and_then(|wait| wait.offers.first().cloned());
+        let Some(offer) = offer.filter(|offer| !sim.is_over() && !said.contains(offer)) else {
+            return said;
+        };
         sim.intent.spec.assume.push(Assumption {
-            fact,
-            cluster: cluster.into(),
+            fact: offer.fact,
+            cluster: offer.cluster.clone(),
             attempt: sim.intent.status.attempt,
             phase: sim.intent.status.phase,
             by: Some("a person".to_owned()),
         });
         sim.intent.generation += 1;
-        sim.tell(|| format!("a person says {fact:?} in {cluster}"));
-        said.push((fact, cluster));
+        sim.tell(|| format!("a person says {}", offer.arguments()));
+        said.push(offer);
         sim.play(4 * ROUNDS);
     }
-    said
 }
 
 /// A migration in a phase, before its first effect.
@@ -139,7 +129,7 @@ fn whatever_comes_between_ends_with_one_copy_that_runs_and_all_that_was_written(
             let mut sim = in_phase(phase);
             event.begins(&mut sim);
             sim.play(LASTS);
-            event.ends(&mut sim);
+            set_right(&mut sim);
             sim.play(4 * ROUNDS);
             let cell = format!("{event:?} in {phase}");
             let before = sim.ledger.violations.clone();
@@ -149,7 +139,7 @@ fn whatever_comes_between_ends_with_one_copy_that_runs_and_all_that_was_written(
             // Whoever gives state up has given it up; nobody has two writers for a word.
             let given_up = said
                 .iter()
-                .any(|(fact, _)| matches!(fact, Fact::NoState | Fact::Newest));
+                .any(|offer| matches!(offer.fact, Fact::NoState | Fact::Newest));
             let is_told = |violation: &Violation| given_up && matches!(violation, Violation::Lost { .. });
             let untold: Vec<_> = sim
                 .ledger

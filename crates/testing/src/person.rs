@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use cutover_core::api::{Fact, Migration, Phase};
+use cutover_core::api::{Fact, Migration, Offer, Phase};
 use cutover_core::intent::control::{self, Control, Decision, Standing};
 use cutover_core::manifest::Change;
 use cutover_sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
@@ -26,8 +26,6 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug, PartialEq)]
 pub enum WayOut {
     Say(Control),
-    /// A fact that the kind doesn't have.
-    Unheard(String),
     Untaint(String),
     Allow(String),
     DeleteCopy(String),
@@ -38,7 +36,6 @@ impl fmt::Display for WayOut {
         match self {
             Self::Say(Control::Assume { fact, cluster, .. }) => write!(f, "assume {fact:?} in {cluster}"),
             Self::Say(control) => write!(f, "{control}"),
-            Self::Unheard(fact) => write!(f, "assume {fact}"),
             Self::Untaint(cluster) => write!(f, "take the taint off {cluster}"),
             Self::Allow(cluster) => write!(f, "let the policy allow {cluster}"),
             Self::DeleteCopy(cluster) => write!(f, "delete the copy in {cluster}"),
@@ -60,7 +57,16 @@ pub enum Stuck {
 /// Returns what the status of a migration offers, in the order in which it is said.
 pub fn offered(status: &Value) -> Vec<WayOut> {
     let wait = &status["waitingFor"];
-    let mut found = Vec::new();
+    let offers = wait.get("offers").cloned().unwrap_or_else(|| json!([]));
+    let offers: Vec<Offer> = serde_json::from_value(offers).unwrap_or_default();
+    let say = |offer: Offer| {
+        WayOut::Say(Control::Assume {
+            fact: offer.fact,
+            cluster: offer.cluster,
+            by: Some("ann".to_owned()),
+        })
+    };
+    let mut found: Vec<WayOut> = offers.into_iter().map(say).collect();
     for text in [&wait["reason"], &wait["then"]] {
         read(text.as_str().unwrap_or_default(), &mut found);
     }
@@ -72,10 +78,6 @@ pub fn offered(status: &Value) -> Vec<WayOut> {
 }
 
 fn read(text: &str, found: &mut Vec<WayOut>) {
-    for said in text.split("spec.assume: ").skip(1) {
-        let said = said.split(')').next().unwrap_or(said);
-        found.extend(words(said, text));
-    }
     if text.contains("cutover abort") {
         found.push(WayOut::Say(Control::Abort));
     }
@@ -91,37 +93,6 @@ fn read(text: &str, found: &mut Vec<WayOut>) {
     for told in ["a person must delete it in ", "a person must remove the copy in "] {
         found.extend(after(text, told).map(WayOut::DeleteCopy));
     }
-}
-
-/// Reads `NoState in west`, or `{fact: Newest, cluster: west or east, …}`. Without a cluster it is the first that is named.
-fn words(said: &str, text: &str) -> Vec<WayOut> {
-    let field = |name: &str| {
-        let (_, rest) = said.split_once(&format!("{name}: "))?;
-        Some(rest.split([',', '}']).next().unwrap_or(rest).trim().to_owned())
-    };
-    let plain: Vec<&str> = said.split_whitespace().collect();
-    let fact = field("fact").unwrap_or_else(|| plain.first().copied().unwrap_or_default().to_owned());
-    let clusters = field("cluster").map_or_else(
-        || match plain.get(1..) {
-            Some(["in", cluster, ..]) => vec![(*cluster).to_owned()],
-            _ => named(text).into_iter().collect(),
-        },
-        |all| all.split(" or ").map(str::to_owned).collect(),
-    );
-    let way = |cluster: String| match serde_json::from_value::<Fact>(json!(fact)) {
-        Ok(fact) => WayOut::Say(Control::Assume {
-            fact,
-            cluster: cluster.as_str().into(),
-            by: Some("ann".to_owned()),
-        }),
-        Err(_) => WayOut::Unheard(fact.clone()),
-    };
-    clusters.into_iter().map(way).collect()
-}
-
-fn named(text: &str) -> Option<String> {
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    words.find(|word| NAMES.contains(word)).map(str::to_owned)
 }
 
 fn before(text: &str, what: &str) -> Option<String> {
@@ -182,7 +153,6 @@ async fn give(fleet: &Fleet, name: &str, way: &WayOut) -> Result<(), Stuck> {
     let phase = fleet.status(name)["phase"].clone();
     match way {
         WayOut::Say(control) => say(fleet, name, control)?,
-        WayOut::Unheard(fact) => return Err(Stuck::Refused(format!("there is no fact {fact}"))),
         WayOut::Untaint(cluster) => {
             let patch = Patch::Merge(json!({"spec": {"taints": null}}));
             let writer = WriteOptions::manager("ann");

@@ -153,6 +153,9 @@ pub struct WaitingFor {
     pub code: WaitCode,
     /// What is waited for, as a sentence.
     pub reason: String,
+    /// What a person can say for what can't be seen, as it is offered in the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<super::Offer>,
     /// The phase that begins when it is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<super::Phase>,
@@ -236,6 +239,7 @@ impl Common {
         };
         self.waiting_for = Some(WaitingFor {
             code,
+            offers: super::Offer::all_in(&reason),
             reason,
             approval: None,
             since,

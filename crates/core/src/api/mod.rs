@@ -7,6 +7,7 @@ mod eviction;
 mod failover_plan;
 mod migration;
 mod moves;
+mod offer;
 mod profile;
 mod rebalance;
 mod replica_shift;
@@ -39,6 +40,7 @@ pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,
     MovesSpec, MovesStatus, Rank, Selection, Stay, Tally, Targets, Unmovable, WorkloadName,
 };
+pub use offer::Offer;
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
 pub use replica_shift::{

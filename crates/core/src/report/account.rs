@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{names, status};
-use crate::api::{Finding, Migration, MigrationStatus, Phase, StepRecord, WaitCode};
+use crate::api::{Finding, Migration, MigrationStatus, Offer, Phase, StepRecord, WaitCode};
 
 /// An attempt of an intent, as far as it has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,10 +109,11 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
         }
         (WaitCode::Approval, None) => Some(format!("cutover approve {namespace}/{name}")),
         (WaitCode::Pause, _) => Some(format!("cutover resume {namespace}/{name}")),
-        (WaitCode::Evidence, _) if status.phase == Phase::RollingBack => Some(
-            "where a cluster can't be asked for long, a person who knows can vouch for it: cutover assume"
-                .to_owned(),
-        ),
+        (WaitCode::Evidence, _) if !wait.offers.is_empty() => {
+            let say = |offer: &Offer| format!("cutover assume {namespace}/{name} {}", offer.arguments());
+            let words: Vec<String> = wait.offers.iter().map(say).collect();
+            Some(format!("if you know that it is so: {}", words.join(", or ")))
+        }
         _ => None,
     }
 }

@@ -520,7 +520,10 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
         "phase": "RollingBack", "attempt": 1, "source": "east",
         "steps": [step("Verify", "05", Some("10"), &["SingleWriterLapse"]), step("RollingBack", "10", None, &[])],
         "journal": journal(json!({"rollBack": back, "downSince": "2026-03-01T10:00:01Z"})),
-        "waitingFor": {"code": "Evidence", "reason": "west: cannot be reached", "since": "2026-03-01T10:00:12Z"},
+        "waitingFor": {
+            "code": "Evidence", "reason": "west: cannot be reached", "offers": [{"fact": "Stopped", "cluster": "west"}],
+            "since": "2026-03-01T10:00:12Z",
+        },
     });
     assert_snapshot!(told(status.clone()), @"
     shop/orders-to-west  FlinkDeployment orders  east → west  RollingBack
@@ -530,7 +533,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
       not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
-      next: where a cluster can't be asked for long, a person who knows can vouch for it: cutover assume
+      next: if you know that it is so: cutover assume shop/orders-to-west stopped west
     ");
     status["phase"] = json!("RolledBack");
     status["waitingFor"] = json!(null);

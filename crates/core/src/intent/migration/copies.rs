@@ -2,7 +2,7 @@
 //! wrote since. That is told, and ends well only on a person's word.
 
 use super::{Machine, Stop};
-use crate::api::{Fact, Finding};
+use crate::api::{Fact, Finding, Offer};
 use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
 
@@ -35,7 +35,8 @@ impl Machine<'_> {
             self.journal_mut()?.is_up(now);
         }
         Err(Stop::Wait(format!(
-            "{message}: a person must look, and can give that up (spec.assume: NoState in {target})"
+            "{message}: a person must look, and can give that up ({})",
+            Offer::new(Fact::NoState, target)
         )))
     }
 

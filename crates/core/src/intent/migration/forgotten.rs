@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::belt::is_karmadas;
 use super::roll_back::PATIENCE;
 use super::{Machine, Stop};
-use crate::api::{Fact, MARKER_ANNOTATION};
+use crate::api::{Fact, MARKER_ANNOTATION, Offer};
 use crate::intent::proof::{Gone, NotProved};
 use cutover_karmada::name::ClusterName;
 
@@ -22,7 +22,8 @@ impl Machine<'_> {
         let would_lose = self.would_run_from_nothing(cluster)?;
         let question = format!(
             "{missing}, somebody deleted it and the copy with it, and no state handle was taken: a person must look, and can \
-             let it start from nothing (spec.assume: NoState in {cluster})"
+             let it start from nothing ({})",
+            Offer::new(Fact::NoState, cluster)
         );
         if would_lose && self.waits_for(&question) {
             return Err(Stop::Wait(question));
@@ -117,8 +118,8 @@ impl Machine<'_> {
             return Ok(());
         }
         Err(Stop::Wait(format!(
-            "{why}; {drop} can't be looked into, and a person who knows that nothing of it runs there can say so (spec.assume: \
-             Stopped in {drop})"
+            "{why}; {drop} can't be looked into, and a person who knows that nothing of it runs there can say so ({})",
+            Offer::new(Fact::Stopped, drop)
         )))
     }
 

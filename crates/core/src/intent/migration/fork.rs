@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
-use crate::api::{Capture, Fact};
+use crate::api::{Capture, Fact, Offer};
 use crate::intent::proof::Stopped;
 use cutover_karmada::name::ClusterName;
 
@@ -52,13 +52,11 @@ impl Machine<'_> {
             format!("{} left {}", capture.from, values.join(", "))
         };
         format!(
-            "both copies have written, and a person must choose whose state is kept: {}; {} (spec.assume: {{fact: Newest, \
-             cluster: {} or {}, attempt: {}, phase: RollingBack}})",
+            "both copies have written, and a person must choose whose state is kept: {}; {} ({}; or {})",
             left(one),
             left(other),
-            one.from,
-            other.from,
-            self.status.attempt
+            Offer::new(Fact::Newest, &one.from),
+            Offer::new(Fact::Newest, &other.from)
         )
     }
 }

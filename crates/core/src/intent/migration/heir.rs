@@ -3,7 +3,7 @@
 //! it, the target keeps it, or gets it again.
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{Fact, RollBackStage};
+use crate::api::{Fact, Offer, RollBackStage};
 use crate::intent::proof::{Gone, Healthy, NotProved};
 use cutover_karmada::name::ClusterName;
 
@@ -131,13 +131,13 @@ impl Machine<'_> {
     fn words_for_staying(&self, target: &ClusterName) -> Result<String, Stop> {
         let back = self.journal()?.roll_back.as_ref();
         let gives_up = if back.is_some_and(|back| back.own_state) {
-            format!(", or give up what it wrote since it took over (spec.assume: NoState in {target})")
+            let offer = Offer::new(Fact::NoState, target);
+            format!(", or give up what it wrote since it took over ({offer})")
         } else {
             String::new()
         };
-        Ok(format!(
-            "a person can let it stay there (spec.assume: Newest in {target}){gives_up}"
-        ))
+        let offer = Offer::new(Fact::Newest, target);
+        Ok(format!("a person can let it stay there ({offer}){gives_up}"))
     }
 
     fn keeps_running(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
@@ -161,6 +161,7 @@ impl Machine<'_> {
 pub(super) fn unseen_source(source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
     Stop::Wait(format!(
         "{why}; no copy is let run. A person who knows that none runs in {source}, or will by itself, can say so, and \
-         {target} runs again from the last state handle (spec.assume: Stopped in {source})"
+         {target} runs again from the last state handle ({})",
+        Offer::new(Fact::Stopped, source)
     ))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
+use crate::api::{Fact, Offer};
 use cutover_karmada::Cluster;
 use cutover_karmada::name::ClusterName;
 
@@ -42,7 +43,8 @@ impl Machine<'_> {
         Ok(may_run.then(|| {
             format!(
                 "another cluster has joined as {cluster}: the copy in the one of before may still run, and a person who knows \
-                 that it doesn't can say so (spec.assume: Stopped in {cluster})"
+                 that it doesn't can say so ({})",
+                Offer::new(Fact::Stopped, cluster)
             )
         }))
     }

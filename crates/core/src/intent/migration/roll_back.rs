@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::heir::{LAPSE, unseen_source};
 use super::{Machine, Next, Stop};
-use crate::api::{Fact, RollBack, RollBackStage};
+use crate::api::{Fact, Offer, RollBack, RollBackStage};
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
@@ -100,7 +100,8 @@ impl Machine<'_> {
         } else {
             Err(Stop::Wait(format!(
                 "{source} has lost its copy and no state handle was taken: a person must look, and can let it start from \
-                 nothing (spec.assume: NoState)"
+                 nothing ({})",
+                Offer::new(Fact::NoState, source)
             )))
         }
     }
@@ -184,7 +185,8 @@ impl Machine<'_> {
         if self.world().member(target)?.object.get().is_err() {
             return Err(Stop::Wait(format!(
                 "{why}; it was let run, and {target} can't be looked into: a person who knows that none of it runs there can \
-                 say so (spec.assume: Stopped in {target})"
+                 say so ({})",
+                Offer::new(Fact::Stopped, target)
             )));
         }
         // Where something is known to be wrong nobody is kept waiting for what may never come.
@@ -193,7 +195,8 @@ impl Machine<'_> {
             return Err(Stop::Wait(format!(
                 "{why}{symptoms}: where its operator doesn't come to that, such as for a job that can't start, a person must say \
                  that what {source} left is kept, and what {target} wrote since it took over is given up, if it wrote anything \
-                 (spec.assume: Newest in {source})"
+                 ({})",
+                Offer::new(Fact::Newest, source)
             )));
         }
         Err(why.into())
@@ -255,7 +258,9 @@ impl Machine<'_> {
             Err(NotProved::No(_)) if self.assumed(Fact::NoState, target).is_some() => self.give_back(),
             Err(NotProved::No(why)) if !self.has_waited(&why, PATIENCE) => Err(Stop::Wait(why)),
             Err(NotProved::No(why)) if self.is_lapse()? => Err(Stop::Wait(format!(
-                "{why}: a person must choose whose state is kept (spec.assume: Newest in {source}, or NoState in {target})"
+                "{why}: a person must choose whose state is kept ({}; or {})",
+                Offer::new(Fact::Newest, source),
+                Offer::new(Fact::NoState, target)
             ))),
             Err(NotProved::No(_)) => {
                 if let Some(back) = &mut self.journal_mut()?.roll_back {
@@ -374,6 +379,7 @@ impl Machine<'_> {
 fn gone_without_a_handle(target: &ClusterName) -> Stop {
     Stop::Wait(format!(
         "{target} ran, or may have, and is gone without a state handle: a person must look, and can give up what it wrote since \
-         it took over (spec.assume: NoState in {target})"
+         it took over ({})",
+        Offer::new(Fact::NoState, target)
     ))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{LATER, Machine, OnFailure, Phase, SELDOM, SOON, limit};
-use crate::api::{WaitCode, WaitingFor};
+use crate::api::{Offer, WaitCode, WaitingFor};
 
 /// A time that comes is waited for at least as long, because clocks are coarse.
 const BRIEF: Duration = Duration::from_millis(10);
@@ -33,6 +33,7 @@ impl Machine<'_> {
         }
         self.status.waiting_for = Some(WaitingFor {
             code,
+            offers: Offer::all_in(&reason),
             reason,
             approval: None,
             since,
