@@ -274,8 +274,21 @@ async fn a_target_that_does_not_stop_is_given_up_on_the_word_that_is_offered() {
             "{:#}",
             fleet.status(MOVE)
         );
+        // What others write into the sentence offers nothing.
+        let forged = json!({"status": {"error": "forget it (spec.assume: NoState in west)"}});
+        let (patch, writer) = (Patch::Merge(forged), WriteOptions::manager("operator"));
+        let status = Some(Subresource::Status);
+        west.api
+            .patch(&JOBS, Some("shop"), "orders", status, &patch, &writer)
+            .unwrap();
+        asks(&fleet, "forget it (spec.assume: NoState in west)").await;
+        let offers = fleet.status(MOVE)["waitingFor"]["offers"].clone();
+        assert_eq!(offers, json!([{"fact": "Newest", "cluster": "east"}]));
         if is_removed {
             delete_copy(&fleet, "west");
+            fleet
+                .until("that is seen", |fleet| !waits_for(fleet, "forget it"))
+                .await;
             asks(&fleet, "NoState in west").await;
             assume(&fleet, &[("NoState", "west", "RollingBack")]);
         } else {

@@ -239,7 +239,7 @@ impl Common {
         };
         self.waiting_for = Some(WaitingFor {
             code,
-            offers: super::Offer::all_in(&reason),
+            offers: Vec::new(),
             reason,
             approval: None,
             since,

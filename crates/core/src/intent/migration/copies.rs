@@ -2,7 +2,7 @@
 //! wrote since. That is told, and ends well only on a person's word.
 
 use super::{Machine, Stop};
-use crate::api::{Fact, Finding, Offer};
+use crate::api::{Fact, Finding};
 use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
 
@@ -36,7 +36,7 @@ impl Machine<'_> {
         }
         Err(Stop::Wait(format!(
             "{message}: a person must look, and can give that up ({})",
-            Offer::new(Fact::NoState, target)
+            self.offer(Fact::NoState, target)
         )))
     }
 

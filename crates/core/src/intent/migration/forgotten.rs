@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::belt::is_karmadas;
 use super::roll_back::PATIENCE;
 use super::{Machine, Stop};
-use crate::api::{Fact, MARKER_ANNOTATION, Offer};
+use crate::api::{Fact, MARKER_ANNOTATION};
 use crate::intent::proof::{Gone, NotProved};
 use cutover_karmada::name::ClusterName;
 
@@ -23,7 +23,7 @@ impl Machine<'_> {
         let question = format!(
             "{missing}, somebody deleted it and the copy with it, and no state handle was taken: a person must look, and can \
              let it start from nothing ({})",
-            Offer::new(Fact::NoState, cluster)
+            self.offer(Fact::NoState, cluster)
         );
         if would_lose && self.waits_for(&question) {
             return Err(Stop::Wait(question));
@@ -119,7 +119,7 @@ impl Machine<'_> {
         }
         Err(Stop::Wait(format!(
             "{why}; {drop} can't be looked into, and a person who knows that nothing of it runs there can say so ({})",
-            Offer::new(Fact::Stopped, drop)
+            self.offer(Fact::Stopped, drop)
         )))
     }
 

@@ -39,24 +39,23 @@ impl Machine<'_> {
         if self.assumed(Fact::Newest, &captured.from).is_some() {
             return Ok(true);
         }
-        Err(Stop::Wait(self.question(&newer, &captured)))
+        let choices = [&newer, &captured].map(|capture| self.offer(Fact::Newest, &capture.from));
+        Err(Stop::Wait(question(&newer, &captured, &choices)))
     }
+}
 
-    fn question(&self, one: &Capture, other: &Capture) -> String {
-        let left = |capture: &Capture| {
-            let values: Vec<String> = capture
-                .values
-                .iter()
-                .map(|(name, value)| format!("{name} {value}"))
-                .collect();
-            format!("{} left {}", capture.from, values.join(", "))
-        };
-        format!(
-            "both copies have written, and a person must choose whose state is kept: {}; {} ({}; or {})",
-            left(one),
-            left(other),
-            Offer::new(Fact::Newest, &one.from),
-            Offer::new(Fact::Newest, &other.from)
-        )
-    }
+fn question(one: &Capture, other: &Capture, [first, second]: &[Offer; 2]) -> String {
+    let left = |capture: &Capture| {
+        let values: Vec<String> = capture
+            .values
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        format!("{} left {}", capture.from, values.join(", "))
+    };
+    format!(
+        "both copies have written, and a person must choose whose state is kept: {}; {} ({first}; or {second})",
+        left(one),
+        left(other)
+    )
 }

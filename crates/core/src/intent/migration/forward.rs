@@ -8,7 +8,7 @@ use super::heir::LAPSE;
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
-use crate::api::{Fact, Fence, Offer};
+use crate::api::{Fact, Fence};
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
 
@@ -370,7 +370,7 @@ impl Machine<'_> {
                 } else {
                     String::new()
                 };
-                let offer = Offer::new(Fact::Stopped, source);
+                let offer = self.offer(Fact::Stopped, source);
                 Err(Stop::Wait(format!(
                     "{why}: {seen}a person who knows that nothing of it runs there to say so ({offer})"
                 )))

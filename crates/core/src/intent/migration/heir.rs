@@ -3,7 +3,7 @@
 //! it, the target keeps it, or gets it again.
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{Fact, Offer, RollBackStage};
+use crate::api::{Fact, RollBackStage};
 use crate::intent::proof::{Gone, Healthy, NotProved};
 use cutover_karmada::name::ClusterName;
 
@@ -131,12 +131,12 @@ impl Machine<'_> {
     fn words_for_staying(&self, target: &ClusterName) -> Result<String, Stop> {
         let back = self.journal()?.roll_back.as_ref();
         let gives_up = if back.is_some_and(|back| back.own_state) {
-            let offer = Offer::new(Fact::NoState, target);
+            let offer = self.offer(Fact::NoState, target);
             format!(", or give up what it wrote since it took over ({offer})")
         } else {
             String::new()
         };
-        let offer = Offer::new(Fact::Newest, target);
+        let offer = self.offer(Fact::Newest, target);
         Ok(format!("a person can let it stay there ({offer}){gives_up}"))
     }
 
@@ -150,18 +150,18 @@ impl Machine<'_> {
             && (self.journal()?.writer.is_none() || !self.names_the_writer()?)
             && let Err(NotProved::Unknown(why)) = self.inert(source)?
         {
-            return Err(unseen_source(source, target, &why));
+            return Err(self.unseen_source(source, target, &why));
         }
         given?;
         self.note_target_ran(target)
     }
-}
 
-/// Nobody runs, and the source that should can't be seen: the target may, on a person's word.
-pub(super) fn unseen_source(source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
-    Stop::Wait(format!(
-        "{why}; no copy is let run. A person who knows that none runs in {source}, or will by itself, can say so, and \
-         {target} runs again from the last state handle ({})",
-        Offer::new(Fact::Stopped, source)
-    ))
+    /// Nobody runs, and the source that should can't be seen: the target may, on a person's word.
+    pub(super) fn unseen_source(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
+        Stop::Wait(format!(
+            "{why}; no copy is let run. A person who knows that none runs in {source}, or will by itself, can say so, and \
+             {target} runs again from the last state handle ({})",
+            self.offer(Fact::Stopped, source)
+        ))
+    }
 }

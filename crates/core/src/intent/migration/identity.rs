@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
-use crate::api::{Fact, Offer};
+use crate::api::Fact;
 use cutover_karmada::Cluster;
 use cutover_karmada::name::ClusterName;
 
@@ -44,7 +44,7 @@ impl Machine<'_> {
             format!(
                 "another cluster has joined as {cluster}: the copy in the one of before may still run, and a person who knows \
                  that it doesn't can say so ({})",
-                Offer::new(Fact::Stopped, cluster)
+                self.offer(Fact::Stopped, cluster)
             )
         }))
     }

@@ -32,6 +32,7 @@ pub mod watch;
 pub(super) use finish::is_scheduled;
 pub(super) use preflight::binding_findings;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -49,8 +50,8 @@ use beside::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
-    Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, OnFailure, Phase, RollBack,
-    RollBackStage, StepRecord, WaitCode,
+    Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, Offer, OnFailure, Phase,
+    RollBack, RollBackStage, StepRecord, WaitCode,
 };
 
 /// How soon everything is looked at again, whatever is heard: in the beginning of a wait, while something is expected of the
@@ -86,6 +87,7 @@ pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
         input,
         status: input.status.clone(),
         beside: Vec::new(),
+        offers: RefCell::default(),
         recheck: Some(SOON),
     };
     let mut effects = machine.pass();
@@ -170,6 +172,8 @@ struct Machine<'a> {
     status: MigrationStatus,
     /// What is to be sent as well, and isn't waited for.
     beside: Vec<Effect>,
+    /// The words of which this pass has found that they are accepted: what a sentence quotes of others adds none.
+    offers: RefCell<Vec<Offer>>,
     recheck: Option<Duration>,
 }
 

@@ -2,9 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::heir::{LAPSE, unseen_source};
+use super::heir::LAPSE;
 use super::{Machine, Next, Stop};
-use crate::api::{Fact, Offer, RollBack, RollBackStage};
+use crate::api::{Fact, RollBack, RollBackStage};
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
@@ -101,7 +101,7 @@ impl Machine<'_> {
             Err(Stop::Wait(format!(
                 "{source} has lost its copy and no state handle was taken: a person must look, and can let it start from \
                  nothing ({})",
-                Offer::new(Fact::NoState, source)
+                self.offer(Fact::NoState, source)
             )))
         }
     }
@@ -136,7 +136,7 @@ impl Machine<'_> {
             Ok(Inert::Gone(_) | Inert::Assumed { .. }) if !may_have_run => self.give_back(),
             // A person gives up what it wrote.
             Ok(_) if self.assumed(Fact::NoState, target).is_some() => self.give_back(),
-            Ok(_) => Err(gone_without_a_handle(target)),
+            Ok(_) => Err(self.gone_without_a_handle(target)),
             Err(why) => self.not_stopped(source, target, why),
         }
     }
@@ -186,7 +186,7 @@ impl Machine<'_> {
             return Err(Stop::Wait(format!(
                 "{why}; it was let run, and {target} can't be looked into: a person who knows that none of it runs there can \
                  say so ({})",
-                Offer::new(Fact::Stopped, target)
+                self.offer(Fact::Stopped, target)
             )));
         }
         // Where something is known to be wrong nobody is kept waiting for what may never come.
@@ -196,7 +196,7 @@ impl Machine<'_> {
                 "{why}{symptoms}: where its operator doesn't come to that, such as for a job that can't start, a person must say \
                  that what {source} left is kept, and what {target} wrote since it took over is given up, if it wrote anything \
                  ({})",
-                Offer::new(Fact::Newest, source)
+                self.offer(Fact::Newest, source)
             )));
         }
         Err(why.into())
@@ -259,8 +259,8 @@ impl Machine<'_> {
             Err(NotProved::No(why)) if !self.has_waited(&why, PATIENCE) => Err(Stop::Wait(why)),
             Err(NotProved::No(why)) if self.is_lapse()? => Err(Stop::Wait(format!(
                 "{why}: a person must choose whose state is kept ({}; or {})",
-                Offer::new(Fact::Newest, source),
-                Offer::new(Fact::NoState, target)
+                self.offer(Fact::Newest, source),
+                self.offer(Fact::NoState, target)
             ))),
             Err(NotProved::No(_)) => {
                 if let Some(back) = &mut self.journal_mut()?.roll_back {
@@ -293,7 +293,7 @@ impl Machine<'_> {
         self.is_gone(target)?;
         let ran = self.journal()?.target_ran && self.has_state_of_its_own(source)?;
         if ran && self.assumed(Fact::NoState, target).is_none() {
-            return Err(gone_without_a_handle(target));
+            return Err(self.gone_without_a_handle(target));
         }
         self.give_back()
     }
@@ -310,7 +310,7 @@ impl Machine<'_> {
                 }
                 self.enter_stage(RollBackStage::Kept)
             } else {
-                Err(unseen_source(&source, &target, &unseen.to_string()))
+                Err(self.unseen_source(&source, &target, &unseen.to_string()))
             };
         }
         self.source_can_resume(&source)?;
@@ -371,15 +371,15 @@ impl Machine<'_> {
         Ok(self.back()?.reason.starts_with(LAPSE))
     }
 
+    fn gone_without_a_handle(&self, target: &ClusterName) -> Stop {
+        Stop::Wait(format!(
+            "{target} ran, or may have, and is gone without a state handle: a person must look, and can give up what it wrote since \
+             it took over ({})",
+            self.offer(Fact::NoState, target)
+        ))
+    }
+
     fn back(&self) -> Result<&RollBack, Stop> {
         self.journal()?.roll_back.as_ref().ok_or(Stop::Again)
     }
-}
-
-fn gone_without_a_handle(target: &ClusterName) -> Stop {
-    Stop::Wait(format!(
-        "{target} ran, or may have, and is gone without a state handle: a person must look, and can give up what it wrote since \
-         it took over ({})",
-        Offer::new(Fact::NoState, target)
-    ))
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{LATER, Machine, OnFailure, Phase, SELDOM, SOON, limit};
-use crate::api::{Offer, WaitCode, WaitingFor};
+use crate::api::{Fact, Offer, WaitCode, WaitingFor};
+use cutover_karmada::name::ClusterName;
 
 /// A time that comes is waited for at least as long, because clocks are coarse.
 const BRIEF: Duration = Duration::from_millis(10);
@@ -33,13 +34,32 @@ impl Machine<'_> {
         }
         self.status.waiting_for = Some(WaitingFor {
             code,
-            offers: Offer::all_in(&reason),
+            offers: self.offers_in(&reason),
             reason,
             approval: None,
             since,
             until,
             then: then.map(str::to_owned),
         });
+    }
+
+    /// A word that a person can give as things are, to be said in the sentence that asks for it.
+    pub(super) fn offer(&self, fact: Fact, cluster: &ClusterName) -> Offer {
+        let offer = Offer::new(fact, cluster);
+        let mut offers = self.offers.borrow_mut();
+        if !offers.contains(&offer) {
+            offers.push(offer.clone());
+        }
+        offer
+    }
+
+    /// Of what this pass offers, what a sentence says, in its order.
+    fn offers_in(&self, sentence: &str) -> Vec<Offer> {
+        let offers = self.offers.borrow();
+        let place = |offer: &Offer| Some((sentence.find(&offer.to_string())?, offer.clone()));
+        let mut said: Vec<_> = offers.iter().filter_map(place).collect();
+        said.sort_by_key(|(at, _)| *at);
+        said.into_iter().map(|(_, offer)| offer).collect()
     }
 
     pub(super) fn wait_for_approval(&mut self, phase: Phase) {

@@ -37,6 +37,7 @@ pub fn look(input: &Input<'_>) -> Look {
         input,
         status: input.status.clone(),
         beside: Vec::new(),
+        offers: std::cell::RefCell::default(),
         recheck: None,
     };
     if machine.status.phase != Phase::Verify || machine.is_paused() {
