@@ -135,13 +135,17 @@ fn merge_items(live: &mut Vec<Value>, desired: &[Value], keys: &[String], owners
     let parse = |step: &str| serde_json::from_str::<Value>(step.get(2..)?).ok();
     // The server fills in key fields that are left out: items are found by those that they have.
     let forms: BTreeSet<Vec<&str>> = desired.iter().map(|item| form(item, keys)).collect();
-    let wanted: HashSet<(&[&str], String)> = (forms.iter())
-        .flat_map(|form| (desired.iter()).filter_map(|item| Some((form.as_slice(), label(item, form)?))))
+    let wanted: HashSet<(Vec<&str>, String)> = (desired.iter())
+        .filter_map(|item| {
+            let form = form(item, keys);
+            let label = label(item, &form)?;
+            Some((form, label))
+        })
         .collect();
     let all: Vec<&str> = keys.iter().map(String::as_str).collect();
     let is_wanted = |key: &Value| {
-        let mut labels = forms.iter().map(|form| (form.as_slice(), label(key, form)));
-        labels.any(|(form, label)| label.is_some_and(|label| wanted.contains(&(form, label))))
+        let mut forms = forms.iter();
+        forms.any(|form| label(key, form).is_some_and(|label| wanted.contains(&(form.clone(), label))))
     };
     let gone: HashSet<String> = (owners.our_steps("k:").into_iter())
         .filter(|step| !owners.shared(step))
@@ -232,5 +236,54 @@ fn merge_set(live: &mut Vec<Value>, desired: &[Value], owners: &Owners<'_>) {
         if there.insert(item.to_string()) {
             live.push(item.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ports(ports: &Value) -> Value {
+        let named = |port: &Value| {
+            let (port, protocol) = (&port["port"], port["protocol"].as_str().unwrap_or("TCP"));
+            let key = format!(r#"k:{{"port":{port},"protocol":"{protocol}"}}"#);
+            (key, json!({".": {}, "f:port": {}}))
+        };
+        let owned: Map<String, Value> = ports.as_array().into_iter().flatten().map(named).collect();
+        let fields = json!({"f:spec": {"f:ports": owned}});
+        json!({
+            "metadata": {"managedFields": [{"manager": "cutover", "operation": "Apply", "fieldsV1": fields}]},
+            "spec": {"ports": ports},
+        })
+    }
+
+    fn applied(live: &Value, desired: &Value) -> Value {
+        overlay(&json!({"spec": {"ports": desired}}), live, "cutover")["spec"]["ports"].clone()
+    }
+
+    #[test]
+    fn an_item_that_git_removes_goes_whatever_the_others_leave_out() {
+        let (udp, tcp) = (
+            json!({"port": 53, "protocol": "UDP"}),
+            json!({"port": 53, "protocol": "TCP"}),
+        );
+        let metrics = json!({"port": 9153, "protocol": "TCP"});
+        let live = ports(&json!([udp, tcp, metrics]));
+        assert_eq!(
+            applied(&live, &json!([udp, {"port": 9153}])),
+            json!([udp, metrics])
+        );
+    }
+
+    #[test]
+    fn an_item_is_found_by_what_it_says_of_its_key() {
+        let live = ports(&json!([{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "TCP"}]));
+        let desired = json!([{"port": 443, "name": "https"}, {"port": 8080, "protocol": "TCP"}]);
+        let expected = json!([
+            {"port": 443, "protocol": "TCP", "name": "https"}, {"port": 8080, "protocol": "TCP"},
+        ]);
+        assert_eq!(applied(&live, &desired), expected);
     }
 }
