@@ -40,7 +40,7 @@ pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,
     MovesSpec, MovesStatus, Rank, Selection, Stay, Tally, Targets, Unmovable, WorkloadName,
 };
-pub use offer::Offer;
+pub use offer::{Offer, quoted};
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
 pub use replica_shift::{

@@ -1,5 +1,6 @@
 //! What a status offers a person to say: a word that is accepted as things are.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -7,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Fact;
 use cutover_karmada::name::ClusterName;
+
+/// How a sentence names where a word is given.
+const SPOKEN: &str = "spec.assume";
 
 /// A word that ends a wait, or lets it go on: `cutover assume NAME FACT CLUSTER`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +33,18 @@ impl Offer {
     }
 }
 
+/// Returns what somebody else has written, as it may stand in a sentence that asks a person: it reads as no offer.
+pub fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains(SPOKEN) {
+        Cow::Owned(text.replace(SPOKEN, "spec assume"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
 impl fmt::Display for Offer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "spec.assume: {} in {}", self.fact.name(), self.cluster)
+        write!(f, "{SPOKEN}: {} in {}", self.fact.name(), self.cluster)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What was observed, or why not. Nothing turns an unknown into a yes or a no.
 
+use crate::api::quoted;
+
 /// When a read was sent and answered, as ticks of a counter that only grows: the order counts, not the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
@@ -25,7 +27,11 @@ impl<T> Seen<T> {
     }
 
     pub fn unknown(why: impl Into<String>) -> Self {
-        Self::Unknown { why: why.into() }
+        // What a server answers stands in it.
+        let why = why.into();
+        Self::Unknown {
+            why: quoted(&why).into_owned(),
+        }
     }
 
     /// Returns what was read.

@@ -20,19 +20,21 @@ impl Machine<'_> {
     pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Stop> {
         let missing = format!("{cluster}: no Work yet");
         let would_lose = self.would_run_from_nothing(cluster)?;
-        let question = format!(
-            "{missing}, somebody deleted it and the copy with it, and no state handle was taken: a person must look, and can \
-             let it start from nothing ({})",
-            self.offer(Fact::NoState, cluster)
-        );
-        if would_lose && self.waits_for(&question) {
-            return Err(Stop::Wait(question));
+        let question = would_lose.then(|| {
+            format!(
+                "{missing}, somebody deleted it and the copy with it, and no state handle was taken: a person must look, and can \
+                 let it start from nothing ({})",
+                self.offer(Fact::NoState, cluster)
+            )
+        });
+        if let Some(question) = question.as_ref().filter(|question| self.waits_for(question)) {
+            return Err(Stop::Wait(question.clone()));
         }
         let is_joined = self.world().clusters.get()?.contains_key(cluster);
         if !is_joined || !self.has_waited(&missing, PATIENCE) {
             return Err(Stop::Wait(missing));
         }
-        if would_lose {
+        if let Some(question) = question {
             let back = self.committed() || self.journal()?.roll_back.is_some();
             return Err(if back {
                 Stop::Wait(question)

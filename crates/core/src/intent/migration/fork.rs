@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
-use crate::api::{Capture, Fact, Offer};
+use crate::api::{Capture, Fact, Offer, quoted};
 use crate::intent::proof::Stopped;
 use cutover_karmada::name::ClusterName;
 
@@ -49,7 +49,7 @@ fn question(one: &Capture, other: &Capture, [first, second]: &[Offer; 2]) -> Str
         let values: Vec<String> = capture
             .values
             .iter()
-            .map(|(name, value)| format!("{name} {value}"))
+            .map(|(name, value)| format!("{name} {}", quoted(value)))
             .collect();
         format!("{} left {}", capture.from, values.join(", "))
     };

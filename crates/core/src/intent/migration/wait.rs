@@ -56,7 +56,11 @@ impl Machine<'_> {
     /// Of what this pass offers, what a sentence says, in its order.
     fn offers_in(&self, sentence: &str) -> Vec<Offer> {
         let offers = self.offers.borrow();
-        let place = |offer: &Offer| Some((sentence.find(&offer.to_string())?, offer.clone()));
+        // In brackets, so that no name is taken for the beginning of another.
+        let place = |offer: &Offer| {
+            let ends = [")", ";"].map(|end| sentence.find(&format!("{offer}{end}")));
+            Some((ends.into_iter().flatten().min()?, offer.clone()))
+        };
         let mut said: Vec<_> = offers.iter().filter_map(place).collect();
         said.sort_by_key(|(at, _)| *at);
         said.into_iter().map(|(_, offer)| offer).collect()

@@ -4,7 +4,7 @@
 //! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
 
 use super::{Input, Machine, Phase, Stop, step};
-use crate::api::OnFailure;
+use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::world::Pod;
@@ -189,7 +189,7 @@ fn brief(text: &str) -> String {
     if brief.len() < line.len() {
         brief.push('…');
     }
-    brief
+    quoted(&brief).into_owned()
 }
 
 #[cfg(test)]
