@@ -386,6 +386,21 @@ async fn a_target_whose_copy_was_made_anew_is_not_complete_without_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_downtime_of_a_recreated_copy_is_told_however_soon_the_word_comes() {
+    let (fleet, _controller) = soaking_for("20s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    assume(&fleet, &[("NoState", "west", "Verify")]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    delete_copy(&fleet, "west");
+    let ended = fleet.ended(MOVE).await;
+    assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
+    let before = fleet.status(MOVE)["journal"]["downBeforeMs"].as_u64();
+    let whole = fleet.status(MOVE)["downtimeMs"].as_u64();
+    assert!(before > Some(0) && whole > before, "{before:?} of {whole:?}");
+    fleet.assert_settled_in("west");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_nobody_watched_is_no_soak() {
     let (fleet, controller) = soaking_for("30s").await;
     fleet.phase(MOVE, Phase::Verify).await;

@@ -290,6 +290,9 @@ impl Machine<'_> {
         let stays = self.stays_alone(&source, &target)?;
         match self.soaks(&target)? {
             Ok((healthy, _)) => {
+                // A copy that was recreated is seen running from here on.
+                let now = self.input.now;
+                self.journal_mut()?.is_up(now);
                 self.soaked(&target)?;
                 stays?;
                 self.journal_mut()?.run_id = healthy.run_id().map(str::to_owned);
