@@ -112,17 +112,27 @@ pub fn outlooks_offline(changes: &ChangeSet) -> Outlooks {
     }
 }
 
-/// Returns the intents of a plan that want the same workload one after the other, two by two.
+/// Returns the intents of a plan that want the same workload one after the other, each with the next.
 fn turns(changes: &ChangeSet) -> Vec<(&ObjectKey, &ObjectKey)> {
-    let mut by_workload: BTreeMap<String, Vec<(&ObjectKey, &Value)>> = BTreeMap::new();
+    let mut by_workload: BTreeMap<[Option<&str>; 4], Vec<(&ObjectKey, &Value)>> = BTreeMap::new();
     let written = changes.changes.iter();
     for change in written.filter(|change| is_written(change) && change.key.group == api::GROUP) {
-        let Some(intent) = &change.after else { continue };
-        let workload = intent.pointer("/spec/workload").map(Value::to_string);
-        let rivals = workload.map(|workload| by_workload.entry(workload).or_default());
-        if let Some(rivals) = rivals {
-            rivals.push((&change.key, intent));
-        }
+        let intent = change
+            .after
+            .as_ref()
+            .filter(|intent| rivals::may_claim_ever(intent));
+        let Some(intent) = intent else { continue };
+        let of = |field: &str| intent["spec"]["workload"][field].as_str();
+        let workload = [
+            change.key.namespace.as_deref(),
+            of("apiVersion"),
+            of("kind"),
+            of("name"),
+        ];
+        by_workload
+            .entry(workload)
+            .or_default()
+            .push((&change.key, intent));
     }
     let mut all = Vec::new();
     for rivals in by_workload.values() {

@@ -96,16 +96,18 @@ pub fn follows(intent: &Value, other: &Value) -> bool {
     from.is_some() && from == other.pointer("/spec/to")
 }
 
+/// Returns whether an intent is of a kind that claims its workload, and is not called off.
+pub fn may_claim_ever(intent: &Value) -> bool {
+    let kind = intent["kind"].as_str().unwrap_or_default();
+    KINDS.contains(&kind) && intent.pointer("/spec/workload").is_some() && !is_called_off(intent)
+}
+
 /// Returns whether two intents want the same workload one after the other: neither is called off, nor begins where the other one
 /// ends.
 pub fn take_turns(one: &Value, other: &Value) -> bool {
-    let is_one = |intent: &Value| {
-        let kind = intent["kind"].as_str().unwrap_or_default();
-        KINDS.contains(&kind) && intent.pointer("/spec/workload").is_some() && !is_called_off(intent)
-    };
     let is_same = |pointer: &str| one.pointer(pointer) == other.pointer(pointer);
-    is_one(one)
-        && is_one(other)
+    may_claim_ever(one)
+        && may_claim_ever(other)
         && is_same("/spec/workload")
         && is_same("/metadata/namespace")
         && exclude_each_other(one, other).is_none()

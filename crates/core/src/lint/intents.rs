@@ -28,23 +28,11 @@ pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
 }
 
 fn rivals(kind: &str, set: &Set, findings: &mut Vec<Finding>) {
-    let mut known: BTreeMap<[Option<&str>; 4], &Manifest> = BTreeMap::new();
+    let mut known: BTreeMap<Workload<'_>, &Manifest> = BTreeMap::new();
     for intent in set.of_kind(GROUP, kind) {
-        let of = |field: &str| {
-            intent
-                .value
-                .pointer(&format!("/spec/workload/{field}"))
-                .and_then(Value::as_str)
-        };
-        let workload = [
-            intent.key.namespace.as_deref(),
-            of("apiVersion"),
-            of("kind"),
-            of("name"),
-        ];
-        if of("name").is_none() {
+        let Some(workload) = workload_of(intent).filter(|[.., name]| name.is_some()) else {
             continue;
-        }
+        };
         if let Some(first) = known.get(&workload) {
             let message = format!("{} and {} are about the same workload", intent.key, first.key);
             let at = intent.location("/spec/workload");
@@ -65,7 +53,7 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
         .map(|intent| &**intent)
         .filter(|intent| !is_called_off(&intent.value))
         .collect();
-    let mut by_workload: BTreeMap<(Option<&str>, String), Vec<&Manifest>> = BTreeMap::new();
+    let mut by_workload: BTreeMap<Workload<'_>, Vec<&Manifest>> = BTreeMap::new();
     for intent in &once {
         if let Some(workload) = workload_of(intent) {
             by_workload.entry(workload).or_default().push(intent);
@@ -125,18 +113,22 @@ fn turns(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A workload by its namespace and its reference, as an intent names it.
-fn workload_of(intent: &Manifest) -> Option<(Option<&str>, String)> {
+/// A workload as an intent names it: namespace, API version, kind and name.
+type Workload<'a> = [Option<&'a str>; 4];
+
+fn workload_of(intent: &Manifest) -> Option<Workload<'_>> {
     let workload = intent.value.pointer("/spec/workload")?;
-    Some((intent.key.namespace.as_deref(), workload.to_string()))
+    let of = |field: &str| workload[field].as_str();
+    Some([
+        intent.key.namespace.as_deref(),
+        of("apiVersion"),
+        of("kind"),
+        of("name"),
+    ])
 }
 
 /// A Rollout stands for as long as its file does, so that this is no mistake.
-fn beside_rollouts(
-    set: &Set,
-    moves: &BTreeMap<(Option<&str>, String), Vec<&Manifest>>,
-    findings: &mut Vec<Finding>,
-) {
+fn beside_rollouts(set: &Set, moves: &BTreeMap<Workload<'_>, Vec<&Manifest>>, findings: &mut Vec<Finding>) {
     for rollout in set.of_kind(GROUP, "Rollout") {
         let of_workload = workload_of(rollout).and_then(|workload| moves.get(&workload));
         for intent in of_workload.into_iter().flatten() {
