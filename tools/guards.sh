@@ -6,6 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 git diff --quiet -- crates/core || { echo "error: crates/core has changes that are not committed" >&2; exit 2; }
 
+# Else everything would be noticed.
+cargo test --quiet --package cutover-sim
+
 names=("$@")
 if ((${#names[@]} == 0)); then
     for patch in crates/sim/guards/*.patch; do names+=("$(basename "$patch" .patch)"); done
@@ -22,7 +25,7 @@ for name in "${names[@]}"; do
     printf '\n== %s: %s\n' "$name" "$(head -1 "$patch")"
     cargo test --quiet --package cutover-sim --no-run
     if ! said=$(cargo test --quiet --package cutover-sim 2>&1); then
-        grep -A2 -E '^thread .* panicked' <<<"$said" | cut -c1-250 | head -3
+        grep -A2 -E '^thread .* panicked' <<<"$said" | cut -c1-250 | sed -n 1,3p || true
     elif elsewhere=$(grep -m1 '^Elsewhere: ' "$patch"); then
         echo "nothing notices. $elsewhere"
     else

@@ -170,12 +170,15 @@ pub fn schedule(plane: &mut Plane) -> bool {
     }
     let placed = binding["spec"]["clusters"].as_array().map_or(0, Vec::len);
     if placed > 1 {
-        // It keeps one of those that are listed: the first by name, whoever runs there.
+        // It keeps one of those that are listed, whoever runs there.
         let mut clusters = binding["spec"]["clusters"]
             .as_array()
             .cloned()
             .unwrap_or_default();
         clusters.sort_by_key(|cluster| cluster["name"].as_str().unwrap_or_default().to_owned());
+        if plane.keeps_last {
+            clusters.reverse();
+        }
         clusters.truncate(1);
         binding["spec"]["clusters"] = clusters.into();
         return plane.put_binding(binding);

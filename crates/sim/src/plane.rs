@@ -33,6 +33,8 @@ pub struct Plane {
     pub leases: BTreeMap<String, LeaseSeen>,
     /// What the status branch has of the intent.
     pub record: Option<Record>,
+    /// Of several clusters the scheduler keeps the last by name, not the first.
+    pub keeps_last: bool,
     pub has_finalizer: bool,
     /// The intent is gone.
     pub is_gone: bool,
@@ -58,6 +60,7 @@ impl Plane {
             canary: None,
             leases: [lease("karmada-scheduler"), lease("karmada-controller-manager")].into(),
             record: None,
+            keeps_last: false,
             has_finalizer: false,
             is_gone: false,
         }
