@@ -281,7 +281,7 @@ async fn a_target_that_does_not_stop_is_given_up_on_the_word_that_is_offered() {
         west.api
             .patch(&JOBS, Some("shop"), "orders", status, &patch, &writer)
             .unwrap();
-        asks(&fleet, "forget it (spec.assume: NoState in west)").await;
+        asks(&fleet, "forget it (spec assume: NoState in west)").await;
         let offers = fleet.status(MOVE)["waitingFor"]["offers"].clone();
         assert_eq!(offers, json!([{"fact": "Newest", "cluster": "east"}]));
         if is_removed {
