@@ -101,6 +101,13 @@ impl Stage {
         phase(self).unwrap()
     }
 
+    async fn moves_to_west(&self) {
+        let phase = self.migrate(json!({})).await;
+        let status = self.fleet.status("clicks-to-west");
+        assert_eq!(phase, Phase::Completed, "{status:#}");
+        self.assert_only_in("west");
+    }
+
     /// The status of the suspension, if there is one.
     fn suspended(&self) -> Value {
         let server = self.fleet.world.control_plane();
@@ -258,14 +265,7 @@ fn stream(image: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn it_moves_with_its_state() {
     let stage = Stage::start().await;
-    let phase = stage.migrate(json!({})).await;
-    assert_eq!(
-        phase,
-        Phase::Completed,
-        "{:#}",
-        stage.fleet.status("clicks-to-west")
-    );
-    stage.assert_only_in("west");
+    stage.moves_to_west().await;
     // One in east, one when it stopped there, one in west: from 100 on.
     assert_eq!(stage.copy("west")["status"]["position"], "103");
 }
@@ -305,14 +305,7 @@ async fn of_several_groups_of_affinities_the_scheduler_stays_with_that_of_the_ta
     let group = |name: &str, cluster: &str| json!({"affinityName": name, "clusterNames": [cluster]});
     let groups = json!({"clusterAffinities": [group("here", "east"), group("there", "west")]});
     let stage = Stage::placed(groups).await;
-    let phase = stage.migrate(json!({})).await;
-    assert_eq!(
-        phase,
-        Phase::Completed,
-        "{:#}",
-        stage.fleet.status("clicks-to-west")
-    );
-    stage.assert_only_in("west");
+    stage.moves_to_west().await;
     assert_eq!(
         stage.binding()["status"]["schedulerObservingAffinityName"],
         "there"

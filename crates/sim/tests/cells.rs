@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use cutover_core::api::{Assumption, Fact, Offer, Phase};
+use cutover_core::intent::control::GATES;
 use cutover_sim::ledger::Violation;
 use cutover_sim::{EAST, Sim, WEST};
 use serde_json::json;
@@ -36,16 +37,6 @@ const EVENTS: [Event; 12] = [
     Event::ProcessesReplaced,
     Event::SchedulerKeeps(EAST),
     Event::SchedulerKeeps(WEST),
-];
-
-const PHASES: [Phase; 7] = [
-    Phase::Hold,
-    Phase::Expand,
-    Phase::Capture,
-    Phase::Handoff,
-    Phase::Verify,
-    Phase::Cleanup,
-    Phase::RollingBack,
 ];
 
 impl Event {
@@ -86,7 +77,7 @@ fn story(sim: &Sim) -> String {
     format!("{}\n{:?}", sim.story.join("\n"), sim.intent.status.waiting_for)
 }
 
-/// Somebody gives the word that is offered, and gives the next one when that is not enough; returns what was said.
+/// A person gives each word that the status offers, until it is over or offers no new one; returns what was said.
 fn answered(sim: &mut Sim) -> Vec<Offer> {
     let mut said = Vec::new();
     loop {
@@ -128,7 +119,7 @@ fn in_phase(phase: Phase) -> Sim {
 #[test]
 fn whatever_comes_between_ends_with_one_copy_that_runs_and_all_that_was_written() {
     let mut asked = 0;
-    for phase in PHASES {
+    for phase in GATES.into_iter().chain([Phase::RollingBack]) {
         for event in EVENTS {
             let mut sim = in_phase(phase);
             event.begins(&mut sim);

@@ -56,6 +56,15 @@ fn it_moves() {
     nothing_is_left(&sim);
 }
 
+fn nothing_is_violated(sim: &Sim, seed: u64) {
+    assert!(
+        sim.ledger.violations.is_empty(),
+        "seed {seed}: {:?}\n{}",
+        sim.ledger.violations,
+        story(sim)
+    );
+}
+
 /// How often each line of a whole run is killed.
 const SIDES: [Side; 5] = [
     Side::Before,
@@ -110,12 +119,7 @@ fn in_any_order_it_moves_or_waits_and_never_two_write() {
     for seed in 0..300 {
         let mut sim = Sim::new(&json!({})).unwrap();
         sim.play_at_random(seed, 4000);
-        assert!(
-            sim.ledger.violations.is_empty(),
-            "seed {seed}: {:?}\n{}",
-            sim.ledger.violations,
-            story(&sim)
-        );
+        nothing_is_violated(&sim, seed);
         // In turn again, it ends.
         assert!(sim.play(ROUNDS), "seed {seed}\n{}", story(&sim));
         assert_eq!(
@@ -136,12 +140,7 @@ fn in_any_order_called_off_at_any_moment_it_ends_and_never_two_write() {
         sim.intent.spec.abort = true;
         sim.intent.generation += 1;
         sim.play_at_random(1000 + seed, 4000);
-        assert!(
-            sim.ledger.violations.is_empty(),
-            "seed {seed}: {:?}\n{}",
-            sim.ledger.violations,
-            story(&sim)
-        );
+        nothing_is_violated(&sim, seed);
         assert!(sim.play(ROUNDS), "seed {seed}\n{}", story(&sim));
         let (phase, runs) = match sim.intent.status.phase {
             Phase::Completed => (Phase::Completed, WEST),
