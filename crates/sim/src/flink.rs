@@ -152,6 +152,7 @@ impl Member {
             is_ready: true,
             began: true,
             restarts: 0,
+            labels: [("component".to_owned(), "jobmanager".to_owned())].into(),
             trouble: None,
         }];
     }

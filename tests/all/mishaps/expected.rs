@@ -4,9 +4,8 @@
 use cutover::api::Phase::{Capture, Cleanup, Expand, Handoff, Hold, RollingBack, Verify};
 
 use super::Expected;
-use super::Red::{self, EndsOtherwise, NeverEnds, OffersNothing, Refuses, Untold};
+use super::Red::{self, EndsOtherwise, NeverEnds, OffersNothing, Refuses};
 
-const FORGOTTEN: &str = "the job lost what it had written, and it ends `Completed` without a word of it";
 const UNACKNOWLEDGED: &str = "the operator, which finds no job to stop, does not acknowledge the hold: it is rolled back after a quarter of an hour";
 const NO_BINDING: &str = "\"a person must look\" is all that the status says";
 const UNREAD: &str = "the source can't be read, and the status offers no word for that";
@@ -26,11 +25,7 @@ pub const EXPECTED: &[Expected] = &[
     cell("BINDING_DELETED", Verify, OffersNothing, NO_BINDING),
     cell("BINDING_DELETED", Cleanup, OffersNothing, NO_BINDING),
     cell("BINDING_DELETED", RollingBack, OffersNothing, NO_BINDING),
-    cell("JOB_MANAGER_RESTARTED", Hold, Untold, FORGOTTEN),
-    cell("JOB_MANAGER_RESTARTED", Expand, Untold, FORGOTTEN),
     cell("JOB_MANAGER_RESTARTED", Capture, EndsOtherwise, UNACKNOWLEDGED),
-    cell("JOB_MANAGER_RESTARTED", Verify, Untold, FORGOTTEN),
-    cell("JOB_MANAGER_RESTARTED", Cleanup, Untold, FORGOTTEN),
     cell("SOURCE_AWAY_FOR_GOOD", Capture, OffersNothing, UNREAD),
     cell(
         "TARGET_AWAY_FOR_GOOD",

@@ -363,6 +363,9 @@ pub struct Journal {
     /// The uid of the copy that was seen deployed: one with another uid was made anew, and lacks what that one wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_uid: Option<String>,
+    /// The starts of the pods with which the run of the one that may write would lose its state, as they were seen last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub starts: BTreeMap<ClusterName, BTreeSet<String>>,
     /// What was given the token: its operator may have begun to run it, whatever shows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub offered: BTreeMap<ClusterName, Offered>,
@@ -495,6 +498,7 @@ impl Journal {
             template_change: None,
             target_ran: false,
             target_uid: None,
+            starts: BTreeMap::new(),
             offered: BTreeMap::new(),
             phase_since: None,
             paused_since: None,

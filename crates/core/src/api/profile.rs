@@ -63,6 +63,9 @@ pub struct WorkloadProfileSpec {
     /// The handle that a running copy was started from; a JSONPath.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_use: Option<String>,
+    /// Pods that the state of a run goes with, where nothing else keeps it: a new start of one of them is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_over: Option<StartsOver>,
     /// What must not change when the pin is removed (a restart would change it); a JSONPath.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
@@ -95,6 +98,19 @@ pub struct Pods {
     /// The JSON pointer of a `LabelSelector` in the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector_at: Option<String>,
+}
+
+/// A copy that begins again by itself, without what it wrote since it was deployed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StartsOver {
+    /// A label selector among the workload's pods: when one of them starts anew, the copy begins again.
+    pub label_selector: String,
+    /// CEL over `object`: the copy keeps its state all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unless: Option<String>,
+    /// What that means, in words that a finding can end with.
+    pub message: String,
 }
 
 /// One part of a state handle.

@@ -100,6 +100,7 @@ pub struct Pod {
     pub began: bool,
     /// How often its containers were restarted.
     pub restarts: u64,
+    pub labels: BTreeMap<String, String>,
     /// Why a container of it doesn't start, or has ended.
     pub trouble: Option<String>,
 }

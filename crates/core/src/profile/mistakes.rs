@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::expression::Expression;
 use super::{compile_check, path};
 use crate::api::{Check, WorkloadProfileSpec};
+use cutover_karmada::LabelSelector;
 
 /// How many expressions and paths a profile may have: each is looked up in every copy, in every pass.
 pub(super) const EXPRESSIONS: usize = 64;
@@ -31,7 +32,13 @@ pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         let message = path::check(source).err()?.to_string();
         Some(Mistake { pointer, message })
     });
-    expressions.chain(paths).collect()
+    let selector = spec.starts_over.iter().filter_map(|rule| {
+        let error = rule.label_selector.parse::<LabelSelector>().err()?;
+        let pointer = "/spec/startsOver/labelSelector".to_owned();
+        let message = error.to_string();
+        Some(Mistake { pointer, message })
+    });
+    expressions.chain(paths).chain(selector).collect()
 }
 
 /// Returns what is wrong with the expressions of the checks of an intent, wherever its kind has them.
@@ -97,7 +104,11 @@ pub(super) fn expressions(spec: &WorkloadProfileSpec) -> Vec<(String, &str)> {
         let source = rule.valid_when.as_deref()?;
         Some((format!("{pointer}/validWhen"), source))
     });
-    single.chain(requires).chain(valid).collect()
+    let starts_over = spec.starts_over.iter().filter_map(|rule| {
+        let source = rule.unless.as_deref()?;
+        Some(("/spec/startsOver/unless".to_owned(), source))
+    });
+    single.chain(requires).chain(valid).chain(starts_over).collect()
 }
 
 /// Returns the JSONPaths of a profile, by where they stand.

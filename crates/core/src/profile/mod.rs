@@ -73,6 +73,7 @@ pub struct Profile {
     valid: Vec<Option<Expression>>,
     valid_last: Vec<Option<Expression>>,
     requires: Vec<Expression>,
+    starts_over: Option<(LabelSelector, Option<Expression>)>,
 }
 
 impl Profile {
@@ -96,7 +97,16 @@ impl Profile {
         let optional = |field, source: &Option<String>| {
             source.as_deref().map(|source| compile(field, source)).transpose()
         };
+        let starts_over = spec.starts_over.as_ref().map(|rule| {
+            let selector = rule.label_selector.parse().map_err(|error| Error::Invalid {
+                profile: name.to_owned(),
+                field: "startsOver.labelSelector",
+                message: format!("{error}"),
+            });
+            Ok((selector?, optional("startsOver.unless", &rule.unless)?))
+        });
         Ok(Self {
+            starts_over: starts_over.transpose()?,
             observed: compile("observedWhen", &spec.observed_when)?,
             suspended: compile("suspendedWhen", &spec.suspended_when)?,
             healthy: compile("healthyWhen", &spec.healthy_when)?,
@@ -160,6 +170,13 @@ impl Profile {
         self.ran
             .as_ref()
             .map_or(Ok(true), |expression| expression.holds(object))
+    }
+
+    /// Returns which pods a copy loses the state of its run with. Where it can't be told whether it keeps that, it doesn't.
+    pub fn starts_over_with(&self, object: &Value) -> Option<&LabelSelector> {
+        let (selector, unless) = self.starts_over.as_ref()?;
+        let keeps = unless.as_ref().map_or(Ok(false), |unless| unless.holds(object));
+        (!keeps.unwrap_or(false)).then_some(selector)
     }
 
     /// Returns the patches for an action with its variables filled in.

@@ -461,6 +461,7 @@ impl Rollout {
 
     fn views(&self, (namespace, name): &Key, now: Timestamp) -> Vec<PodView> {
         let view = |pod: &PodState| PodView {
+            restarts: 0,
             namespace: namespace.clone(),
             name: format!("{name}-{}", pod.suffix),
             labels: pod.labels.clone(),

@@ -39,6 +39,7 @@ pub struct PodView {
     pub labels: Vec<(String, String)>,
     pub container: String,
     pub image: String,
+    pub restarts: u32,
     pub phase: PodPhase,
 }
 
@@ -153,7 +154,7 @@ fn manifest(context: &Context, pod: &PodView) -> Value {
 fn status(pod: &PodView, now: Timestamp) -> Value {
     let container = |ready: bool, state: Value| {
         json!([{
-            "name": pod.container, "image": pod.image, "imageID": "", "restartCount": 0, "ready": ready, "state": state,
+            "name": pod.container, "image": pod.image, "imageID": "", "restartCount": pod.restarts, "ready": ready, "state": state,
         }])
     };
     let condition = |ready: &str| json!([{"type": "Ready", "status": ready}]);

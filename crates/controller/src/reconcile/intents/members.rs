@@ -152,6 +152,8 @@ struct Named {
     name: String,
     #[serde(default)]
     uid: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -172,6 +174,7 @@ impl Listed {
                 .containers()
                 .filter_map(|container| container["restartCount"].as_u64())
                 .sum(),
+            labels: self.metadata.labels.clone(),
             trouble: self.containers().find_map(trouble),
         }
     }

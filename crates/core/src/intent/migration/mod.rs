@@ -25,6 +25,7 @@ mod recorded;
 mod restored;
 mod roll_back;
 mod scalers;
+mod starts;
 mod token;
 mod wait;
 pub mod watch;
@@ -204,6 +205,7 @@ impl Machine<'_> {
         self.note_admission();
         self.note_template_change();
         self.note_scalers();
+        self.note_starts();
         let lapse = self.note_lapse();
         self.note_pause(lapse);
         if let Some(outcome) = self.went_back() {

@@ -142,6 +142,8 @@ pub struct Cluster {
     phase: Phase,
     /// When the last pod goes, once it is being deleted.
     gone_at: Option<Timestamp>,
+    /// How often the `JobManager`'s process has ended and was started again in its pod.
+    restarts: u32,
     /// Whether the `JobManager`'s REST API answers.
     reachable: bool,
 }
@@ -159,6 +161,7 @@ impl Cluster {
             deployed_at: now,
             timings,
             gone_at: None,
+            restarts: 0,
             reachable: true,
         }
     }
@@ -355,6 +358,7 @@ impl Cluster {
             return happened;
         }
         let from = self.checkpoint(now);
+        self.restarts += 1;
         self.stop(now, &mut happened);
         let ready = later(now, self.timings.pod_start);
         self.phase = Phase::Starting {
@@ -384,7 +388,8 @@ impl Cluster {
         if self.is_gone(now) {
             return Vec::new();
         }
-        let pod = |suffix: &str, component: &'static str, phase: PodPhase| PodView {
+        let pod = |suffix: &str, component: &'static str, restarts: u32, phase: PodPhase| PodView {
+            restarts,
             namespace: namespace.to_owned(),
             name: format!("{name}-{suffix}"),
             labels: vec![
@@ -417,8 +422,8 @@ impl Cluster {
                 .map(move |n| (format!("{id}-taskmanager-1-{n}"), phase.clone()))
                 .collect::<Vec<_>>()
         });
-        std::iter::once(pod(&format!("{id}-jm"), "jobmanager", manager))
-            .chain(workers.map(|(suffix, phase)| pod(&suffix, "taskmanager", phase)))
+        std::iter::once(pod(&format!("{id}-jm"), "jobmanager", self.restarts, manager))
+            .chain(workers.map(|(suffix, phase)| pod(&suffix, "taskmanager", 0, phase)))
             .collect()
     }
 
