@@ -23,7 +23,8 @@ if ((${#crates[@]})); then
         # What is compiled for one look at its tests is not optimised.
         plain+=(--config "profile.dev.package.$crate.opt-level=0")
     done
-    cargo test "${plain[@]}" "${packages[@]}" --lib --quiet
+    # Megabytes of text are for what is optimised: `cargo test` has them.
+    cargo test "${plain[@]}" "${packages[@]}" --lib --quiet -- --skip ::cost::
     took "unit tests"
     cargo clippy "${packages[@]}" --lib --tests --quiet -- -D warnings
     took "lints"
