@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::{Nobody, Side, Witness};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
+use cutover::sandbox::ledger::Gap;
 use http::Method;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
 use crate::support::rules::{Action, Between, Rule};
+use crate::support::trap::Trap;
 
 pub const MOVE: &str = "orders-to-west";
 const PODS: Resource = Resource::new("", "pods");
@@ -639,7 +642,7 @@ async fn a_handle_that_somebody_has_put_into_the_journal_is_started_from_by_nobo
         json!({"status": {"phase": "Handoff", "journal": {"captured": {"values": edited}}}}),
     ));
     let _next = fleet.controller(Arc::new(Nobody));
-    asks(&fleet, "another handle than Git has on record").await;
+    asks(&fleet, "the journal's handle is not the one that was left").await;
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(!fleet.runs_in("west"));
     assert!(edit_status(
@@ -697,4 +700,135 @@ async fn an_expression_that_fails_lets_nobody_go() {
     // It is known by then that it doesn't get any better.
     assert_eq!(fleet.ended(MOVE).await, Phase::RolledBack);
     fleet.assert_clean_in("east");
+}
+
+/// A move whose hand-over is about to begin: the source has stopped, and nobody runs.
+async fn about_to_hand_over() -> (Fleet, Controller, Arc<Trap>) {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let trap = Trap::when(|point| point.side == Side::After && point.what == "Handoff: journal");
+    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    fleet.migrate_with(
+        MOVE,
+        json!({"to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"}}),
+    );
+    trap.sprung("the hand-over").await;
+    (fleet, controller, trap)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_git_host_that_is_down_at_the_hand_over_keeps_nobody_from_running() {
+    let (fleet, _controller, trap) = about_to_hand_over().await;
+    fleet.cut_git_off(true);
+    trap.go_on();
+    fleet
+        .until("the target runs", |fleet| fleet.runs_in("west"))
+        .await;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(fleet.runs_in("west"), "{:#}", fleet.status(MOVE));
+    assert_eq!(
+        fleet.status(MOVE)["phase"],
+        "Handoff",
+        "the source keeps what Git doesn't have"
+    );
+    fleet.cut_git_off(false);
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("west");
+    let gap = nobody_wrote(&fleet);
+    assert!(gap < SignedDuration::from_secs(10), "{gap:?}");
+}
+
+/// For how long nobody wrote, as the records of the job say it.
+fn nobody_wrote(fleet: &Fleet) -> SignedDuration {
+    fleet.verdict().gaps.iter().map(Gap::duration).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_git_host_takes_no_time_from_the_workload() {
+    let (fleet, _controller, trap) = about_to_hand_over().await;
+    fleet.slow_git(Duration::from_secs(20));
+    trap.go_on();
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("west");
+    let gap = nobody_wrote(&fleet);
+    assert!(gap < SignedDuration::from_secs(10), "{gap:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nor_does_it_on_the_way_back() {
+    let (fleet, _controller) = verified_with(json!({"healthyFor": "1h", "timeout": "60s"})).await;
+    let before = nobody_wrote(&fleet);
+    fleet.slow_git(Duration::from_secs(20));
+    fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);
+    fleet.assert_clean_in("east");
+    let gap = nobody_wrote(&fleet) - before;
+    assert!(gap < SignedDuration::from_secs(15), "{gap:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_intent_of_that_name_has_left_in_git_is_not_its_own() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let _controller = fleet.controller(Arc::new(Nobody));
+    let verify = json!({"healthyFor": "2s", "timeout": "60s"});
+    fleet.migrate_with(MOVE, json!({"to": "west", "verify": verify}));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    let server = fleet.world.control_plane();
+    let options = DeleteOptions::default();
+    server.delete(&MIGRATIONS, Some("shop"), MOVE, &options).unwrap();
+    fleet.until("it is gone", |fleet| fleet.is_gone(MOVE)).await;
+    let gated = json!({"to": "east", "verify": verify, "approval": {"before": ["Capture"]}});
+    fleet.migrate_with(MOVE, gated);
+    let waits = |fleet: &Fleet| fleet.status(MOVE)["waitingFor"]["approval"] == "Capture";
+    fleet.until("it is asked", waits).await;
+    let recorded = fleet.recorded(MOVE).unwrap();
+    assert!(recorded.is_cut_short(), "{:?}", recorded.status.phase);
+    assert_eq!(recorded.spec.to.as_str(), "east");
+    let approved = json!({"spec": {"approvals": [{"phase": "Capture", "attempt": 1}]}});
+    fleet.patch(&MIGRATIONS, MOVE, approved);
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("east");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_git_does_not_know_of_is_not_stopped() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let trap = Trap::when(|point| point.side == Side::After && point.what == "Expand: journal");
+    let _controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    fleet.migrate_with(MOVE, json!({"to": "west"}));
+    trap.sprung("the copy in the target").await;
+    fleet.cut_git_off(true);
+    trap.go_on();
+    asks(&fleet, "the Git server does not answer").await;
+    // Longer than the phase may take otherwise.
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert!(fleet.runs_in("east"), "{:#}", fleet.status(MOVE));
+    assert_eq!(fleet.status(MOVE)["phase"], "Expand");
+    fleet.cut_git_off(false);
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("west");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_that_only_the_source_keeps_is_not_replaced_by_a_journal() {
+    let (fleet, controller, _trap) = about_to_hand_over().await;
+    let handle = fleet.status(MOVE)["journal"]["captured"]["values"].clone();
+    controller.kill().await;
+    let edited = json!({"savepoint": "s3://savepoints/of-before"});
+    assert!(edit_status(
+        &fleet,
+        json!({"status": {"journal": {"captured": {"values": edited}}}})
+    ));
+    let _next = fleet.controller(Arc::new(Nobody));
+    asks(
+        &fleet,
+        "the journal's handle is not the one that was left (east shows another one)",
+    )
+    .await;
+    assert!(!fleet.runs_in("west"));
+    assert!(edit_status(
+        &fleet,
+        json!({"status": {"journal": {"captured": {"values": handle}}}})
+    ));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("west");
 }

@@ -366,8 +366,8 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
     | Preflight | everything that could stand in the way is looked at | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
     | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
-    | Capture | it is stopped with its state, which is recorded in Git; that it stands still is proved | **nobody runs it from here on** |
-    | Handoff | `west` may run, from exactly that state, with what this changes of its template | it starts in `west`; healthy within 10m |
+    | Capture | it is stopped with its state; that it stands still is proved | **nobody runs it from here on** |
+    | Handoff | `west` may run, from exactly that state, which is recorded in Git, with what this changes of its template | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
 
@@ -543,8 +543,8 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
     | Preflight | everything that could stand in the way is looked at | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in the source |
     | Expand | a copy is brought to `west`, held | it runs on in the source alone |
-    | Capture | it is stopped with its state, which is recorded in Git; that it stands still is proved | **nobody runs it from here on** |
-    | Handoff | `west` may run, from exactly that state | it starts in `west`; healthy within 10m |
+    | Capture | it is stopped with its state; that it stands still is proved | **nobody runs it from here on** |
+    | Handoff | `west` may run, from exactly that state, which is recorded in Git | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: the source is left, the pin goes, the scheduler is let back | it runs in `west` alone |
 

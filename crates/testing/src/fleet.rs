@@ -131,6 +131,18 @@ impl Fleet {
         self.records.is_down.store(is_down, Ordering::SeqCst);
     }
 
+    /// How long the status branch takes for each answer from now on.
+    pub fn slow_git(&self, takes: Duration) {
+        *self.records.takes.lock().unwrap() = takes;
+    }
+
+    /// What the status branch has of a migration.
+    pub fn recorded(&self, name: &str) -> Option<Record> {
+        let key = (Some("shop".to_owned()), name.to_owned());
+        let found = self.records.migrations.lock().unwrap().get(&key).cloned();
+        found.map(|(_, record)| record)
+    }
+
     /// What Prometheus answers from now on, to any query; at first, nothing is configured.
     pub fn measure(&self, answer: Queried) {
         *self.numbers.0.lock().unwrap() = Some(answer);
@@ -472,6 +484,8 @@ struct MemoryRecords {
     others: Mutex<BTreeMap<String, Value>>,
     kept: Mutex<BTreeMap<ObjectKey, Kept>>,
     is_down: AtomicBool,
+    /// How long each answer takes.
+    takes: Mutex<Duration>,
 }
 
 impl MemoryRecords {
@@ -489,9 +503,13 @@ type Recorded = (Option<String>, Record);
 impl Records for MemoryRecords {
     fn read<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Record>, Error>> {
         let key = (intent.namespace.clone(), intent.name.clone());
-        let record = self.migrations.lock().unwrap().get(&key).cloned();
-        let record = self.in_reach().map(|()| record.map(|(_, record)| record));
-        Box::pin(std::future::ready(record))
+        Box::pin(async move {
+            let takes = *self.takes.lock().unwrap();
+            tokio::time::sleep(takes).await;
+            let found = self.migrations.lock().unwrap().get(&key).cloned();
+            let record = found.map(|(uid, record)| Record { uid, ..record });
+            self.in_reach().map(|()| record)
+        })
     }
 
     fn document<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<Value>, Error>> {
@@ -504,21 +522,22 @@ impl Records for MemoryRecords {
             intent.metadata.namespace.clone(),
             intent.metadata.name.clone().unwrap(),
         );
-        let uid = intent.metadata.uid.clone();
-        let mut records = self.migrations.lock().unwrap();
-        let is_old = records.get(&key).is_some_and(|(uid_there, there)| {
-            let there = json!({"metadata": {"uid": uid_there}, "status": there.status});
-            is_newer(&there, uid.as_deref().unwrap_or_default(), &record.status)
-        });
-        let outcome = if let Err(down) = self.in_reach() {
-            Err(down)
-        } else if is_old {
-            Err(Error::new(Kind::Conflict, "what is recorded is newer"))
-        } else {
+        Box::pin(async move {
+            let takes = *self.takes.lock().unwrap();
+            tokio::time::sleep(takes).await;
+            let uid = intent.metadata.uid.clone();
+            let mut records = self.migrations.lock().unwrap();
+            let is_old = records.get(&key).is_some_and(|(uid_there, there)| {
+                let there = json!({"metadata": {"uid": uid_there}, "status": there.status});
+                is_newer(&there, uid.as_deref().unwrap_or_default(), &record.status)
+            });
+            self.in_reach()?;
+            if is_old {
+                return Err(Error::new(Kind::Conflict, "what is recorded is newer"));
+            }
             records.insert(key, (uid, record.clone()));
             Ok(())
-        };
-        Box::pin(std::future::ready(outcome))
+        })
     }
 
     fn kept<'a>(&'a self, intent: &'a ObjectKey) -> BoxFuture<'a, Result<Option<FailoverPlanStatus>, Error>> {

@@ -537,7 +537,7 @@ pub const CONTROL_PLANE_REBUILT: Event = Event {
     endings: [
         Moved,
         Moved,
-        Refused("TargetOccupied"),
+        Refused("CutShort"),
         Refused("CutShort"),
         HarmedAndRefused("CutShort"),
         HarmedAndRefused("CutShort"),

@@ -156,8 +156,11 @@ impl Records for GitRecords {
                 return Ok(None);
             };
             let document = parse(&path, &bytes)?;
-            let record = serde_json::from_value(document).map_err(|error| unreadable(&path, &error))?;
-            Ok(Some(record))
+            let uid = document.pointer("/metadata/uid").and_then(Value::as_str);
+            let uid = uid.map(str::to_owned);
+            let record: Record =
+                serde_json::from_value(document).map_err(|error| unreadable(&path, &error))?;
+            Ok(Some(Record { uid, ..record }))
         })
     }
 

@@ -339,6 +339,8 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
+    #[serde(default, skip_serializing_if = "InGit::is_nothing")]
+    pub in_git: InGit,
     /// What the source left when it was suspended, whatever has been captured since: another handle there means that it ran
     /// again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -365,7 +367,7 @@ pub struct Journal {
     pub target_uid: Option<String>,
     /// The starts of the pods with which the run of the one that may write would lose its state, as they were seen last.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub starts: BTreeMap<ClusterName, BTreeSet<String>>,
+    pub starts: BTreeMap<ClusterName, Starts>,
     /// What was given the token: its operator may have begun to run it, whatever shows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub offered: BTreeMap<ClusterName, Offered>,
@@ -399,6 +401,35 @@ pub struct Journal {
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
+}
+
+/// Which pods a run goes with, as they were seen last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Starts {
+    /// The generation of the copy: another one may have been deployed anew.
+    pub generation: i64,
+    /// Each pod with its uid, and how often its containers were restarted.
+    pub pods: BTreeSet<String>,
+}
+
+/// What Git was seen to have of an attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum InGit {
+    #[default]
+    Nothing,
+    /// That it has begun.
+    Opening,
+    /// The next look asks: for the opening before anybody is stopped, later for the handle.
+    Asked,
+    /// The handle that goes with the token.
+    Handle,
+}
+
+impl InGit {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_nothing(&self) -> bool {
+        *self == Self::Nothing
+    }
 }
 
 impl MigrationStatus {
@@ -464,6 +495,18 @@ impl Migration {
 }
 
 impl Journal {
+    /// Returns whether the source's stopped copy shows the handle for as long as it isn't let run, or has none.
+    pub fn handle_stays(&self) -> bool {
+        self.profile.handle_stays || self.profile.capture.is_empty()
+    }
+
+    /// Returns whether Git is to have the handle before the target gets the token: nobody runs meanwhile. A person who is asked
+    /// first may take long.
+    pub fn records_handle_first(&self) -> bool {
+        let gate = self.spec.approval.as_ref();
+        !self.handle_stays() || gate.is_some_and(|gate| gate.before.contains(&Phase::Handoff))
+    }
+
     /// Returns the journal of an attempt of which nothing is known yet but what it is about.
     pub fn begin(
         spec: &MigrationSpec,
@@ -490,6 +533,7 @@ impl Journal {
             fence: Fence::default(),
             handle_before: BTreeMap::new(),
             captured: None,
+            in_git: InGit::Nothing,
             source_handle: BTreeMap::new(),
             identities: BTreeMap::new(),
             source_uid: None,

@@ -33,8 +33,8 @@ pub use failover_plan::{
 };
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
-    Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase, RollBack,
-    RollBackStage, Strategy, TemplateChange, UnknownGuard, Verify,
+    InGit, Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase,
+    RollBack, RollBackStage, Starts, Strategy, TemplateChange, UnknownGuard, Verify,
 };
 pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,

@@ -57,6 +57,9 @@ pub struct WorkloadProfileSpec {
     /// What the stopped copy leaves as its state.
     #[serde(default)]
     pub capture: Vec<CaptureRule>,
+    /// The handles stand in the stopped copy until it is let run again: Git need not have them before another one runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handle_stays: bool,
     /// The newest handle that a running copy shows, without being stopped: the first rule of a name that finds one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_known: Vec<CaptureRule>,

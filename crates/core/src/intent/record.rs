@@ -14,6 +14,9 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 /// An intent as the status branch has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// Whose it is: another intent of that name may have left one.
+    #[serde(skip)]
+    pub uid: Option<String>,
     pub spec: MigrationSpec,
     pub status: MigrationStatus,
 }

@@ -94,7 +94,7 @@ impl<'a> Scope<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cutover_core::api::{Journal, RollBack};
+    use cutover_core::api::{InGit, Journal, RollBack};
 
     /// A journal as it was first written, in a phase.
     fn at(phase: Phase) -> MigrationStatus {
@@ -177,7 +177,12 @@ mod tests {
                 at: jiff::Timestamp::UNIX_EPOCH,
             });
         });
-        assert!(!covers(&at(Phase::Capture), &captured), "the record in Git");
+        assert!(
+            covers(&at(Phase::Capture), &captured),
+            "its copy keeps the handle"
+        );
+        let asked = with(Phase::Handoff, |journal| journal.in_git = InGit::Asked);
+        assert!(!covers(&at(Phase::Handoff), &asked), "the record in Git");
         assert!(covers(&captured, &at(Phase::Handoff)));
         assert!(covers(&at(Phase::Preflight), &at(Phase::Hold)));
         assert!(covers(&at(Phase::Cleanup), &at(Phase::Completed)));

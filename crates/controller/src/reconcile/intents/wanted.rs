@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ask::rehearse;
 use super::observe::Look;
-use cutover_core::api::{self, HeldPolicy, MigrationStatus, Phase, RollBackStage, WorkloadProfile};
+use cutover_core::api::{self, HeldPolicy, InGit, Journal, MigrationStatus, Phase, WorkloadProfile};
 use cutover_core::intent::Seen;
 use cutover_core::intent::record::Record;
 use cutover_core::intent::world::{Desired, DesiredTemplate, OwnPolicy};
@@ -13,19 +13,18 @@ use cutover_karmada::name::ObjectKey;
 /// A record is read only where a phase asks for it: it costs a conversation with the remote.
 pub(super) fn wants_record(status: &MigrationStatus) -> bool {
     let journal = status.journal.as_ref();
+    let asked = journal.is_some_and(|journal| journal.in_git == InGit::Asked);
+    let handle = journal.filter(|journal| journal.captured.is_some());
     match status.phase {
         Phase::Pending => status.attempt == 0,
-        Phase::Capture => journal.is_some_and(|journal| journal.captured.is_some()),
-        // What the target is about to be started from.
+        Phase::Hold | Phase::Expand => asked,
+        Phase::Capture => handle.is_some_and(Journal::records_handle_first),
+        // Once the token is given Git is asked for nothing before somebody runs.
         Phase::Handoff => {
-            journal.is_some_and(|journal| journal.captured.is_some() && journal.writer.is_none())
+            let before = handle.filter(|journal| journal.writer.is_none());
+            asked || before.is_some_and(Journal::records_handle_first)
         }
-        Phase::Cleanup => journal.is_some_and(|journal| journal.unpinning),
-        Phase::RollingBack => journal.is_some_and(|journal| {
-            let stage = journal.roll_back.as_ref().map(|back| back.stage);
-            let returning = matches!(stage, Some(RollBackStage::Taken | RollBackStage::Evicting));
-            journal.unpinning || (returning && journal.captured.is_some())
-        }),
+        Phase::Cleanup | Phase::RollingBack => asked || journal.is_some_and(|journal| journal.unpinning),
         _ => false,
     }
 }

@@ -44,6 +44,7 @@ impl Machine<'_> {
         if !self.journal()?.fence.lowered {
             self.renew_barrier()?;
             self.fence()?;
+            self.left_is_in_git(drop)?;
             self.unbelt()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
-use crate::api::{Capture, Fact, Offer, quoted};
+use crate::api::{Capture, Fact, InGit, Offer, quoted};
 use crate::intent::proof::Stopped;
 use cutover_karmada::name::ClusterName;
 
@@ -34,6 +34,7 @@ impl Machine<'_> {
             let journal = self.journal_mut()?;
             journal.source_handle = newer.values.clone();
             journal.captured = Some(newer);
+            journal.in_git = journal.in_git.min(InGit::Opening);
             return Err(Stop::Again);
         }
         if self.assumed(Fact::Newest, &captured.from).is_some() {

@@ -8,8 +8,9 @@ use super::heir::LAPSE;
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
-use crate::api::{Fact, Fence};
+use crate::api::{Fact, Fence, InGit};
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
+use crate::intent::record::Record;
 use cutover_karmada::name::ClusterName;
 
 impl Machine<'_> {
@@ -61,6 +62,7 @@ impl Machine<'_> {
             return Ok(Next::Enter(Phase::Expand, evidence));
         }
         evidence.push(self.source_is_settled(&source)?);
+        self.move_is_recorded()?;
         Ok(Next::Enter(Phase::Capture, evidence))
     }
 
@@ -134,6 +136,7 @@ impl Machine<'_> {
         }
         let held = self.prove(&target, Held::prove)??;
         let settled = self.source_is_settled(&source)?;
+        self.move_is_recorded()?;
         Ok(Next::Enter(
             Phase::Capture,
             vec![held.evidence().to_owned(), settled],
@@ -159,7 +162,29 @@ impl Machine<'_> {
         Ok(listed.iter().any(|cluster| cluster.name == *name))
     }
 
-    /// The source is suspended with its state, and Git has the handle.
+    /// Git knows of the move before anybody is stopped for it: a control plane that is rebuilt from Git doesn't begin it again, and
+    /// says what to find out.
+    fn move_is_recorded(&mut self) -> Result<(), Stop> {
+        if !self.journal()?.profile.stateful {
+            return Ok(());
+        }
+        let seen = match self.journal()?.in_git {
+            InGit::Opening | InGit::Handle => return Ok(()),
+            InGit::Nothing => InGit::Asked,
+            InGit::Asked => {
+                self.recorded(self.status.clone(), Record::is_cut_short)?;
+                // What Git took for it doesn't count for the phase.
+                let now = self.input.now;
+                self.journal_mut()?.phase_since = Some(now);
+                InGit::Opening
+            }
+        };
+        self.journal_mut()?.in_git = seen;
+        Err(Stop::Again)
+    }
+
+    /// The source is suspended with its state. Where its copy keeps the handle that need not be in Git before the target runs:
+    /// nobody does meanwhile, and a Git host may be slow.
     pub(super) fn capture(&mut self) -> Result<Next, Stop> {
         self.claim()?;
         self.renew_barrier()?;
@@ -185,19 +210,16 @@ impl Machine<'_> {
             journal.captured = Some(captured);
             return Ok(Next::Again);
         }
-        let values = captured.values;
-        self.recorded(self.status.clone(), |record| {
-            let journal = record.status.journal.as_ref();
-            journal
-                .and_then(|journal| journal.captured.as_ref())
-                .is_some_and(|known| known.values == values)
-        })?;
+        let kept = if self.journal()?.records_handle_first() {
+            self.handle_recorded()?;
+            self.journal_mut()?.in_git = InGit::Handle;
+            "recorded in Git".to_owned()
+        } else {
+            format!("which the copy in {source} keeps")
+        };
         let mut evidence = vec![stopped.evidence().to_owned()];
-        evidence.extend(
-            values
-                .iter()
-                .map(|(name, value)| format!("{name} {value}, recorded in Git")),
-        );
+        let values = captured.values.iter();
+        evidence.extend(values.map(|(name, value)| format!("{name} {value}, {kept}")));
         Ok(Next::Enter(Phase::Handoff, evidence))
     }
 
@@ -221,33 +243,56 @@ impl Machine<'_> {
         self.fence()?;
         let (source, target) = self.ends()?;
         self.expanded_for_handoff(&source, &target)?;
-        self.handle_is_the_recorded_one(&target)?;
+        if self.journal()?.writer.as_ref() != Some(&target) {
+            // Whatever Git says, everybody is held: a pin that somebody took away is repaired first.
+            self.token()?;
+            self.handle_is_safe(&self.marker()?)?;
+        }
         self.give_token(&target)?;
         let stays = self.stays_alone(&source, &target)?;
         let healthy = self.healthy(&target)??;
         let now = self.input.now;
         self.journal_mut()?.is_up(now);
         stays?;
-        Ok(Next::Enter(Phase::Verify, vec![healthy.evidence().to_owned()]))
+        self.handle_in_git()?;
+        let mut evidence = vec![healthy.evidence().to_owned()];
+        if self.journal()?.in_git == InGit::Handle {
+            evidence.push("its state handle is recorded in Git".to_owned());
+        }
+        Ok(Next::Enter(Phase::Verify, evidence))
     }
 
-    /// A journal that somebody has edited may name another handle than the source has left, an older one for instance.
-    fn handle_is_the_recorded_one(&self, target: &ClusterName) -> Result<(), Stop> {
-        let journal = self.journal()?;
-        let record = self.world().record.get().ok().and_then(Option::as_ref);
-        let record = record.filter(|record| record.status.attempt == self.status.attempt);
-        let captured = record.and_then(|record| record.status.journal.as_ref()?.captured.as_ref());
-        let known = journal.captured.as_ref().map(|known| &known.values);
-        if journal.writer.as_ref() == Some(target)
-            || captured.is_none_or(|captured| known == Some(&captured.values))
-        {
+    /// What is handed over is what the source has left: its copy shows it in this pass, or Git has it. A journal that somebody
+    /// has edited may name another handle, an older one for instance. `marker`: of the pin in force.
+    pub(super) fn handle_is_safe(&mut self, marker: &str) -> Result<(), Stop> {
+        if self.is_shared() {
             return Ok(());
         }
-        Err(Stop::Wait(
-            "the journal names another handle than Git has on record: put status.journal.captured back from the record on the \
-             status branch, or abort"
-                .to_owned(),
-        ))
+        let (source, _) = self.ends()?;
+        match self.copy_has_handle(&source, marker)? {
+            Ok(()) => return Ok(()),
+            Err(NotProved::No(why)) => return Err(edited(&why)),
+            Err(NotProved::Unknown(_)) => {}
+        }
+        if self.world().record.get().is_err() {
+            match self.journal()?.in_git {
+                // It was seen there before the phase began.
+                InGit::Handle => return Ok(()),
+                InGit::Asked => {}
+                // Git isn't read otherwise while nobody runs.
+                InGit::Nothing | InGit::Opening => {
+                    self.journal_mut()?.in_git = InGit::Asked;
+                    return Err(Stop::Again);
+                }
+            }
+        }
+        match self.recorded_handle()? {
+            Some(recorded) if self.captured()? != Some(recorded) => {
+                Err(edited("Git has another one on record"))
+            }
+            Some(_) => Ok(()),
+            None => self.handle_recorded(),
+        }
     }
 
     /// The target has the token, and the copy that it had; nobody else runs. What is only unseen of the source is passed on: it
@@ -408,4 +453,10 @@ impl Machine<'_> {
         }
         Ok(())
     }
+}
+
+fn edited(why: &str) -> Stop {
+    Stop::Wait(format!(
+        "the journal's handle is not the one that was left ({why}): put status.journal.captured back, or abort"
+    ))
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Machine, Stop};
-use crate::api::{Finding, Journal, MigrationStatus, WorkloadProfileSpec};
+use crate::api::{Finding, InGit, Journal, MigrationStatus, WorkloadProfileSpec};
 use crate::intent::effect::Effect;
 use crate::intent::pin;
-use crate::intent::proof::{Facts, NotProved};
+use crate::intent::proof::{Facts, NotProved, Suspended};
 use crate::intent::record::Record;
 use crate::intent::world::World;
 use crate::profile::Profile;
@@ -142,22 +142,94 @@ impl<'a> Machine<'a> {
         status: MigrationStatus,
         there: impl FnOnce(&Record) -> bool,
     ) -> Result<(), Stop> {
-        let record = self.world().record.get()?;
-        if record
-            .as_ref()
-            .is_some_and(|record| record.status.attempt == status.attempt && there(record))
-        {
+        if self.own_record()?.is_some_and(there) {
             return Ok(());
         }
         let spec = self.journal()?.spec.as_ref().clone();
         Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
+            uid: Some(self.input.uid.to_owned()),
             spec,
             status,
         }))]))
+    }
+
+    /// Returns what Git has of this attempt of this intent.
+    fn own_record(&self) -> Result<Option<&Record>, Stop> {
+        let record = self.world().record.get()?.as_ref();
+        let is_own = |record: &&Record| {
+            record.uid.as_deref() == Some(self.input.uid) && record.status.attempt == self.status.attempt
+        };
+        Ok(record.filter(is_own))
+    }
+
+    /// Git has the handle that goes with the token.
+    pub(super) fn handle_recorded(&self) -> Result<(), Stop> {
+        let captured = self.journal()?.captured.as_ref().map(|captured| &captured.values);
+        self.recorded(self.status.clone(), |record| handle_of(record) == captured)
+    }
+
+    /// Returns the handle that Git has of this attempt.
+    pub(super) fn recorded_handle(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
+        Ok(self.own_record()?.and_then(handle_of))
+    }
+
+    /// Git is seen to have the handle, or gets it. It is looked up from the next look on, and not before: a Git host may be slow.
+    pub(super) fn handle_in_git(&mut self) -> Result<(), Stop> {
+        let in_git = match self.journal()?.in_git {
+            _ if self.journal()?.captured.is_none() => return Ok(()),
+            InGit::Handle => return Ok(()),
+            InGit::Asked => {
+                self.handle_recorded()?;
+                InGit::Handle
+            }
+            InGit::Nothing | InGit::Opening => InGit::Asked,
+        };
+        self.journal_mut()?.in_git = in_git;
+        Err(Stop::Again)
+    }
+
+    /// With a copy goes the handle that it has left.
+    pub(super) fn left_is_in_git(&mut self, cluster: &ClusterName) -> Result<(), Stop> {
+        let captured = self.journal()?.captured.as_ref();
+        if captured.is_some_and(|captured| captured.from == *cluster) {
+            self.handle_in_git()?;
+        }
+        Ok(())
+    }
+
+    /// A cluster's stopped copy shows the handle that the journal has, and keeps it for as long as it isn't let run.
+    /// `marker`: of the pin in force.
+    pub(super) fn copy_has_handle(
+        &self,
+        cluster: &ClusterName,
+        marker: &str,
+    ) -> Result<Result<(), NotProved>, Stop> {
+        let journal = self.journal()?;
+        if !journal.handle_stays() {
+            return Ok(Err(NotProved::Unknown(format!(
+                "{cluster} doesn't keep its handle"
+            ))));
+        }
+        let suspended = match self.prove(cluster, |facts| Suspended::prove(&Facts { marker, ..*facts }))? {
+            Ok(suspended) => suspended,
+            Err(why) => return Ok(Err(NotProved::Unknown(why.to_string()))),
+        };
+        Ok(
+            match suspended.capture(&self.profile()?, &BTreeMap::new(), self.input.now) {
+                Ok(left) if self.captured()? == Some(&left.values) => Ok(()),
+                Ok(_) => Err(NotProved::No(format!("{cluster} shows another one"))),
+                Err(why) => Err(NotProved::Unknown(why.to_string())),
+            },
+        )
     }
 
     /// The variables of profile patches: the handle that goes with the token.
     pub(super) fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
         Ok(self.journal()?.captured.as_ref().map(|captured| &captured.values))
     }
+}
+
+fn handle_of(record: &Record) -> Option<&BTreeMap<String, String>> {
+    let captured = record.status.journal.as_ref()?.captured.as_ref();
+    captured.map(|captured| &captured.values)
 }

@@ -51,8 +51,8 @@ use beside::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
-    Condition, ConditionStatus, Finding, Journal, MigrationSpec, MigrationStatus, Offer, OnFailure, Phase,
-    RollBack, RollBackStage, StepRecord, WaitCode,
+    Condition, ConditionStatus, Finding, InGit, Journal, MigrationSpec, MigrationStatus, Offer, OnFailure,
+    Phase, RollBack, RollBackStage, StepRecord, WaitCode,
 };
 
 /// How soon everything is looked at again, whatever is heard: in the beginning of a wait, while something is expected of the
@@ -314,8 +314,10 @@ impl Machine<'_> {
             return false;
         };
         let phase = self.status.phase;
+        // What waits for Git before anybody is stopped goes on waiting.
+        let waits_for_git = matches!(phase, Phase::Hold | Phase::Expand) && journal.in_git == InGit::Asked;
         let late = limit(phase, &journal.spec)
-            .filter(|_| journal.paused_since.is_none())
+            .filter(|_| journal.paused_since.is_none() && !waits_for_git)
             .zip(journal.phase_since)
             .is_some_and(|(limit, since)| now.duration_since(since) >= limit)
             && !self.target_is_good();
@@ -350,6 +352,8 @@ impl Machine<'_> {
             .filter(|before| before.stage != RollBackStage::Returned);
         let handed_over = handed_over || knows.is_some_and(|before| before.handed_over);
         let target_captured = knows.is_some_and(|before| before.target_captured);
+        // What Git was seen to have is looked up again where it is needed.
+        journal.in_git = journal.in_git.min(InGit::Opening);
         journal.roll_back = Some(RollBack {
             reason: reason.clone(),
             from_phase: before.as_ref().map_or(phase, |before| before.from_phase),

@@ -154,13 +154,10 @@ impl Machine<'_> {
             target_affinity: target_affinity.filter(|name| *name != observed),
             ..binding_id(binding)?
         };
-        let starts = self.starts_in(&source, &compiled);
+        let starts = self.starts_in(&source, &compiled).into_iter();
         self.status.source = Some(source.clone());
         self.status.journal = Some(Journal {
-            starts: starts
-                .into_iter()
-                .map(|starts| (source.clone(), starts))
-                .collect(),
+            starts: starts.map(|starts| (source.clone(), starts)).collect(),
             handle_before,
             template_change,
             template_uid: text(template, "/metadata/uid"),

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::heir::LAPSE;
 use super::{Machine, Next, Stop};
-use crate::api::{Fact, RollBack, RollBackStage};
+use crate::api::{Fact, InGit, RollBack, RollBackStage};
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
@@ -248,6 +248,7 @@ impl Machine<'_> {
             Ok(newer) => {
                 let journal = self.journal_mut()?;
                 journal.captured = Some(newer);
+                journal.in_git = journal.in_git.min(InGit::Opening);
                 if let Some(back) = &mut journal.roll_back {
                     back.target_captured = true;
                 }
@@ -281,6 +282,7 @@ impl Machine<'_> {
             self.journal_mut()?.clusters = vec![source.clone()];
             return Ok(Next::Again);
         }
+        self.left_is_in_git(target)?;
         self.unbelt()?;
         self.listed(std::slice::from_ref(source), "take the target out")?;
         self.token()?;
@@ -322,14 +324,18 @@ impl Machine<'_> {
         if let Some(back) = &mut self.journal_mut()?.roll_back {
             back.from_handle = from_handle;
         }
-        // The newest handle is in Git before anybody may run from it.
-        if let Some(captured) = self.journal()?.captured.clone() {
-            self.recorded(self.status.clone(), |record| {
-                let journal = record.status.journal.as_ref();
-                journal
-                    .and_then(|journal| journal.captured.as_ref())
-                    .is_some_and(|known| known.values == captured.values)
-            })?;
+        // A source that goes on from its own needs nothing of the kind.
+        let from = self
+            .journal()?
+            .captured
+            .as_ref()
+            .map(|captured| captured.from.clone());
+        if let Some(from) = from.filter(|from| from_handle || *from != source) {
+            // The target's copy shows it, until the source is seen running from it.
+            let shown = from == target && self.copy_has_handle(&target, &self.marker()?)?.is_ok();
+            if !shown {
+                self.handle_in_git()?;
+            }
         }
         self.enter_stage(RollBackStage::Returned)
     }

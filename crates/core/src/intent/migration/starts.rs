@@ -1,10 +1,10 @@
-//! A copy that may write begins again by itself, and nothing kept what it wrote since it was deployed: a JobManager of Flink
+//! A copy that may write begins again by itself, and nothing kept what it wrote since it was deployed: a `JobManager` of Flink
 //! that starts again without high availability. That is the workload's own loss; it is told, and a soak begins anew.
 
 use std::collections::BTreeSet;
 
-use super::Machine;
-use crate::api::Finding;
+use super::{Machine, Phase};
+use crate::api::{Finding, Starts};
 use crate::intent::world::Pod;
 use crate::profile::Profile;
 use cutover_karmada::LabelSelector;
@@ -18,62 +18,70 @@ impl Machine<'_> {
         let Some(journal) = self.status.journal_in_force() else {
             return;
         };
-        let (writer, rule) = (journal.writer.clone(), journal.profile.starts_over.clone());
-        let Some((writer, rule)) = writer.zip(rule) else {
-            self.forget_starts();
-            return;
-        };
-        let seen = self
-            .profile()
-            .ok()
-            .and_then(|profile| self.starts_in(&writer, &profile));
-        let Some(seen) = seen else { return };
-        let known = self
-            .journal()
-            .ok()
-            .and_then(|journal| journal.starts.get(&writer));
-        let Some(known) = known else {
-            // What comes up until then comes up as it was told to.
-            if matches!(self.healthy(&writer), Ok(Ok(_))) {
-                self.keep_starts(&writer, seen);
+        let rule = journal.profile.starts_over.clone();
+        let Some((runs, rule)) = self.may_run_still().zip(rule) else {
+            if let Ok(journal) = self.journal_mut() {
+                journal.starts.clear();
             }
             return;
         };
-        let new: Vec<&str> = seen.difference(known).map(String::as_str).collect();
-        let (new, has_changed) = (new.join(", "), *known != seen);
-        if !new.is_empty() {
-            let message = format!(
-                "{writer}: {new} began anew: {}; what it wrote since is lost",
-                rule.message
-            );
+        let is_told_to_run = journal.writer.as_ref() == Some(&runs);
+        let seen = self.profile().ok();
+        let Some(seen) = seen.and_then(|profile| self.starts_in(&runs, &profile)) else {
+            return;
+        };
+        let Some(known) = journal.starts.get(&runs) else {
+            // What comes up until then comes up as it was told to.
+            if is_told_to_run && matches!(self.healthy(&runs), Ok(Ok(_))) {
+                self.keep_starts(runs, seen);
+            }
+            return;
+        };
+        // Its operator may have deployed what its spec has become, with the state of before; the pods follow the spec.
+        let is_other_spec = is_told_to_run && known.generation != seen.generation;
+        let new = seen.pods.difference(&known.pods).map(String::as_str);
+        let new = new.collect::<Vec<_>>().join(", ");
+        let is_news = known.pods != seen.pods;
+        if !new.is_empty() && !is_other_spec {
+            let message = format!("{runs}: {new} began anew: {}", rule.message);
             let hint = "this was none of this intent's doing: see why it began anew, and what keeps the state over that";
             self.status.findings.push(Finding::new(CODE, message, hint));
         }
-        if has_changed {
-            self.keep_starts(&writer, seen);
+        if is_news {
+            self.keep_starts(runs, seen);
         }
     }
 
-    fn keep_starts(&mut self, writer: &ClusterName, seen: BTreeSet<String>) {
-        if let Ok(journal) = self.journal_mut() {
-            journal.starts.insert(writer.clone(), seen);
-        }
+    /// Returns who may write; or who did, until it is seen to have stopped.
+    fn may_run_still(&self) -> Option<ClusterName> {
+        let journal = self.status.journal_in_force()?;
+        let stops = match (self.status.phase, &journal.roll_back) {
+            (Phase::Capture, _) if journal.captured.is_none() => Some(&journal.source),
+            (Phase::RollingBack, Some(back)) if back.handed_over && !back.target_captured => {
+                Some(&journal.target)
+            }
+            _ => None,
+        };
+        journal.writer.as_ref().or(stops).cloned()
     }
 
-    /// Nobody is to run: what runs later begins because it is told to.
-    fn forget_starts(&mut self) {
+    fn keep_starts(&mut self, cluster: ClusterName, seen: Starts) {
         if let Ok(journal) = self.journal_mut() {
-            journal.starts.clear();
+            journal.starts.insert(cluster, seen);
         }
     }
 
     /// Returns the starts of the pods with which the run of a copy would lose its state; nothing where it keeps that, or where
     /// they can't be seen, or none is there.
-    pub(super) fn starts_in(&self, cluster: &ClusterName, profile: &Profile) -> Option<BTreeSet<String>> {
+    pub(super) fn starts_in(&self, cluster: &ClusterName, profile: &Profile) -> Option<Starts> {
         let member = self.world().member(cluster).ok()?;
         let object = member.object.get().ok()?.as_ref()?;
-        let starts = starts(profile.starts_over_with(object)?, member.pods.get().ok()?);
-        (!starts.is_empty()).then_some(starts)
+        let pods = starts(profile.starts_over_with(object)?, member.pods.get().ok()?);
+        let generation = object
+            .pointer("/metadata/generation")
+            .and_then(serde_json::Value::as_i64);
+        let generation = generation.unwrap_or_default();
+        (!pods.is_empty()).then_some(Starts { generation, pods })
     }
 }
 

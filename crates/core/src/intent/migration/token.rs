@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 
 use super::heir::LAPSE;
-use super::{Machine, Stop};
+use super::{Machine, Phase, Stop};
 use crate::api::{Assumption, ClaimSpec, Fact, Offered, PatchOp, RollBackStage, Strategy};
 use crate::intent::effect::Effect;
 use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
@@ -184,7 +184,7 @@ impl Machine<'_> {
         })
     }
 
-    fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {
+    fn authority(&mut self, pin: &Pin) -> Result<Granted, Stop> {
         let Says::Token(token) = &pin.says else {
             return Ok(Granted::Nobody);
         };
@@ -222,6 +222,10 @@ impl Machine<'_> {
         let mut proofs = Vec::new();
         for cluster in involved.iter().filter(|cluster| *cluster != writer) {
             proofs.push(self.inert_under(cluster, marker)??);
+        }
+        // The journal may have been edited since it gave the token away.
+        if self.status.phase == Phase::Handoff {
+            self.handle_is_safe(marker)?;
         }
         Ok(Granted::Release(Release::new(
             writer,

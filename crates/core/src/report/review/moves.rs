@@ -365,7 +365,7 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
     }
     if !shared {
         let state = if one.outlook.stateful {
-            "it is stopped with its state, which is recorded in Git"
+            "it is stopped with its state"
         } else {
             "it is stopped"
         };
@@ -399,7 +399,7 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
 fn handoff(one: &Move, to: &str) -> String {
     let spec = &one.spec;
     let from = if one.outlook.stateful && spec.strategy == Strategy::StopFirst {
-        ", from exactly that state"
+        ", from exactly that state, which is recorded in Git"
     } else {
         ""
     };

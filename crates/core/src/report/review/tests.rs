@@ -196,8 +196,8 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
     | Preflight | everything that could stand in the way is looked at | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
     | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
-    | Capture | it is stopped with its state, which is recorded in Git; that it stands still is proved | **nobody runs it from here on** |
-    | Handoff | ✋ waits for an approval; `west` may run, from exactly that state | it starts in `west`; healthy within 10m |
+    | Capture | it is stopped with its state; that it stands still is proved | **nobody runs it from here on** |
+    | Handoff | ✋ waits for an approval; `west` may run, from exactly that state, which is recorded in Git | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
 
