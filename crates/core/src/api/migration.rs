@@ -339,6 +339,7 @@ pub struct Journal {
     pub handle_before: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
+    /// What Git was seen to have of the attempt.
     #[serde(default, skip_serializing_if = "InGit::is_nothing")]
     pub in_git: InGit,
     /// What the source left when it was suspended, whatever has been captured since: another handle there means that it ran
@@ -406,7 +407,7 @@ pub struct Journal {
 /// Which pods a run goes with, as they were seen last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Starts {
-    /// The generation of the copy: another one may have been deployed anew.
+    /// The generation of the copy: under another one its operator may have deployed it again.
     pub generation: i64,
     /// Each pod with its uid, and how often its containers were restarted.
     pub pods: BTreeSet<String>,
@@ -495,6 +496,12 @@ impl Migration {
 }
 
 impl Journal {
+    /// Takes the handle that goes with the token from now on: Git was not seen to have it.
+    pub fn capture(&mut self, captured: Capture) {
+        self.captured = Some(captured);
+        self.in_git = self.in_git.min(InGit::Opening);
+    }
+
     /// Returns whether the source's stopped copy shows the handle for as long as it isn't let run, or has none.
     pub fn handle_stays(&self) -> bool {
         self.profile.handle_stays || self.profile.capture.is_empty()

@@ -66,7 +66,7 @@ pub struct WorkloadProfileSpec {
     /// The handle that a running copy was started from; a JSONPath.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_use: Option<String>,
-    /// Pods that the state of a run goes with, where nothing else keeps it: a new start of one of them is told.
+    /// Pods that hold the state of a run in memory alone: a restart of one of them is reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_over: Option<StartsOver>,
     /// What must not change when the pin is removed (a restart would change it); a JSONPath.
@@ -107,7 +107,7 @@ pub struct Pods {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartsOver {
-    /// A label selector among the workload's pods: when one of them starts anew, the copy begins again.
+    /// A label selector among the workload's pods: when one of them restarts, the job starts over.
     pub label_selector: String,
     /// CEL over `object`: the copy keeps its state all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,7 +19,7 @@ pub(super) fn wants_record(status: &MigrationStatus) -> bool {
         Phase::Pending => status.attempt == 0,
         Phase::Hold | Phase::Expand => asked,
         Phase::Capture => handle.is_some_and(Journal::records_handle_first),
-        // Once the token is given Git is asked for nothing before somebody runs.
+        // From the token until the target runs, Git is not read: a slow Git host would add to the downtime.
         Phase::Handoff => {
             let before = handle.filter(|journal| journal.writer.is_none());
             asked || before.is_some_and(Journal::records_handle_first)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Machine, Stop};
-use crate::api::{Capture, Fact, InGit, Offer, quoted};
+use crate::api::{Capture, Fact, Offer, quoted};
 use crate::intent::proof::Stopped;
 use cutover_karmada::name::ClusterName;
 
@@ -33,8 +33,7 @@ impl Machine<'_> {
         if wrote_alone || self.assumed(Fact::Newest, source).is_some() {
             let journal = self.journal_mut()?;
             journal.source_handle = newer.values.clone();
-            journal.captured = Some(newer);
-            journal.in_git = journal.in_git.min(InGit::Opening);
+            journal.capture(newer);
             return Err(Stop::Again);
         }
         if self.assumed(Fact::Newest, &captured.from).is_some() {

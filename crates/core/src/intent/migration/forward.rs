@@ -207,7 +207,7 @@ impl Machine<'_> {
         if self.journal()?.captured.as_ref().map(|known| &known.values) != Some(&captured.values) {
             let journal = self.journal_mut()?;
             journal.source_handle = captured.values.clone();
-            journal.captured = Some(captured);
+            journal.capture(captured);
             return Ok(Next::Again);
         }
         let kept = if self.journal()?.records_handle_first() {
@@ -243,11 +243,6 @@ impl Machine<'_> {
         self.fence()?;
         let (source, target) = self.ends()?;
         self.expanded_for_handoff(&source, &target)?;
-        if self.journal()?.writer.as_ref() != Some(&target) {
-            // Whatever Git says, everybody is held: a pin that somebody took away is repaired first.
-            self.token()?;
-            self.handle_is_safe(&self.marker()?)?;
-        }
         self.give_token(&target)?;
         let stays = self.stays_alone(&source, &target)?;
         let healthy = self.healthy(&target)??;
@@ -262,12 +257,9 @@ impl Machine<'_> {
         Ok(Next::Enter(Phase::Verify, evidence))
     }
 
-    /// What is handed over is what the source has left: its copy shows it in this pass, or Git has it. A journal that somebody
+    /// The journal names the handle that the source has left: its stopped copy shows it in this pass, or Git has it. A journal that somebody
     /// has edited may name another handle, an older one for instance. `marker`: of the pin in force.
     pub(super) fn handle_is_safe(&mut self, marker: &str) -> Result<(), Stop> {
-        if self.is_shared() {
-            return Ok(());
-        }
         let (source, _) = self.ends()?;
         match self.copy_has_handle(&source, marker)? {
             Ok(()) => return Ok(()),

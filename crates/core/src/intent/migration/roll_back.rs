@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::heir::LAPSE;
 use super::{Machine, Next, Stop};
-use crate::api::{Fact, InGit, RollBack, RollBackStage};
+use crate::api::{Fact, RollBack, RollBackStage};
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
@@ -247,8 +247,7 @@ impl Machine<'_> {
         match stopped.capture(&profile, &before, self.input.now) {
             Ok(newer) => {
                 let journal = self.journal_mut()?;
-                journal.captured = Some(newer);
-                journal.in_git = journal.in_git.min(InGit::Opening);
+                journal.capture(newer);
                 if let Some(back) = &mut journal.roll_back {
                     back.target_captured = true;
                 }

@@ -1,5 +1,5 @@
 //! A copy that may write begins again by itself, and nothing kept what it wrote since it was deployed: a `JobManager` of Flink
-//! that starts again without high availability. That is the workload's own loss; it is told, and a soak begins anew.
+//! that starts again without high availability. That is the workload's own loss; it is reported, and a soak starts over.
 
 use std::collections::BTreeSet;
 
@@ -43,8 +43,8 @@ impl Machine<'_> {
         let new = new.collect::<Vec<_>>().join(", ");
         let is_news = known.pods != seen.pods;
         if !new.is_empty() && !is_other_spec {
-            let message = format!("{runs}: {new} began anew: {}", rule.message);
-            let hint = "this was none of this intent's doing: see why it began anew, and what keeps the state over that";
+            let message = format!("{runs}: {new} was started again: {}", rule.message);
+            let hint = "this intent did not cause it: find out why it restarted, and what could keep its state over a restart";
             self.status.findings.push(Finding::new(CODE, message, hint));
         }
         if is_news {

@@ -86,7 +86,11 @@ impl Machine<'_> {
     /// Gives the token to a cluster: from nobody, under a new sequence, when every other cluster is proved inert.
     pub(super) fn give_token(&mut self, to: &ClusterName) -> Result<(), Stop> {
         if !self.is_shared() && self.journal()?.writer.as_ref() != Some(to) {
+            // Whatever Git says, everybody is held: a pin that somebody removed is repaired first.
             self.token()?;
+            if self.status.phase == Phase::Handoff {
+                self.handle_is_safe(&self.marker()?)?;
+            }
             for cluster in self.involved()?.iter().filter(|cluster| *cluster != to) {
                 self.inert(cluster)??;
             }
