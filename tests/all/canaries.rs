@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cutover::api::{OWN_NAMESPACE, Phase};
-use cutover::intent::migration::canary_name;
+use cutover::intent::custody::canary_name;
 use cutover::reconcile::intents::Nobody;
 use serde_json::json;
 

@@ -71,11 +71,6 @@ impl Scene {
         assert!(promise, "{what}\n{}\n{status:#}", self.between.timeline());
     }
 
-    /// The promise is broken today. When it holds, it comes off the list in docs/safety.md.
-    fn does_not_hold_yet(&self, promise: bool, what: &str) {
-        assert!(!promise, "it holds now: {what}\n{}", self.between.timeline());
-    }
-
     async fn ended(&self) -> Phase {
         let ended = self.fleet.ended(MOVE).await;
         self.between.note(format!("ends {ended}"));
@@ -142,10 +137,11 @@ async fn a_suspension_of_scheduling_that_arrives_after_the_end_is_refused_or_tak
     assert!(!is_suspended(&scene.fleet));
     scene.between.release();
     tokio::time::sleep(A_WHILE).await;
-    scene.does_not_hold_yet(
+    scene.holds(
         !is_suspended(&scene.fleet),
         "a patch that arrives after the end is refused or taken away",
     );
+    scene.fleet.assert_nothing_is_left();
 }
 
 /// Finding 26, as far as it is told: the backup is from when the source ran.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover_core::api::MigrationStatus;
-use cutover_core::intent::migration::{self, Input, canary_name, watch};
+use cutover_core::intent::custody::canary_name;
+use cutover_core::intent::migration::{self, Input, watch};
 use cutover_core::intent::world::{self, Desired, Overrides};
 use cutover_core::intent::{Effect, Read, Seen, World};
 use cutover_karmada::name::{ClusterName, ObjectKey};

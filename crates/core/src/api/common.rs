@@ -167,6 +167,11 @@ pub struct WaitingFor {
     pub then: Option<String>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// What the statuses of all kinds of intents say: the loop, and whoever tells of intents, read no more of them.
 pub trait Progress:
     Clone + Default + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync

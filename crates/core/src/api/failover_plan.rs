@@ -9,9 +9,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::anything;
+use super::common::{anything, is_zero};
 use super::{
-    BindingId, ClaimOwner, Common, Fence, Progress, WaitingFor, Watched, WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Fence, PinState, Progress, WaitingFor, Watched, WorkloadProfileSpec,
+    WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -178,11 +179,6 @@ pub struct HistoryLimit {
     #[serde(default = "default_keep")]
     #[schemars(range(min = 1, max = 500))]
     pub keep: u32,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-const fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 const fn default_keep() -> u32 {
@@ -465,14 +461,8 @@ pub struct FailoverJournal {
     pub template_uid: String,
     /// Counts the times that the guard was put up; with the sequence it makes the marker.
     pub round: u32,
-    /// The sequence of the pin that is or will be written.
-    pub seq: u64,
-    /// The pin has been written, so that one that is missing was removed by somebody else.
-    #[serde(default)]
-    pub pinned: bool,
-    /// The pin was lost or edited, and the current sequence is its repair.
-    #[serde(default)]
-    pub repairing: bool,
+    #[serde(flatten)]
+    pub pin: PinState,
     /// Who may write according to that pin; absent: nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
@@ -507,9 +497,6 @@ pub struct FailoverJournal {
     /// Why the guard comes off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
-    /// Taking the pin off has begun.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unpinning: bool,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,

@@ -8,11 +8,11 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{any_object, anything};
+use super::common::{any_object, anything, is_zero};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, PolicyName, Progress,
-    StepRecord, WaitingFor, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, PinState, PolicyName,
+    Progress, StepRecord, WaitingFor, Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -105,11 +105,6 @@ impl Default for Changes {
             patches: Vec::new(),
         }
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -312,13 +307,8 @@ pub struct Journal {
     /// The standing intent that lent the claim, and gets it back with the pin on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lender: Option<ClaimOwner>,
-    /// The sequence of the pin that is or will be written.
-    pub seq: u64,
-    /// The pin has been written, so that one that is missing was removed by somebody else.
-    pub pinned: bool,
-    /// The pin was lost or edited, and the current sequence is its repair.
-    #[serde(default)]
-    pub repairing: bool,
+    #[serde(flatten)]
+    pub pin: PinState,
     /// Who may write according to that pin; absent: nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writer: Option<ClusterName>,
@@ -393,9 +383,6 @@ pub struct Journal {
     pub committed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll_back: Option<RollBack>,
-    /// Taking the pin off has begun; what follows needs no fence and no marker.
-    #[serde(default)]
-    pub unpinning: bool,
     /// What must not change when the pin is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
@@ -529,9 +516,7 @@ impl Journal {
             template_spec: None,
             binding,
             lender: None,
-            seq: 1,
-            pinned: false,
-            repairing: false,
+            pin: PinState::default(),
             writer: (spec.strategy == Strategy::StopFirst).then(|| source.clone()),
             clusters: vec![source.clone()],
             fetching_since: None,
@@ -559,7 +544,6 @@ impl Journal {
             down_before_ms: 0,
             committed: false,
             roll_back: None,
-            unpinning: false,
             run_id: None,
             planned: Vec::new(),
             source,

@@ -8,6 +8,7 @@ mod failover_plan;
 mod migration;
 mod moves;
 mod offer;
+mod pin_state;
 mod profile;
 mod rebalance;
 mod replica_shift;
@@ -41,11 +42,12 @@ pub use moves::{
     MovesSpec, MovesStatus, Rank, Selection, Stay, Tally, Targets, Unmovable, WorkloadName,
 };
 pub use offer::{Offer, quoted};
+pub use pin_state::PinState;
 pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
 pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
 pub use replica_shift::{
-    Pause, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftApproval, ShiftBack, ShiftFence,
-    ShiftJournal, ShiftPhase, ShiftSource, Then,
+    Pause, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftApproval, ShiftBack, ShiftJournal,
+    ShiftPhase, ShiftSource, Then,
 };
 pub use rollout::{
     OnRolloutFailure, PinnedRule, ROLLOUT_WAVE_ANNOTATION, Released, Rollout, RolloutCluster,

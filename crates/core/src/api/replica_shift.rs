@@ -9,9 +9,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    AdmissionTest, Barrier, BindingId, Common, OnFailure, Progress, WaitingFor, Window, WorkloadRef,
-};
+use super::{BindingId, Common, Fence, OnFailure, PinState, Progress, WaitingFor, Window, WorkloadRef};
 use cutover_karmada::name::ClusterName;
 
 /// Asks for the replicas of a workload without state to go from one cluster to another, step by step.
@@ -248,17 +246,8 @@ pub struct ShiftJournal {
     /// What says which pods are the workload's on the control plane; absent: nothing runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
-    /// The sequence of the pin that is or will be written.
-    pub seq: u64,
-    /// The pin was seen in force, so that one that is missing was removed by somebody else.
-    #[serde(default)]
-    pub pinned: bool,
-    /// The pin was lost or edited, and the current sequence is its repair.
-    #[serde(default)]
-    pub repairing: bool,
-    /// The pin is being taken off: the claim says that no marker is to be expected.
-    #[serde(default)]
-    pub unpinning: bool,
+    #[serde(flatten)]
+    pub pin: PinState,
     /// The clusters that the binding listed, and lists at the end of a way back.
     pub listed: Vec<ClusterName>,
     /// The target is not one of them, and is added.
@@ -289,30 +278,12 @@ pub struct ShiftJournal {
     pub rests_since: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Timestamp>,
-    pub fence: ShiftFence,
+    pub fence: Fence,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<ShiftBack>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
-}
-
-/// How the scheduler is kept off.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ShiftFence {
-    /// The generation of the binding that is about to be suspended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspending: Option<i64>,
-    /// The number of the canary that the barrier waits for.
-    pub canary: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub barrier: Option<Barrier>,
-    /// What the API server was seen to refuse; absent: it was not tried yet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub admission: Option<AdmissionTest>,
-    /// The scheduler may act again.
-    pub lowered: bool,
 }
 
 /// Why it goes back, and as what it ends.

@@ -8,9 +8,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::any_object;
+use super::common::{any_object, is_zero};
 use super::{
-    BindingId, Check, Common, HeldBack, PatchOp, Progress, WaitingFor, Window, WorkloadProfileSpec,
+    BindingId, Check, Common, HeldBack, PatchOp, PinState, Progress, WaitingFor, Window, WorkloadProfileSpec,
     WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
@@ -163,11 +163,6 @@ const fn one() -> u32 {
 
 const fn ten() -> u32 {
     10
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -349,14 +344,8 @@ pub struct RolloutJournal {
     pub template_uid: String,
     /// The attempt that put the pin up: its markers are counted on from there.
     pub pin_attempt: u32,
-    /// The sequence of the pin that is or will be written.
-    pub seq: u64,
-    /// The pin was seen in force, so that one that is missing was removed by somebody else.
-    #[serde(default)]
-    pub pinned: bool,
-    /// The pin was lost or edited, and the current sequence is its repair.
-    #[serde(default)]
-    pub repairing: bool,
+    #[serde(flatten)]
+    pub pin: PinState,
     /// What the pin says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PinnedRule>,
@@ -384,9 +373,6 @@ pub struct RolloutJournal {
     pub retried: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
-    /// Taking the pin off has begun.
-    #[serde(default)]
-    pub unpinning: bool,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::any_object;
-use super::{Barrier, Common, Progress, WaitingFor, WorkloadRef};
+use super::{Barrier, Common, PinState, Progress, WaitingFor, WorkloadRef};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Asks for changes to stop at the control plane.
@@ -249,13 +249,8 @@ pub struct SuspensionPin {
     /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
     pub binding_id: String,
     pub cluster_scoped: bool,
-    pub seq: u64,
-    /// It was seen in force: if it is missing, somebody took it away.
-    pub pinned: bool,
-    /// A new sequence was begun because somebody had changed it.
-    pub repairing: bool,
-    /// It is being taken off.
-    pub unpinning: bool,
+    #[serde(flatten)]
+    pub state: PinState,
     /// What a cluster gets that isn't named below: the template as it was, without status.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]

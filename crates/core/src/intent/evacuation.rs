@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::custody::held_by;
 use super::moves::{Aim, Candidate, Chosen, Ground, Judged, Room, Survey, World, judge, name_of, place};
 use super::seen::NotKnown;
-use super::token::held_by;
 use crate::api::{
     EvacuationSpec, Finding, Means, Move, MoveState, MovesSpec, MovesStatus, Unmovable, WorkloadName,
     claim_name,

@@ -49,11 +49,14 @@ pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effec
     match (applied_placement(binding), &fence.applied_placement) {
         (Some(now), Some(before)) if now != before && without_toleration(now) == parsed(before) => {
             let patch = vec![
-                test("/metadata/uid", json!(binding.metadata.uid)),
                 test(&annotation_path(), json!(now)),
                 add(&annotation_path(), json!(before)),
             ];
-            Some(patch_binding("restore the applied placement", binding, patch))
+            Some(patch_binding(
+                "restore the applied placement",
+                binding,
+                exact(binding, patch),
+            ))
         }
         _ => None,
     }

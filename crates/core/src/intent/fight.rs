@@ -14,6 +14,10 @@ use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::{self, Match, OverrideError, PolicyName};
 use cutover_karmada::{Cluster, ClusterOverridePolicy, ClusterOverridePolicySpec, OverridePolicy};
 
+/// What to do about a policy that undoes a pin.
+pub const HINT: &str =
+    "let it sort before zzzz-cutover-, or take its selector's name away, until the intent has ended";
+
 /// One policy that doesn't let a pin have its way in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fight {

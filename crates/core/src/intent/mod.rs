@@ -7,6 +7,7 @@ pub mod beside;
 pub mod check;
 mod child;
 pub mod control;
+pub mod custody;
 pub mod effect;
 pub mod evacuation;
 pub mod failover;
@@ -28,7 +29,6 @@ pub mod scalers;
 pub mod seen;
 pub mod shift;
 pub mod suspension;
-pub mod token;
 pub mod warnings;
 pub mod world;
 

@@ -48,7 +48,7 @@ pub fn rank(status: &MigrationStatus) -> (u32, bool, u64, bool, usize) {
     (
         status.attempt,
         status.phase.is_terminal(),
-        journal.map_or(0, |journal| journal.seq),
+        journal.map_or(0, |journal| journal.pin.seq),
         journal.is_some_and(|journal| journal.captured.is_some()),
         status.steps.len(),
     )
@@ -68,7 +68,7 @@ pub fn is_newer_suspension(recorded: &serde_json::Value, uid: &str, status: &Sus
 /// The same for a shift.
 pub fn is_newer_shift(recorded: &serde_json::Value, uid: &str, status: &ReplicaShiftStatus) -> bool {
     let rank = |status: &ReplicaShiftStatus| {
-        let seq = status.journal.as_ref().map_or(0, |journal| journal.seq);
+        let seq = status.journal.as_ref().map_or(0, |journal| journal.pin.seq);
         (common_rank(status, &status.common), seq)
     };
     status_of(recorded, uid).is_some_and(|recorded| rank(&recorded) > rank(status))
@@ -86,7 +86,7 @@ pub fn is_newer_rollout(recorded: &serde_json::Value, uid: &str, status: &Rollou
         (
             common.attempt,
             status.phase.is_at_rest(),
-            journal.map_or(0, |journal| journal.seq),
+            journal.map_or(0, |journal| journal.pin.seq),
             common.steps.len(),
         )
     };
@@ -110,7 +110,7 @@ fn rank_of_plan(status: &FailoverPlanStatus) -> (u32, u32, u64, bool, Option<jif
     (
         status.rounds,
         status.common.attempt,
-        journal.map_or(0, |journal| journal.seq),
+        journal.map_or(0, |journal| journal.pin.seq),
         flight.is_some_and(|flight| flight.state.is_some()),
         status.last_known.as_ref().map(|known| known.at),
     )

@@ -143,7 +143,7 @@ pub fn may_claim(claim: Option<&Claim>, uid: &str, ahead: Option<&ClaimOwner>) -
     match (claim, ahead) {
         (Some(claim), _) if claim.spec.owner.uid == uid => Ok(()),
         // Whoever lends it chooses by the same order, among those that can borrow.
-        (Some(claim), _) => Err(super::token::held_by(&claim.spec.owner)),
+        (Some(claim), _) => Err(super::custody::held_by(&claim.spec.owner)),
         (None, Some(first)) => Err(format!(
             "{first} goes first with the workload: it was created first"
         )),

@@ -57,8 +57,12 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
     if after.phase != was.phase {
         told.extend(entered(&is, was));
     }
-    let pin_lost =
-        |status: &MigrationStatus| status.journal.as_ref().is_some_and(|journal| journal.repairing);
+    let pin_lost = |status: &MigrationStatus| {
+        status
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.pin.repairing)
+    };
     if pin_lost(after) && !pin_lost(was) {
         let note = "the pin was edited or removed by somebody else, and is put back";
         told.push(Told::new(true, "PinRepaired", note));

@@ -25,7 +25,7 @@ use cutover_core::api::{
     RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
 };
 use cutover_core::intent::rollout_policy::{self, Selected, labels};
-use cutover_core::intent::{Seen, failover, moves, shift, suspension, token};
+use cutover_core::intent::{Seen, custody, failover, moves, shift, suspension};
 use cutover_core::plan::Forecast;
 use cutover_core::report::{
     self, Came, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast, shift_forecast,
@@ -210,7 +210,7 @@ async fn place(parts: &Parts, intent: &Rollout, status: &api::RolloutStatus) -> 
     let (binding, clusters) = join(around.binding(&name), around.clusters()).await;
     match (binding.get(), clusters.get()) {
         (Ok(Some(binding)), Ok(clusters)) => {
-            let listed = token::synced(binding);
+            let listed = custody::synced(binding);
             Seen::known((listed, BTreeMap::clone(clusters)), around.instant())
         }
         (Ok(None), _) => Seen::unknown("no policy has taken it up yet"),

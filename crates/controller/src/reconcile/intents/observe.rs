@@ -13,7 +13,7 @@ use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::Others;
-use cutover_core::intent::migration::canary_name;
+use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::scalers::{self, Scaler};
 use cutover_core::intent::world::Sampled;
 use cutover_core::intent::{self, Seen, World, warnings};
@@ -308,7 +308,10 @@ impl Look<'_> {
 
     fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
         // The other one is proved gone, and stays so until the workload itself is gone: see `Machine::is_lost`.
-        if let Some(journal) = self.status.journal_in_force().filter(|journal| journal.unpinning)
+        if let Some(journal) = self
+            .status
+            .journal_in_force()
+            .filter(|journal| journal.pin.unpinning)
             && matches!(world.template.get(), Ok(Some(_)))
         {
             return journal.clusters.iter().cloned().collect();
@@ -392,7 +395,7 @@ impl Look<'_> {
     async fn admission(&self, world: &World, trial: bool) -> Option<Vec<(Guard, Outcome)>> {
         let journal = self.status.journal_in_force()?;
         let in_haste = matches!(self.status.phase, Phase::Capture | Phase::Handoff);
-        if !trial || in_haste || journal.unpinning {
+        if !trial || in_haste || journal.pin.unpinning {
             return None;
         }
         let (claim, binding) = (

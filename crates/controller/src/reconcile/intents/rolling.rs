@@ -17,7 +17,7 @@ use cutover_core::api::{
 use cutover_core::error::Error;
 use cutover_core::intent::check::Others;
 use cutover_core::intent::rollout::{self, Goal, World};
-use cutover_core::intent::{Effect, Seen, Step, token};
+use cutover_core::intent::{Effect, Seen, Step, custody};
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_core::report::{self, Told};
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -259,7 +259,7 @@ impl Look<'_> {
         let (Some(journal), Ok(Some(binding))) = (&self.status.journal, world.binding.get()) else {
             return BTreeSet::new();
         };
-        let synced = token::synced(binding).into_iter();
+        let synced = custody::synced(binding).into_iter();
         match self.status.phase {
             Phase::Rolling | Phase::Halted | Phase::Finishing => synced
                 .filter(|cluster| journal.released.contains_key(cluster))

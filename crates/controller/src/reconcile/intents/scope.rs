@@ -35,7 +35,7 @@ fn hands_over(before: &MigrationStatus, after: &MigrationStatus) -> bool {
     matches!(after.phase, Phase::Capture | Phase::Handoff)
         && journal.roll_back.is_none()
         && journal.writer != before.writer
-        && journal.seq == before.seq + 1
+        && journal.pin.seq == before.pin.seq + 1
 }
 
 /// What of an intent's journal decides what is read, and whether it has to be read again.
@@ -80,13 +80,13 @@ impl<'a> Scope<'a> {
             reads_canary: wanted::wants_canary(status),
             ends: journal.map(|journal| (&journal.source, &journal.target)),
             writer: journal.and_then(|journal| journal.writer.as_ref()),
-            seq: journal.map(|journal| journal.seq),
+            seq: journal.map(|journal| journal.pin.seq),
             back: journal
                 .and_then(|journal| journal.roll_back.as_ref())
                 .map(|back| back.stage),
             binding: journal.map(|journal| &journal.binding),
             pods: journal.and_then(|journal| journal.pods.as_deref()),
-            unpinning: journal.is_some_and(|journal| journal.unpinning),
+            unpinning: journal.is_some_and(|journal| journal.pin.unpinning),
         }
     }
 }
@@ -129,24 +129,24 @@ mod tests {
     #[test]
     fn a_planned_hand_over_goes_on_with_the_look_that_allowed_it() {
         let capture = with(Phase::Capture, |journal| {
-            (journal.seq, journal.writer) = (2, None);
+            (journal.pin.seq, journal.writer) = (2, None);
         });
         assert!(covers(&at(Phase::Expand), &capture));
         let given = with(Phase::Handoff, |journal| {
-            (journal.seq, journal.writer) = (3, Some("west".into()));
+            (journal.pin.seq, journal.writer) = (3, Some("west".into()));
         });
         let handoff = with(Phase::Handoff, |journal| {
-            (journal.seq, journal.writer) = (2, None);
+            (journal.pin.seq, journal.writer) = (2, None);
         });
         assert!(covers(&handoff, &given));
     }
 
     #[test]
     fn a_surprise_asks_for_a_look_of_its_own() {
-        let repaired = with(Phase::Expand, |journal| journal.seq = 2);
+        let repaired = with(Phase::Expand, |journal| journal.pin.seq = 2);
         assert!(!covers(&at(Phase::Expand), &repaired));
         let taken = with(Phase::Capture, |journal| {
-            (journal.seq, journal.writer) = (2, None);
+            (journal.pin.seq, journal.writer) = (2, None);
             journal.roll_back = Some(RollBack {
                 reason: String::new(),
                 from_phase: Phase::Capture,
@@ -162,7 +162,7 @@ mod tests {
         });
         assert!(!covers(&at(Phase::Capture), &taken));
         let restored = with(Phase::Handoff, |journal| {
-            (journal.seq, journal.writer) = (7, Some("west".into()));
+            (journal.pin.seq, journal.writer) = (7, Some("west".into()));
         });
         assert!(!covers(&at(Phase::Handoff), &restored));
     }

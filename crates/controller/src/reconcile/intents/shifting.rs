@@ -21,7 +21,7 @@ use cutover_core::api::{
 };
 use cutover_core::error::Error;
 use cutover_core::intent::admission::{self, Outcome};
-use cutover_core::intent::migration::canary_name;
+use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::scalers::Scaler;
 use cutover_core::intent::shift::{self, World, replicas_of, suspension_name};
 use cutover_core::intent::world::Overrides;
@@ -344,7 +344,7 @@ impl Look<'_> {
         let journal = self.status.journal_in_force()?;
         let fence = &journal.fence;
         let is_past = |barrier: &Barrier| !barrier.canary.is_empty();
-        if journal.unpinning || fence.lowered || fence.barrier.as_ref().is_some_and(is_past) {
+        if journal.pin.unpinning || fence.lowered || fence.barrier.as_ref().is_some_and(is_past) {
             return None;
         }
         let (claim, binding) = (

@@ -20,7 +20,7 @@ use cutover_core::api::{
     SuspensionStatus, claim_name,
 };
 use cutover_core::error::Error;
-use cutover_core::intent::migration::canary_name;
+use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::pin::OWNER_LABEL;
 use cutover_core::intent::suspension::{
     self, Beside, Contest, World, binding_id, carries, covered, workload,

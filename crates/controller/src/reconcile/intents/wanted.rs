@@ -24,7 +24,7 @@ pub(super) fn wants_record(status: &MigrationStatus) -> bool {
             let before = handle.filter(|journal| journal.writer.is_none());
             asked || before.is_some_and(Journal::records_handle_first)
         }
-        Phase::Cleanup | Phase::RollingBack => asked || journal.is_some_and(|journal| journal.unpinning),
+        Phase::Cleanup | Phase::RollingBack => asked || journal.is_some_and(|journal| journal.pin.unpinning),
         _ => false,
     }
 }
@@ -32,14 +32,14 @@ pub(super) fn wants_record(status: &MigrationStatus) -> bool {
 /// Behind the barrier only what is left of the canary matters: where it is taken down, and at the end.
 pub(super) fn wants_canary(status: &MigrationStatus) -> bool {
     let journal = status.journal_in_force();
-    let is_behind = journal.is_some_and(|journal| journal.fence.barrier.is_some() && !journal.unpinning);
+    let is_behind = journal.is_some_and(|journal| journal.fence.barrier.is_some() && !journal.pin.unpinning);
     !is_behind || status.phase == Phase::Hold || status.phase.is_terminal()
 }
 
 /// A roll back leaves unapplied what Git wants of the policy when it ends.
 fn wants_policy(status: &MigrationStatus) -> bool {
     let journal = status.journal_in_force();
-    status.phase == Phase::RollingBack && journal.is_some_and(|journal| journal.unpinning)
+    status.phase == Phase::RollingBack && journal.is_some_and(|journal| journal.pin.unpinning)
 }
 
 impl Look<'_> {

@@ -13,7 +13,7 @@ impl Machine<'_> {
             return Ok(());
         };
         // Who has the claim looks after the binding.
-        if journal.unpinning || matches!(self.status.phase, Phase::Pending | Phase::Lent) {
+        if journal.pin.unpinning || matches!(self.status.phase, Phase::Pending | Phase::Lent) {
             return Ok(());
         }
         let known = journal.binding.clone();
@@ -70,7 +70,7 @@ impl Machine<'_> {
         let journal = self.journal_mut()?;
         journal.binding = binding;
         journal.template_uid = template_uid.unwrap_or_default();
-        journal.seq += 1;
+        journal.pin.renew();
         journal.fence = fence;
         let writer = journal.writer.clone();
         let mut released = None;

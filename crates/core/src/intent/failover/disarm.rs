@@ -1,42 +1,33 @@
 //! The guard is taken off: in an order in which the running copy isn't touched.
 
 use super::{Machine, Phase, Stop};
-use crate::api::MARKER_ANNOTATION;
+use crate::intent::custody;
 use crate::intent::fight::removal_changes;
 use crate::intent::proof::NotProved;
-use crate::intent::token;
 
 impl Machine<'_> {
     /// The pin goes when the running copy is the same without it and nobody else is let go by it, then the claim.
     pub(super) fn disarming(&mut self) -> Result<(), Stop> {
         let why = self.journal()?.ending.clone().unwrap_or_default();
         self.remove_canary()?;
-        if !self.journal()?.unpinning {
+        if !self.journal()?.pin.unpinning {
             self.guards_until_the_end()?;
             self.changes_nothing()?;
             self.others_are_harmless()?;
-            self.journal_mut()?.unpinning = true;
+            self.journal_mut()?.pin.unpinning = true;
             return Err(Stop::Again);
         }
-        let pin = self.world().pin.get()?.as_ref();
-        if pin.is_some() && !self.is_lost()? && !self.is_alone()? {
+        if self.world().pin.get()?.is_some() && !self.is_lost()? && !self.is_alone()? {
             // Another cluster was listed meanwhile: the pin, which is there, keeps it from running.
-            let journal = self.journal_mut()?;
-            journal.unpinning = false;
-            journal.repairing = true;
-            journal.seq += 1;
+            let state = &mut self.journal_mut()?.pin;
+            state.unpinning = false;
+            state.repair();
             return Err(Stop::Again);
         }
-        // Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
-        if let Some(claim) = self.world().claim.get()?
-            && claim.spec.owner.uid == self.input.uid
-            && !claim.spec.marker.is_empty()
-        {
-            self.claim()?;
-        }
-        token::unpin(pin)?;
-        self.runs_on_unmarked()?;
-        token::give_up(self.world().claim.get()?.as_ref(), self.input.uid)?;
+        let works = self.world().works.get()?;
+        let writer = self.journal()?.writer.as_ref();
+        let own = works.iter().filter(|(cluster, _)| Some(*cluster) == writer);
+        self.custody()?.take_down(own)?;
         let mut evidence = vec![format!("{why}; no pin, no claim is left")];
         for (cluster, old) in &self.status.old_copies {
             let word = old.fenced.as_ref().map(|by| format!(", {by} vouches for it"));
@@ -73,7 +64,7 @@ impl Machine<'_> {
     }
 
     fn is_up(&self) -> Result<bool, Stop> {
-        Ok(self.journal()?.pinned || self.world().pin.get()?.is_some())
+        Ok(self.journal()?.pin.pinned || self.world().pin.get()?.is_some())
     }
 
     /// Neither template nor binding is there any more: no pin can let anybody go.
@@ -85,7 +76,7 @@ impl Machine<'_> {
     fn is_alone(&self) -> Result<bool, Stop> {
         let writer = self.journal()?.writer.as_ref();
         let binding = self.world().binding.get()?.as_ref();
-        let mut synced = binding.map(token::synced).unwrap_or_default().into_iter();
+        let mut synced = binding.map(custody::synced).unwrap_or_default().into_iter();
         Ok(synced.all(|cluster| Some(&cluster) == writer))
     }
 
@@ -140,18 +131,5 @@ impl Machine<'_> {
             )));
         }
         Ok(())
-    }
-
-    fn runs_on_unmarked(&self) -> Result<(), Stop> {
-        let works = self.world().works.get()?;
-        let Some(writer) = &self.journal()?.writer else {
-            return Ok(());
-        };
-        match works.get(writer) {
-            Some(work) if work.manifest_annotation(MARKER_ANNOTATION).is_some() => {
-                Err(Stop::Wait(format!("{writer}: the Work still carries the marker")))
-            }
-            _ => Ok(()),
-        }
     }
 }

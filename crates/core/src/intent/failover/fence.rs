@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Phase, Stop};
-use crate::api::Guard;
+use crate::api::Fence;
 use crate::intent::admission;
-use crate::intent::effect::{Effect, add, remove, test};
+use crate::intent::custody::Scheduler;
+use crate::intent::effect::{add, remove, test};
 use crate::intent::fence;
-use crate::intent::migration::canary_name;
 use cutover_karmada::EvictionTask;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// The built-in failover is off the binding, and again whenever it comes back: a held copy counts as unhealthy, and would
     /// be evicted in its turn.
     pub(super) fn failover_off(&mut self) -> Result<(), Stop> {
@@ -30,68 +30,29 @@ impl Machine<'_> {
     /// Scheduling is suspended and the scheduler past it: what it had queued is done.
     pub(super) fn fence(&mut self, around: &ClusterName) -> Result<(), Stop> {
         let binding = self.binding()?;
-        if !binding.spec.scheduling_suspended() {
-            let generation = binding.metadata.generation;
-            let fence = &mut self.journal_mut()?.fence;
-            // A canary from before a suspension proves nothing about it: each has a number of its own.
-            if fence.barrier.is_some() || fence.suspending != generation {
-                fence.barrier = None;
-                fence.suspending = generation;
-                fence.canary += 1;
-                return Err(Stop::Again);
-            }
-            let canary = (!self.input.no_canary()).then(|| self.create_canary(around));
-            let canary = canary.transpose()?;
-            let raise = fence::raise(binding, None);
-            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
-        }
+        let scheduler = self.scheduler()?;
+        let journal = self.journal_mut()?;
+        let raise = |_: &Fence| fence::raise(binding, None);
+        scheduler.suspend(binding, around, raise, &mut journal.fence, &mut journal.pin)?;
         if let Some(effect) = fence::failover_off(binding) {
             return Err(Stop::Act(vec![effect]));
         }
-        self.barrier(around)
+        let done = scheduler.is_past(binding, around, &mut journal.fence)?;
+        self.beside.extend(done);
+        Ok(())
     }
 
-    fn barrier(&mut self, around: &ClusterName) -> Result<(), Stop> {
-        let name = self.canary()?;
-        let canary = self.world().canary.get()?;
-        if let Some(barrier) = &self.journal()?.fence.barrier {
-            let fence_is_gone = barrier.canary.is_empty() && !self.is_refused();
-            if fence_is_gone || self.same_controllers().is_err() {
-                // Another process took over, or nothing stands in any more: barrier and sequence are made anew.
-                self.world().leases.get()?;
-                let journal = self.journal_mut()?;
-                journal.fence.barrier = None;
-                journal.fence.canary += 1;
-                journal.seq += 1;
-                return Err(Stop::Again);
-            }
-            if canary.is_some() {
-                self.beside.push(Effect::DeleteCanary { name });
-            }
-            return Ok(());
-        }
-        match canary {
-            // The claim still lets the scheduler choose: what stands in for a canary is looked at under the next one.
-            None if self.input.no_canary() && self.status.phase == Phase::Evicted => Ok(()),
-            None if self.input.no_canary() && self.is_refused() => self.pass_barrier(String::new()),
-            None => Err(Stop::Act(vec![self.create_canary(around)?])),
-            Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(fence::not_reached(canary))),
-        }
-    }
-
-    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
-        self.journal_mut()?.fence.barrier = Some(barrier);
-        Err(Stop::Again)
-    }
-
-    /// Returns whether the API server itself refuses what the scheduler still has queued: it was seen to, under a claim that
-    /// lists the clusters.
-    fn is_refused(&self) -> bool {
-        let journal = self.status.journal.as_ref();
-        let test = journal.and_then(|journal| journal.fence.admission.as_ref());
-        test.is_some_and(|test| test.refuses(Guard::Bindings))
+    pub(super) fn scheduler(&self) -> Result<Scheduler<'a>, Stop> {
+        let world = self.world();
+        Ok(Scheduler {
+            uid: self.input.uid,
+            attempt: self.journal()?.round,
+            canary: &world.canary,
+            leases: &world.leases,
+            no_canary: self.input.no_canary(),
+            chooses: self.status.phase == Phase::Evicted,
+            now: self.input.now,
+        })
     }
 
     /// Notes what trying the admission fence has shown.
@@ -103,37 +64,12 @@ impl Machine<'_> {
         }
     }
 
-    fn create_canary(&self, around: &ClusterName) -> Result<Effect, Stop> {
-        Ok(Effect::CreateCanary {
-            name: self.canary()?,
-            scheduler: self.binding()?.spec.scheduler_name.clone(),
-            cluster: around.to_string(),
-        })
-    }
-
-    fn canary(&self) -> Result<String, Stop> {
-        let journal = self.journal()?;
-        Ok(canary_name(self.input.uid, journal.round, journal.fence.canary))
-    }
-
     pub(super) fn remove_canary(&mut self) -> Result<(), Stop> {
-        if self.world().canary.get()?.is_some() {
-            let name = self.canary()?;
-            return Err(Stop::Act(vec![Effect::DeleteCanary { name }]));
+        if self.world().canary.get()?.is_none() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// A barrier is good for one process of each controller: a new one may have read its caches before our changes.
-    pub(super) fn same_controllers(&self) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?;
-        match self.journal()?.fence.barrier.as_ref() {
-            Some(barrier) if barrier.leases == *leases => Ok(()),
-            Some(_) => Err(Stop::Wait(
-                "a controller of Karmada was replaced since the barrier".to_owned(),
-            )),
-            None => Err(Stop::Wait("no barrier has been passed".to_owned())),
-        }
+        let delete = self.scheduler()?.delete_canary(&self.journal()?.fence);
+        Err(Stop::Act(vec![delete]))
     }
 
     /// The binding lists exactly these clusters, and evicts from no other than those of these tasks: one patch, for a task

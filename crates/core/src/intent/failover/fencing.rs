@@ -52,7 +52,7 @@ impl Machine<'_> {
         // Whatever was known, or said, of a copy that was left there is not about the one that is released.
         self.status.old_copies.remove(&to);
         let journal = self.journal_mut()?;
-        journal.seq += 1;
+        journal.pin.renew();
         journal.writer = Some(to);
         journal.carried = values.filter(|values| !values.is_empty());
         self.flight_mut()?.released = true;
@@ -132,7 +132,7 @@ impl Machine<'_> {
         let journal = self.journal_mut()?;
         journal.clusters = vec![to];
         journal.suspended.clear();
-        journal.seq += 1;
+        journal.pin.renew();
         self.flight_mut()?.with_source = Some(false);
         Err(Stop::Again)
     }

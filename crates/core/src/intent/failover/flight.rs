@@ -104,7 +104,7 @@ impl Machine<'_> {
         let now = self.input.now;
         let from = self.writer()?;
         let journal = self.journal_mut()?;
-        journal.seq += 1;
+        journal.pin.renew();
         journal.writer = None;
         journal.carried = None;
         journal.suspended.clear();
@@ -196,7 +196,7 @@ impl Machine<'_> {
         if let Some(identity) = identity {
             journal.identities.insert(to.clone(), identity);
         }
-        journal.seq += 1;
+        journal.pin.renew();
         journal.clusters = if with_source {
             vec![to.clone(), from.clone()]
         } else {

@@ -3,13 +3,13 @@
 use super::asked::unfit;
 use super::look::uid;
 use super::{Machine, Phase, Stop};
-use crate::api::{FailoverJournal, Fence, Finding, LastKnown};
+use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState};
 use crate::intent::beside::account;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::fight::removal_changes;
 use crate::intent::migration::binding_findings;
-use crate::intent::{pin, token};
+use crate::intent::{custody, pin};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
@@ -36,7 +36,7 @@ impl Machine<'_> {
         if let Some(claim) = self.world().claim.get()?
             && claim.spec.owner.uid != self.input.uid
         {
-            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
+            return Err(Stop::Wait(custody::held_by(&claim.spec.owner)));
         }
         if !self.input.has_finalizer {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
@@ -88,9 +88,7 @@ impl Machine<'_> {
             binding: id,
             template_uid: uid(template),
             round: self.status.rounds,
-            seq: 1,
-            pinned: false,
-            repairing: false,
+            pin: PinState::default(),
             identities: identity
                 .into_iter()
                 .map(|identity| (writer.clone(), identity))
@@ -106,7 +104,6 @@ impl Machine<'_> {
             lent: None,
             flight: None,
             ending: None,
-            unpinning: false,
             planned: Vec::new(),
         });
         self.note_nodes();
@@ -201,9 +198,10 @@ impl Machine<'_> {
         // What moved before it was held is Karmada's; once the pin is on, it is a failover like any other.
         let live = self.world().pin.get()?.as_ref();
         let is_on = pin::not_blank(live).is_some();
-        if !is_on && !self.journal()?.pinned && self.listed()? != [writer.clone()] {
-            token::unpin(live)?;
-            token::give_up(self.world().claim.get()?.as_ref(), self.input.uid)?;
+        if !is_on && !self.journal()?.pin.pinned && self.listed()? != [writer.clone()] {
+            let custody = self.custody()?;
+            custody.unpin()?;
+            custody.give_up()?;
             self.status.journal = None;
             self.enter(
                 Phase::Pending,
@@ -302,7 +300,7 @@ impl Machine<'_> {
     pub(super) fn claim_is_ours(&self) -> Result<(), Stop> {
         match self.world().claim.get()? {
             Some(claim) if claim.spec.owner.uid != self.input.uid => {
-                Err(Stop::Wait(token::held_by(&claim.spec.owner)))
+                Err(Stop::Wait(custody::held_by(&claim.spec.owner)))
             }
             _ => Ok(()),
         }
@@ -342,7 +340,7 @@ impl Machine<'_> {
         let journal = self.journal_mut()?;
         journal.carried = None;
         journal.suspended.clear();
-        journal.seq += 1;
+        journal.pin.renew();
         Err(Stop::Again)
     }
 

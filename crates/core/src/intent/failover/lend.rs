@@ -2,8 +2,8 @@
 
 use super::{Borrower, Machine, Phase, Stop};
 use crate::api::{Capture, ClaimOwner, ClaimSpec, LastKnown, Relocation};
+use crate::intent::custody;
 use crate::intent::effect::Effect;
-use crate::intent::token;
 use cutover_karmada::name::ClusterName;
 
 impl Machine<'_> {
@@ -11,7 +11,7 @@ impl Machine<'_> {
     /// the guard's pin holds.
     pub(super) fn lend(&mut self) -> Result<(), Stop> {
         let journal = self.journal()?;
-        let at_rest = journal.carried.is_none() && !journal.repairing;
+        let at_rest = journal.carried.is_none() && !journal.pin.repairing;
         let asked = self
             .input
             .world
@@ -71,12 +71,12 @@ impl Machine<'_> {
                 ..claim.spec.clone()
             };
             return Err(Stop::Act(vec![Effect::ReplaceClaim {
-                claim: token::exactly(claim),
+                claim: custody::exactly(claim),
                 spec,
             }]));
         }
         if claim.spec.owner.uid != self.input.uid {
-            return Err(Stop::Wait(token::held_by(&claim.spec.owner)));
+            return Err(Stop::Wait(custody::held_by(&claim.spec.owner)));
         }
         // Not yet handed out, or given back: the claim says which.
         let ours = self.marker()? == claim.spec.marker;
@@ -87,7 +87,7 @@ impl Machine<'_> {
                 ..claim.spec.clone()
             };
             return Err(Stop::Act(vec![Effect::ReplaceClaim {
-                claim: token::exactly(claim),
+                claim: custody::exactly(claim),
                 spec,
             }]));
         }
@@ -120,7 +120,7 @@ impl Machine<'_> {
         let from = journal.writer.replace(writer.clone());
         journal.lent = None;
         journal.suspended.clear();
-        journal.seq += 1;
+        journal.pin.renew();
         journal
             .identities
             .extend(identity.map(|identity| (writer.clone(), identity)));

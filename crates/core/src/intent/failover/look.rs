@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
 
     pub(super) fn marker(&self) -> Result<String, Stop> {
         let journal = self.journal()?;
-        Ok(pin::marker(self.input.uid, journal.round, journal.seq))
+        Ok(pin::marker(self.input.uid, journal.round, journal.pin.seq))
     }
 
     /// Returns the binding that the journal names: the same object, still there.

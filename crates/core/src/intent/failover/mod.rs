@@ -30,11 +30,11 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use asked::unfit;
 
+use super::custody::Due;
 use super::effect::Effect;
 use super::proof::NotProved;
 use super::record::Kept;
 use super::seen::{NotKnown, Seen};
-use super::token::Due;
 use super::{Step, Trouble};
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec,
@@ -140,8 +140,9 @@ impl From<NotProved> for Stop {
 impl From<Due> for Stop {
     fn from(due: Due) -> Self {
         match due {
-            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Act(effects) => Self::Act(effects),
             Due::Wait(reason) => Self::Wait(reason),
+            Due::Again => Self::Again,
         }
     }
 }

@@ -44,7 +44,7 @@ impl Machine<'_> {
         for cluster in journal.clusters.iter_mut().filter(|cluster| *cluster == to) {
             cluster.clone_from(&request.to);
         }
-        journal.seq += 1;
+        journal.pin.renew();
         let flight = self.flight_mut()?;
         flight.reason = format!("{}; sent on from {to}: {}", flight.reason, request.reason);
         flight.to = Some(request.to.clone());

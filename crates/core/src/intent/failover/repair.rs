@@ -13,8 +13,7 @@ impl Machine<'_> {
     pub(super) fn repair(&mut self) -> Result<(), Stop> {
         let Some(writer) = self.journal()?.writer.clone() else {
             let journal = self.journal_mut()?;
-            journal.seq += 1;
-            journal.repairing = true;
+            journal.pin.repair();
             return Err(Stop::Again);
         };
         let others: Vec<String> = self
@@ -54,12 +53,12 @@ impl Machine<'_> {
                 self.journal_mut()?.fence = before.fence;
             }
             self.status.common.findings.extend(told);
-            self.journal_mut()?.repairing = true;
+            self.journal_mut()?.pin.repairing = true;
             return begun;
         } else {
-            self.journal_mut()?.seq += 1;
+            self.journal_mut()?.pin.renew();
         }
-        self.journal_mut()?.repairing = true;
+        self.journal_mut()?.pin.repairing = true;
         self.untell("SingleWriterLapse");
         self.status.common.findings.extend(told);
         Err(Stop::Again)
@@ -114,7 +113,7 @@ impl Machine<'_> {
     /// copy may have run on; what it had left before is what is known of it last.
     fn take_token_back(&mut self, why: &str) -> Result<(), Stop> {
         let journal = self.journal_mut()?;
-        journal.seq += 1;
+        journal.pin.renew();
         journal.writer = None;
         journal.carried = None;
         let flight = self.flight_mut()?;

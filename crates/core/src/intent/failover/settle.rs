@@ -33,8 +33,8 @@ impl Machine<'_> {
                 return Err(Stop::Act(vec![effect]));
             }
             self.journal_mut()?.fence.resumed = true;
-            return Err(Stop::Act(vec![fence::resume(binding)]));
         }
+        self.scheduler()?.resume(binding, &self.journal()?.fence)?;
         self.pin()?;
         self.remove_canary()?;
         // The scheduler looks at it again; what it moves meanwhile is a failover of its own.

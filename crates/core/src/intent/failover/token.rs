@@ -1,17 +1,14 @@
 //! The claim, the pin that projects it, and what lets the pin name a writer.
 
-use std::sync::Arc;
-
 use super::{Machine, PATIENCE, Phase, Stop};
-use crate::api::{ClaimOwner, ClaimSpec, FailoverGate, Finding, PatchOp};
-use crate::intent::effect::Effect;
-use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
-use crate::intent::proof::{Inert, Loose, NotProved, Release, Sole};
-use crate::intent::token::{self, Known, Standing, Unmarked};
+use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
+use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
+use crate::intent::pin::{Pin, Says, Tenure, Token};
+use crate::intent::proof::{Inert, NotProved, Sole};
 use crate::profile::{Action, Variables};
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
     pub(super) fn token(&mut self) -> Result<(), Stop> {
         self.claim()?;
@@ -19,41 +16,62 @@ impl Machine<'_> {
         self.markers()
     }
 
-    /// The claim says what the journal says: written by compare-and-swap, before what it allows.
+    fn send_again(&mut self) -> Result<(), Stop> {
+        let marker = self.marker()?;
+        let mut late = Vec::new();
+        for cluster in custody::synced(self.binding()?) {
+            let carries = self.prove(&cluster, &marker, |facts| facts.current_copy().map(drop))?;
+            if let Err(NotProved::No(why)) = carries
+                && matches!(self.copy(&cluster), Ok(Some(_)))
+            {
+                late.push(why);
+            }
+        }
+        self.journal()?;
+        let status = &mut self.status;
+        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let patience = Patience {
+            wait: &mut status.common.waiting_for,
+            now: self.input.now,
+            limit: custody::ARRIVES_WITHIN,
+        };
+        Ok(custody::send_again(late, &mut journal.pin, patience)?)
+    }
+
+    pub(super) fn custody(&self) -> Result<Custody<'a>, Stop> {
+        let world = self.world();
+        Ok(Custody::of(
+            self.owner(),
+            self.journal()?.round,
+            &world.workload,
+            &world.claim,
+            &world.pin,
+            &world.overrides,
+        ))
+    }
+
     pub(super) fn claim(&self) -> Result<(), Stop> {
-        let claim = self.world().claim.get()?.as_ref();
-        Ok(token::claim(claim, self.workload(), self.claim_spec()?)?)
+        Ok(self.custody()?.claim(&self.journal()?.pin, self.terms()?)?)
     }
 
     pub(super) fn owner(&self) -> ClaimOwner {
         self.input.owner("FailoverPlan")
     }
 
-    pub(super) fn claim_spec(&self) -> Result<ClaimSpec, Stop> {
+    pub(super) fn terms(&self) -> Result<Terms, Stop> {
         let journal = self.journal()?;
         // While it only guards, sync and Karmada do as they like; what that leads to elsewhere is held.
         let guards = !matches!(self.status.phase, Phase::Fencing | Phase::Releasing);
-        Ok(ClaimSpec {
-            workload: token::claimed(self.workload()),
+        Ok(Terms {
             binding_id: journal.binding.id.clone(),
-            owner: self.owner(),
-            attempt: journal.round,
-            seq: journal.seq,
-            marker: if journal.unpinning {
-                String::new()
-            } else {
-                self.marker()?
-            },
             writer: journal.writer.clone(),
-            shared: false,
-            standing: false,
             guards,
-            lender: None,
             clusters: if guards {
                 Vec::new()
             } else {
                 journal.clusters.clone()
             },
+            ..Terms::default()
         })
     }
 
@@ -61,42 +79,18 @@ impl Machine<'_> {
     pub(super) fn pin(&mut self) -> Result<(), Stop> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
-        let live = self.world().pin.get()?.as_ref();
-        match token::standing(&pin, live, self.known()?) {
-            Standing::InForce => {
-                let journal = self.journal()?;
-                if journal.repairing || !journal.pinned {
-                    let journal = self.journal_mut()?;
-                    (journal.repairing, journal.pinned) = (false, true);
-                    return Err(Stop::Again);
-                }
-                return Ok(());
+        let custody = self.custody()?;
+        match custody.standing(&pin, &self.journal()?.pin)? {
+            Standing::InForce => return Ok(()),
+            Standing::Confirmed => {
+                self.journal_mut()?.pin.confirm();
+                return Err(Stop::Again);
             }
             Standing::Tampered => return self.repair(),
             Standing::Due => {}
         }
         let granted = self.authority(&pin)?;
-        let authority = match &granted {
-            Granted::Nobody => Authority::Nobody,
-            Granted::Sole(sole) => Authority::Sole(sole),
-            Granted::Release(release) => Authority::Release(release),
-            Granted::Loose(loose) => Authority::Loose(loose),
-        };
-        match PinWrite::new(&pin, live, authority) {
-            Ok(write) => Err(Stop::Act(vec![Effect::WritePin(Box::new(write))])),
-            Err(error) => Err(Stop::Wait(error.to_string())),
-        }
-    }
-
-    fn known(&self) -> Result<Known<'_>, Stop> {
-        let journal = self.journal()?;
-        Ok(Known {
-            owner_uid: self.input.uid,
-            attempt: journal.round,
-            seq: journal.seq,
-            pinned: journal.pinned,
-            repairing: journal.repairing,
-        })
+        Err(custody.write(&pin, granted.authority()).into())
     }
 
     /// What lets the pin name its writer: that nobody else has a share in the binding, or is proved harmless. A cluster that
@@ -114,73 +108,26 @@ impl Machine<'_> {
         }
         let (live, read) = self.world().pin.read()?;
         // What an old copy does is no reason to leave a pin as it is that names the writer already, or was changed.
-        let keeps = self.journal()?.repairing || live.as_ref().is_some_and(|live| self.names(live, writer));
+        let keeps =
+            self.journal()?.pin.repairing || live.as_ref().is_some_and(|live| self.names(live, writer));
         if keeps
             && !is_release
             && let Ok(loose) = self.is_loose(writer)?
         {
             return Ok(Granted::Loose(loose));
         }
-        let under = live.as_ref().and_then(pin::marker_of);
-        let Some(under) = under else {
-            // Nothing holds anybody: to name who may run already, and hold the rest, lets nobody go.
-            return self.release(writer, read, &involved, &self.marker()?);
-        };
-        let renewed = Pin {
-            marker: under.to_owned(),
-            ..pin.clone()
-        };
-        if live.as_ref().is_some_and(|live| renewed.is_written_as(live)) {
-            return Ok(Granted::Nobody);
+        let gives = if is_release { Gives::Now } else { Gives::Already };
+        if is_release && !custody::says_the_same(pin, live.as_ref()) {
+            let barrier = self.journal()?.fence.barrier.as_ref();
+            self.scheduler()?.is_the_same(barrier)?;
         }
-        if is_release {
-            self.same_controllers()?;
-            let nobody = Pin {
-                marker: under.to_owned(),
-                says: Says::Token(Token {
-                    tenure: Tenure::Nobody,
-                    carry: Vec::new(),
-                    ..self.token_of_pin()?
-                }),
-                ..pin.clone()
-            };
-            let names_writer = live.as_ref().is_some_and(|live| self.names(live, writer));
-            if !names_writer && !live.as_ref().is_some_and(|live| nobody.is_written_as(live)) {
-                return Err(Stop::Wait("the pin in force does not hold everybody".to_owned()));
-            }
-        }
-        self.release(writer, read, &involved, under)
+        let prove = |cluster: &ClusterName, under: &str| self.harmless(cluster, under);
+        self.custody()?.release(pin, read, gives, &involved, prove)
     }
 
     /// Returns whether a pin of ours lets that cluster run already, whatever else it says.
     pub(super) fn names(&self, live: &cutover_karmada::OverridePolicy, writer: &ClusterName) -> bool {
-        let ours = pin::owner_of(live).is_some_and(|uid| uid == self.input.uid);
-        let excluded = live
-            .spec
-            .override_rules
-            .iter()
-            .filter_map(|rule| rule.target_cluster.as_ref());
-        let mut excluded = excluded.filter_map(|target| target.exclude.as_ref());
-        ours && excluded.any(|names| names.as_slice() == std::slice::from_ref(writer))
-    }
-
-    fn release(
-        &self,
-        writer: &ClusterName,
-        read: crate::intent::Read,
-        involved: &std::collections::BTreeSet<ClusterName>,
-        under: &str,
-    ) -> Result<Granted, Stop> {
-        let mut proofs = Vec::new();
-        for cluster in involved.iter().filter(|cluster| *cluster != writer) {
-            proofs.push(self.harmless(cluster, under)??);
-        }
-        Ok(Granted::Release(Release::new(
-            writer,
-            Some(read),
-            involved,
-            &proofs,
-        )?))
+        custody::names(live, self.input.uid, writer)
     }
 
     /// Proves that nothing in a cluster can write; what can't be seen of it, somebody must have vouched for. What is seen
@@ -233,12 +180,13 @@ impl Machine<'_> {
         })
     }
 
-    /// Every Work that Karmada keeps up to date carries the current marker.
+    /// Every Work that Karmada keeps up to date carries the current marker, and what it doesn't bring to its copy is sent again.
     pub(super) fn markers(&mut self) -> Result<(), Stop> {
         let marker = self.marker()?;
-        let synced = token::synced(self.binding()?);
-        match token::markers(&synced, self.world().works.get()?, &marker) {
-            Ok(()) => Ok(()),
+        let synced = custody::synced(self.binding()?);
+        let works = self.world().works.get()?;
+        match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
+            Ok(()) => self.send_again(),
             Err(late @ Unmarked::Late(_)) => Err(Stop::Wait(late.wait())),
             Err(missing @ Unmarked::NoWork(cluster)) => {
                 let reason = missing.wait();
@@ -267,7 +215,7 @@ impl Machine<'_> {
                 }
             }
         }
-        self.journal_mut()?.seq += 1;
+        self.journal_mut()?.pin.renew();
         self.status.common.waiting_for = None;
         Err(Stop::Again)
     }
@@ -275,23 +223,9 @@ impl Machine<'_> {
     /// Compiles the pin of the journal: pure, so that it can be compared without any right to write it.
     pub(super) fn compile(&self) -> Result<Pin, Stop> {
         let journal = self.journal()?;
-        let workload = self.workload();
-        Ok(Pin {
-            namespace: workload.namespace.clone(),
-            name: pin::name(workload),
-            owner_uid: self.input.uid.to_owned(),
-            owner: format!(
-                "FailoverPlan {}/{}",
-                self.input.namespace.unwrap_or_default(),
-                self.input.name
-            ),
-            api_version: journal.spec.workload.api_version.clone(),
-            versions: Arc::clone(&self.world().overrides.get()?.versions),
-            kind: workload.kind.clone(),
-            workload: workload.name.clone(),
-            marker: self.marker()?,
-            says: Says::Token(self.token_of_pin()?),
-        })
+        let says = Says::Token(self.token_of_pin()?);
+        let version = &journal.spec.workload.api_version;
+        Ok(self.custody()?.compile(&journal.pin, version, says)?)
     }
 
     fn token_of_pin(&self) -> Result<Token, Stop> {
@@ -344,11 +278,4 @@ impl Machine<'_> {
         let profile = &self.journal()?.profile;
         Ok(profile.stateful && profile.capture.iter().any(|rule| rule.required))
     }
-}
-
-enum Granted {
-    Nobody,
-    Sole(Sole),
-    Release(Release),
-    Loose(Loose),
 }

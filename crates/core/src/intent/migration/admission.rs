@@ -22,11 +22,6 @@ impl Machine<'_> {
         self.set_condition(FENCE_CONDITION, test.clone().stands(), reason, &message);
     }
 
-    /// Returns whether the API server was seen to refuse something.
-    pub(super) fn is_refused(&self, guard: Guard) -> bool {
-        self.admission_test().is_some_and(|test| test.refuses(guard))
-    }
-
     /// Returns what the evidence of a phase says of the fence; nothing where there is none.
     pub(super) fn admission_evidence(&self) -> Option<String> {
         let test = self.admission_test().filter(|test| !test.refused.is_empty())?;

@@ -3,44 +3,35 @@
 use serde_json::{Value, json};
 
 use super::preflight::{PRESERVED, binding_findings};
-use super::{Machine, Stop, canary_name};
-use crate::api::{Finding, Guard};
+use super::{Machine, Stop};
+use crate::api::{Fence, Finding};
+use crate::intent::custody::Scheduler;
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence::{
-    affinity_in_use, belt, canary_of, exactly, failover_off, not_reached, observed, passed, patch_binding,
-    raise, record, restored, resume, target_cluster,
+    affinity_in_use, belt, exactly, failover_off, patch_binding, raise, record, restored, target_cluster,
 };
 use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, PurgeMode};
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// Scheduling suspended and the scheduler past it; failover off the binding. Removed again whenever it comes back.
     pub(super) fn fence(&mut self) -> Result<(), Stop> {
         self.record_before()?;
         let binding = self.binding()?;
-        if !binding.spec.scheduling_suspended() {
-            let generation = binding.metadata.generation;
-            let raise = raise(binding, self.journal()?.fence.belt.as_ref());
-            let fence = &mut self.journal_mut()?.fence;
-            // A canary from before a suspension proves nothing about it: each has a number of its own.
-            if fence.barrier.is_some() || fence.suspending != generation {
-                fence.barrier = None;
-                fence.suspending = generation;
-                fence.canary += 1;
-                return Err(Stop::Again);
-            }
-            // The scheduler hears of both in this order: they are of one kind.
-            let canary = (!self.does_without_canary()).then(|| self.create_canary());
-            let canary = canary.transpose()?;
-            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
-        }
+        let (scheduler, around) = (self.scheduler(), self.journal()?.target.clone());
+        let journal = self.journal_mut()?;
+        let raise = |fence: &Fence| raise(binding, fence.belt.as_ref());
+        scheduler.suspend(binding, &around, raise, &mut journal.fence, &mut journal.pin)?;
         if let Some(effect) = failover_off(binding) {
             return Err(Stop::Act(vec![effect]));
         }
         self.belt()?;
         self.undo_evictions()?;
-        self.barrier()
+        let fence = &mut self.journal_mut()?.fence;
+        let done = scheduler.is_past(binding, &around, fence)?;
+        self.beside.extend(done);
+        Ok(())
     }
 
     /// What Karmada evicts before it is held is Karmada's to move.
@@ -150,83 +141,34 @@ impl Machine<'_> {
         Err(Stop::Again)
     }
 
-    /// Waits for a canary that was created after the suspension was seen: the scheduler has one queue and one worker, so
-    /// whatever was queued before it is done.
-    fn barrier(&mut self) -> Result<(), Stop> {
-        let journal = self.journal()?;
-        let name = self.canary()?;
-        let canary = &self.world().canary;
-        let refused = self.is_refused(Guard::Bindings);
-        if let Some(barrier) = &journal.fence.barrier {
-            if barrier.canary.is_empty() && !refused {
-                self.journal_mut()?.fence.barrier = None;
-                return Err(Stop::Again);
-            }
-            self.same_controllers()?;
-            if matches!(canary.get(), Ok(Some(_))) {
-                self.beside.push(Effect::DeleteCanary { name });
-            }
-            return Ok(());
+    pub(super) fn scheduler(&self) -> Scheduler<'a> {
+        let world = self.world();
+        Scheduler {
+            uid: self.input.uid,
+            attempt: self.status.attempt,
+            canary: &world.canary,
+            leases: &world.leases,
+            no_canary: self.input.no_canary(),
+            chooses: false,
+            now: self.input.now,
         }
-        match canary.get()? {
-            None if self.does_without_canary() => self.pass_barrier(String::new()),
-            None => Err(Stop::Act(vec![self.create_canary()?])),
-            Some(canary) if observed(canary) => self.pass_barrier(canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(not_reached(canary))),
-        }
-    }
-
-    /// None may be created, and what the scheduler still has queued is refused by the API server itself.
-    fn does_without_canary(&self) -> bool {
-        self.input.no_canary() && self.is_refused(Guard::Bindings)
-    }
-
-    fn create_canary(&self) -> Result<Effect, Stop> {
-        Ok(Effect::CreateCanary {
-            name: self.canary()?,
-            scheduler: self.binding()?.spec.scheduler_name.clone(),
-            cluster: self.journal()?.target.to_string(),
-        })
-    }
-
-    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let barrier = passed(canary, &self.world().leases, self.input.now)?;
-        self.journal_mut()?.fence.barrier = Some(barrier);
-        Err(Stop::Again)
     }
 
     /// Returns the name of the canary in force.
     pub(super) fn canary(&self) -> Result<String, Stop> {
-        let number = self.journal()?.fence.canary;
-        Ok(canary_name(self.input.uid, self.status.attempt, number))
+        Ok(self.scheduler().canary_name(&self.journal()?.fence))
     }
 
-    /// A barrier is good for one process of each controller: a new one may have read its caches before our changes.
     pub(super) fn same_controllers(&self) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?;
         let barrier = self.journal()?.fence.barrier.as_ref();
-        match barrier {
-            Some(barrier) if barrier.leases == *leases => Ok(()),
-            Some(_) => Err(Stop::Wait(
-                "a controller of Karmada was replaced since the barrier".to_owned(),
-            )),
-            None => Err(Stop::Wait("no barrier has been passed".to_owned())),
-        }
+        Ok(self.scheduler().is_the_same(barrier)?)
     }
 
     /// After another process took over, the barrier and the current sequence are made anew.
     pub(super) fn renew_barrier(&mut self) -> Result<(), Stop> {
-        if self.journal()?.fence.barrier.is_none() || self.same_controllers().is_ok() {
-            return Ok(());
-        }
-        self.world().leases.get()?;
+        let scheduler = self.scheduler();
         let journal = self.journal_mut()?;
-        journal.fence.barrier = None;
-        journal.fence.canary += 1;
-        if journal.pinned {
-            journal.seq += 1;
-        }
-        Err(Stop::Again)
+        Ok(scheduler.renew(&mut journal.fence, &mut journal.pin)?)
     }
 
     /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
@@ -309,10 +251,7 @@ impl Machine<'_> {
             self.journal_mut()?.fence.resumed = true;
             return Err(Stop::Again);
         }
-        if !binding.spec.scheduling_suspended() {
-            return Ok(());
-        }
-        Err(Stop::Act(vec![resume(binding)]))
+        Ok(self.scheduler().resume(binding, &self.journal()?.fence)?)
     }
 }
 

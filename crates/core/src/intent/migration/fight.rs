@@ -7,12 +7,9 @@ use serde_json::Value;
 
 use super::{Machine, Phase, Stop};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
-use crate::intent::fight::{Fight, How, fights};
+use crate::intent::fight::{Fight, HINT, How, fights};
 use crate::intent::pin::{self, Pin, Says, Tenure, Token};
 use cutover_karmada::name::ClusterName;
-
-const HINT: &str =
-    "let it sort before zzzz-cutover-, or take its selector's name away, for the time of the move";
 
 impl Machine<'_> {
     /// Returns what would undo the pins of a migration: when nobody may run the workload, and when the target may.
@@ -104,7 +101,8 @@ impl Machine<'_> {
         else {
             return Ok(());
         };
-        if self.journal()?.pinned && is_here(&fight) {
+        // Until the target is listed there is nobody beside the source.
+        if self.status.phase != Phase::Hold && self.journal()?.pin.pinned && is_here(&fight) {
             return Err(Stop::RollBack(format!("SingleWriterLapse: {fight}")));
         }
         Err(Stop::Wait(format!("nobody to interfere: {fight} ({HINT})")))

@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::preflight::keeps_target;
 use super::{Machine, Next, Stop};
 use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
+use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly, add};
 use crate::intent::fence::{affinity_in_use, observed_generation};
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, NotProved};
 use crate::intent::record::digest;
-use crate::intent::token;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
 
@@ -19,7 +19,7 @@ impl Machine<'_> {
     /// Committed: the source is taken out, the held-back template goes in, fence and pin come down. Never undone.
     pub(super) fn cleanup(&mut self) -> Result<Next, Stop> {
         let (source, target) = self.ends()?;
-        if !self.journal()?.unpinning {
+        if !self.journal()?.pin.unpinning {
             self.take_out(&target, &source)?;
             self.token()?;
             self.target_copy_stays(&target)?;
@@ -93,7 +93,7 @@ impl Machine<'_> {
 
     /// Fence down, scheduler on, pin off, claim given up, record in Git: in this order.
     pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
-        if !self.journal()?.unpinning {
+        if !self.journal()?.pin.unpinning {
             self.placement_keeps(keep)?;
             self.lower()?;
             self.name_affinity(keep)?;
@@ -103,17 +103,16 @@ impl Machine<'_> {
             if self.journal()?.lender.is_none() {
                 self.removal_changes_nothing(keep)?;
             }
-            self.journal_mut()?.unpinning = true;
+            self.journal_mut()?.pin.unpinning = true;
             return Ok(Next::Again);
         }
         if self.journal()?.lender.is_some() {
             let seen = self.seen_in(keep);
             return self.return_lent(end, seen);
         }
-        self.let_markers_go()?;
-        self.remove_pin()?;
+        self.custody().unpin()?;
         self.runs_on_without_pin(keep)?;
-        self.remove_claim()?;
+        self.custody().give_up()?;
         self.finish_record(end)?;
         let seen = self.seen_in(keep);
         self.end(
@@ -152,7 +151,7 @@ impl Machine<'_> {
         match &claim.spec.lender {
             Some(lender) if claim.spec.owner.uid == self.input.uid => {
                 Err(Stop::Act(vec![Effect::ReplaceClaim {
-                    claim: token::exactly(claim),
+                    claim: custody::exactly(claim),
                     spec: ClaimSpec {
                         owner: lender.clone(),
                         lender: None,
@@ -270,29 +269,10 @@ impl Machine<'_> {
         }
     }
 
-    /// Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
-    fn let_markers_go(&self) -> Result<(), Stop> {
-        match self.world().claim.get()? {
-            Some(claim) if claim.spec.owner.uid == self.input.uid && !claim.spec.marker.is_empty() => {
-                self.claim()
-            }
-            _ => Ok(()),
-        }
-    }
-
-    pub(super) fn remove_pin(&mut self) -> Result<(), Stop> {
-        Ok(token::unpin(self.world().pin.get()?.as_ref())?)
-    }
-
     /// Without the pin the copy is still the same run.
     fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Stop> {
         let works = self.world().works.get()?;
-        let marked = works
-            .get(keep)
-            .is_some_and(|work| work.manifest_annotation(crate::api::MARKER_ANNOTATION).is_some());
-        if marked {
-            return Err(Stop::Wait(format!("{keep}: the Work still carries the marker")));
-        }
+        self.custody().are_unmarked(works.get_key_value(keep))?;
         let untouched = self
             .journal()?
             .roll_back
@@ -319,13 +299,6 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn remove_claim(&self) -> Result<(), Stop> {
-        Ok(token::give_up(
-            self.world().claim.get()?.as_ref(),
-            self.input.uid,
-        )?)
-    }
-
     /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again. It is
     /// looked for by the one that sent it.
     pub(super) fn sweep(&mut self) -> Result<(), Stop> {
@@ -344,9 +317,9 @@ impl Machine<'_> {
             .and_then(pin::owner_of)
             .is_some_and(|uid| uid == self.input.uid)
         {
-            self.remove_pin()?;
+            self.custody().unpin()?;
         }
-        self.remove_claim()?;
+        self.custody().give_up()?;
         self.remove_canary()
     }
 

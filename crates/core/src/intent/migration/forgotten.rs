@@ -43,7 +43,7 @@ impl Machine<'_> {
             });
         }
         let journal = self.journal_mut()?;
-        journal.seq += 1;
+        journal.pin.renew();
         self.status.waiting_for = None;
         Err(Stop::Again)
     }

@@ -38,10 +38,6 @@ impl Machine<'_> {
         }
         self.token()?;
         self.belt_is_shown()?;
-        if !self.journal()?.pinned {
-            self.journal_mut()?.pinned = true;
-            return Ok(Next::Again);
-        }
         let journal = self.journal()?;
         let canary = journal
             .fence
@@ -75,7 +71,7 @@ impl Machine<'_> {
             return Ok(());
         };
         let journal = self.status.journal_in_force();
-        if journal.is_some_and(|journal| journal.pinned || journal.fence != Fence::default()) {
+        if journal.is_some_and(|journal| journal.pin.pinned || journal.fence != Fence::default()) {
             return Ok(());
         }
         self.status.journal = None;

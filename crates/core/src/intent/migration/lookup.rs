@@ -46,7 +46,7 @@ impl<'a> Machine<'a> {
         Ok(pin::marker(
             self.input.uid,
             self.status.attempt,
-            self.journal()?.seq,
+            self.journal()?.pin.seq,
         ))
     }
 

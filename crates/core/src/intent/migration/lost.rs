@@ -45,13 +45,13 @@ impl Machine<'_> {
                 unseen.insert(cluster.clone());
             }
         }
-        if !self.journal()?.unpinning {
-            self.journal_mut()?.unpinning = true;
+        if !self.journal()?.pin.unpinning {
+            self.journal_mut()?.pin.unpinning = true;
             return Ok(Next::Again);
         }
         self.remove_canary()?;
-        self.remove_pin()?;
-        self.remove_claim()?;
+        self.custody().unpin()?;
+        self.custody().give_up()?;
         let asked = self.journal()?.roll_back.as_ref();
         let end = asked.map_or(Phase::Failed, |back: &RollBack| match back.ends_as {
             Phase::Aborted => Phase::Aborted,
@@ -87,7 +87,7 @@ impl Machine<'_> {
         let claim = self.world().claim.get()?.as_ref();
         let is_anothers = claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid);
         let journal = self.journal()?;
-        Ok(journal.lender.is_some() && journal.unpinning && is_anothers)
+        Ok(journal.lender.is_some() && journal.pin.unpinning && is_anothers)
     }
 
     pub(super) fn remove_canary(&self) -> Result<(), Stop> {

@@ -21,6 +21,7 @@ mod lost;
 pub mod orphan;
 mod pause;
 mod preflight;
+mod rebind;
 mod recorded;
 mod restored;
 mod roll_back;
@@ -39,11 +40,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::custody::Due;
 use super::effect::Effect;
 use super::proof::NotProved;
 use super::record;
 use super::seen::NotKnown;
-use super::token::Due;
 use super::world::World;
 use super::{Step, Trouble};
 use admission::FENCE_CONDITION;
@@ -105,12 +106,6 @@ pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
     }
 }
 
-/// Returns the name of the canary that a migration's barrier waits for.
-pub fn canary_name(uid: &str, attempt: u32, number: u32) -> String {
-    let short: String = uid.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
-    format!("canary-{short}-{attempt}-{number}")
-}
-
 /// What a phase comes to when all its goals are met.
 enum Next {
     Enter(Phase, Vec<String>),
@@ -146,8 +141,9 @@ impl From<NotKnown> for Stop {
 impl From<Due> for Stop {
     fn from(due: Due) -> Self {
         match due {
-            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Act(effects) => Self::Act(effects),
             Due::Wait(reason) => Self::Wait(reason),
+            Due::Again => Self::Again,
         }
     }
 }
@@ -217,6 +213,9 @@ impl Machine<'_> {
         if self.is_lost() {
             let outcome = self.dissolve();
             return self.settle(outcome);
+        }
+        if let Err(stop) = self.rebind() {
+            return self.settle(Err(stop));
         }
         if self.is_paused() {
             let stop = self.pause();
@@ -389,7 +388,7 @@ impl Machine<'_> {
         match phase {
             Phase::Expand => journal.clusters = vec![journal.source.clone(), journal.target.clone()],
             Phase::Capture => {
-                journal.seq += 1;
+                journal.pin.renew();
                 journal.writer = None;
                 journal.suspended = vec![journal.source.clone()];
                 journal.goes_down(now);

@@ -38,7 +38,7 @@ impl Machine<'_> {
         let Some(journal) = &self.status.journal else {
             return Ok(());
         };
-        let (pinned, writer) = (journal.pinned, journal.writer.clone());
+        let (pinned, writer) = (journal.pin.pinned, journal.writer.clone());
         // Before its first effect there is nothing to keep; once the fence comes down only the pin stays, and that alone.
         if !journal.fence.recorded || journal.fence.lowered {
             return Ok(());

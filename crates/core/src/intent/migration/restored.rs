@@ -19,20 +19,22 @@ impl Machine<'_> {
         if let Some(((attempt, seq), by)) = self.high_water_mark() {
             let known = (
                 self.status.attempt,
-                self.status.journal_in_force().map_or(0, |journal| journal.seq),
+                self.status
+                    .journal_in_force()
+                    .map_or(0, |journal| journal.pin.seq),
             );
             self.note_went_back(known, (attempt, seq), &by);
             self.status.attempt = attempt;
             if let Some(journal) = &mut self.status.journal {
-                journal.seq = seq;
+                journal.pin.seq = seq;
                 if rolling_back || journal.committed {
-                    journal.seq += 1;
+                    journal.pin.renew();
                 }
                 // Who was let run meanwhile isn't known: everybody is held again.
                 if let Some(back) = journal
                     .roll_back
                     .as_mut()
-                    .filter(|_| rolling_back && journal.pinned)
+                    .filter(|_| rolling_back && journal.pin.pinned)
                 {
                     journal.writer = None;
                     journal.suspended = vec![journal.source.clone(), journal.target.clone()];
@@ -97,7 +99,7 @@ impl Machine<'_> {
     fn high_water_mark(&self) -> Option<((u32, u64), ClusterName)> {
         let known = (
             self.status.attempt,
-            self.status.journal.as_ref().map_or(0, |journal| journal.seq),
+            self.status.journal.as_ref().map_or(0, |journal| journal.pin.seq),
         );
         let members = self.input.world.members.iter();
         let seen = members.filter_map(|(cluster, member)| {

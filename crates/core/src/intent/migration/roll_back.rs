@@ -21,11 +21,11 @@ const LONG: SignedDuration = SignedDuration::from_mins(5);
 impl Machine<'_> {
     pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
         let (source, target) = self.ends()?;
-        if self.journal()?.unpinning {
+        if self.journal()?.pin.unpinning {
             let end = self.back()?.ends_as;
             return self.finish(&source, end);
         }
-        if !self.journal()?.pinned && pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
+        if !self.journal()?.pin.pinned && pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
             return self.unfence();
         }
         self.claim()?;
@@ -44,7 +44,7 @@ impl Machine<'_> {
             self.resume_scheduling()?;
         }
         let journal = self.journal_mut()?;
-        journal.unpinning = true;
+        journal.pin.unpinning = true;
         journal.run_id = None;
         Ok(Next::Again)
     }
@@ -76,7 +76,7 @@ impl Machine<'_> {
         }
         let now = self.input.now;
         let journal = self.journal_mut()?;
-        journal.seq += 1;
+        journal.pin.renew();
         journal.writer = None;
         journal.suspended = vec![journal.source.clone(), journal.target.clone()];
         journal.goes_down(now);

@@ -1,24 +1,16 @@
 //! The writer token of a migration: its claim, the pin that projects it, and what lets the pin name a writer.
 
-use std::sync::Arc;
-
-use jiff::SignedDuration;
-
 use super::heir::LAPSE;
 use super::{Machine, Phase, Stop};
-use crate::api::{Assumption, ClaimSpec, Fact, Offered, PatchOp, RollBackStage, Strategy};
-use crate::intent::effect::Effect;
-use crate::intent::pin::{self, Authority, Pin, PinWrite, Says, Tenure, Token};
-use crate::intent::proof::{Facts, Inert, NotProved, Release, Sole, Stateless};
-use crate::intent::token::{self, Known, Standing, Unmarked};
+use crate::api::{Assumption, Fact, Offered, PatchOp, RollBackStage, Strategy};
+use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
+use crate::intent::pin::{self, Pin, Says, Tenure, Token};
+use crate::intent::proof::{Facts, Inert, NotProved, Sole, Stateless};
 use crate::profile::{Action, Variables};
 use cutover_karmada::OverridePolicy;
 use cutover_karmada::name::ClusterName;
 
-/// How long a marker may take from a Work to its copy, for each sequence that there was.
-const ARRIVES_WITHIN: SignedDuration = SignedDuration::from_secs(10);
-
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
     pub(super) fn token(&mut self) -> Result<(), Stop> {
         self.claim()?;
@@ -27,60 +19,49 @@ impl Machine<'_> {
         self.send_again()
     }
 
-    /// Karmada may take a request to a member that timed out for one that was answered, and sends no other one by itself: a copy
-    /// that doesn't get the marker which its Work has is sent a new one. Each time it is waited for longer.
     fn send_again(&mut self) -> Result<(), Stop> {
-        let patience = ARRIVES_WITHIN.saturating_mul(self.journal()?.seq.try_into().unwrap_or(i32::MAX));
-        for cluster in token::synced(self.binding()?) {
-            let carries = self.prove(&cluster, |facts| facts.current_copy().map(drop))?;
-            if let Err(NotProved::No(late)) = carries
-                && self
-                    .world()
-                    .member(&cluster)?
-                    .object
-                    .get()
-                    .is_ok_and(Option::is_some)
-                && self.has_waited(&late, patience)
+        let mut late = Vec::new();
+        for cluster in custody::synced(self.binding()?) {
+            if let Err(NotProved::No(why)) = self.prove(&cluster, |facts| facts.current_copy().map(drop))?
+                && matches!(self.world().member(&cluster)?.object.get(), Ok(Some(_)))
             {
-                let journal = self.journal_mut()?;
-                journal.seq += 1;
-                return Err(Stop::Again);
+                late.push(why);
             }
         }
-        Ok(())
+        self.journal()?;
+        let status = &mut self.status;
+        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let patience = Patience {
+            wait: &mut status.waiting_for,
+            now: self.input.now,
+            limit: custody::ARRIVES_WITHIN,
+        };
+        Ok(custody::send_again(late, &mut journal.pin, patience)?)
     }
 
-    /// The claim says what the journal says: written by compare-and-swap, before what it allows.
+    pub(super) fn custody(&self) -> Custody<'a> {
+        let world = self.world();
+        Custody::of(
+            self.input.owner("Migration"),
+            self.status.attempt,
+            &world.workload,
+            &world.claim,
+            &world.pin,
+            &world.overrides,
+        )
+    }
+
     pub(super) fn claim(&self) -> Result<(), Stop> {
-        let wanted = self.claim_spec()?;
-        Ok(token::claim(
-            self.world().claim.get()?.as_ref(),
-            self.workload(),
-            wanted,
-        )?)
-    }
-
-    fn claim_spec(&self) -> Result<ClaimSpec, Stop> {
         let journal = self.journal()?;
-        let workload = self.workload();
-        Ok(ClaimSpec {
-            workload: token::claimed(workload),
+        let terms = Terms {
             binding_id: journal.binding.id.clone(),
-            owner: self.input.owner("Migration"),
-            attempt: self.status.attempt,
-            seq: journal.seq,
-            marker: if journal.unpinning {
-                String::new()
-            } else {
-                self.marker()?
-            },
             writer: journal.writer.clone(),
             shared: self.is_shared(),
-            guards: false,
             lender: journal.lender.clone(),
             clusters: journal.clusters.clone(),
-            standing: false,
-        })
+            ..Terms::default()
+        };
+        Ok(self.custody().claim(&journal.pin, terms)?)
     }
 
     /// Gives the token to a cluster: from nobody, under a new sequence, when every other cluster is proved inert.
@@ -100,7 +81,7 @@ impl Machine<'_> {
             let journal = self.journal_mut()?;
             journal.identities.extend(known);
             journal.offered.insert(to.clone(), offered);
-            journal.seq += 1;
+            journal.pin.renew();
             journal.writer = Some(to.clone());
             // What it writes from now on no handle has.
             if let Some(back) = journal.roll_back.as_mut().filter(|_| journal.target == *to) {
@@ -133,27 +114,18 @@ impl Machine<'_> {
     pub(super) fn pin(&mut self) -> Result<(), Stop> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
-        let live = self.world().pin.get()?.as_ref();
-        match token::standing(&pin, live, self.known()?) {
-            Standing::InForce if self.journal()?.repairing => {
-                self.journal_mut()?.repairing = false;
+        let custody = self.custody();
+        match custody.standing(&pin, &self.journal()?.pin)? {
+            Standing::InForce => return Ok(()),
+            Standing::Confirmed => {
+                self.journal_mut()?.pin.confirm();
                 return Err(Stop::Again);
             }
-            Standing::InForce => return Ok(()),
             Standing::Tampered => return Err(self.repair(&pin)?),
             Standing::Due => {}
         }
-        let authority = self.authority(&pin)?;
-        let authority = match &authority {
-            Granted::Nobody => Authority::Nobody,
-            Granted::Sole(sole) => Authority::Sole(sole),
-            Granted::Release(release) => Authority::Release(release),
-            Granted::Stateless(stateless) => Authority::Stateless(stateless),
-        };
-        match PinWrite::new(&pin, live, authority) {
-            Ok(write) => Err(Stop::Act(vec![Effect::WritePin(Box::new(write))])),
-            Err(error) => Err(Stop::Wait(error.to_string())),
-        }
+        let granted = self.authority(&pin)?;
+        Err(custody.write(&pin, granted.authority()).into())
     }
 
     /// Plans a new sequence where that is safe; else both copies may have been let go, and only the way back is open.
@@ -167,25 +139,13 @@ impl Machine<'_> {
             )));
         }
         let journal = self.journal_mut()?;
-        journal.seq += 1;
-        journal.repairing = true;
+        journal.pin.repair();
         Ok(Stop::Again)
     }
 
     /// A pin that this attempt wrote under an earlier sequence, unchanged since.
     pub(super) fn is_ours_from_before(&self, live: &OverridePolicy) -> Result<bool, Stop> {
-        Ok(token::is_from_before(live, self.known()?))
-    }
-
-    fn known(&self) -> Result<Known<'_>, Stop> {
-        let journal = self.journal()?;
-        Ok(Known {
-            owner_uid: self.input.uid,
-            attempt: self.status.attempt,
-            seq: journal.seq,
-            pinned: journal.pinned,
-            repairing: journal.repairing,
-        })
+        Ok(self.custody().is_from_before(live, &self.journal()?.pin))
     }
 
     fn authority(&mut self, pin: &Pin) -> Result<Granted, Stop> {
@@ -202,47 +162,26 @@ impl Machine<'_> {
             return Ok(Granted::Sole(sole));
         }
         let (live, read) = self.world().pin.read()?;
-        let Some(marker) = live.as_ref().and_then(pin::marker_of) else {
-            return Err(Stop::Wait(
-                "no pin is in force yet that holds everybody".to_owned(),
-            ));
-        };
-        if says_the_same(pin, live.as_ref()) {
+        if custody::says_the_same(pin, live.as_ref()) {
             return Ok(Granted::Nobody);
         }
         self.same_controllers()?;
-        let nobody = Pin {
-            says: Says::Token(Token {
-                tenure: Tenure::Nobody,
-                carry: Vec::new(),
-                ..token.clone()
-            }),
-            marker: marker.to_owned(),
-            ..pin.clone()
-        };
-        if !live.as_ref().is_some_and(|live| nobody.is_written_as(live)) {
-            return Err(Stop::Wait("the pin in force does not hold everybody".to_owned()));
-        }
-        let mut proofs = Vec::new();
-        for cluster in involved.iter().filter(|cluster| *cluster != writer) {
-            proofs.push(self.inert_under(cluster, marker)??);
-        }
+        let prove = |cluster: &ClusterName, under: &str| self.inert_under(cluster, under);
+        let granted = self.custody().release(pin, read, Gives::Now, &involved, prove)?;
         // The journal may have been edited since it gave the token away.
         if self.status.phase == Phase::Handoff {
-            self.handle_is_safe(marker)?;
+            self.handle_is_safe(live.as_ref().and_then(pin::marker_of).unwrap_or_default())?;
         }
-        Ok(Granted::Release(Release::new(
-            writer,
-            Some(read),
-            &involved,
-            &proofs,
-        )?))
+        Ok(granted)
     }
 
     /// Returns whether the pin in the API server names the writer of the journal, whatever its sequence: if not, what was
     /// decided was never sent.
     pub(super) fn names_the_writer(&self) -> Result<bool, Stop> {
-        Ok(says_the_same(&self.compile()?, self.world().pin.get()?.as_ref()))
+        Ok(custody::says_the_same(
+            &self.compile()?,
+            self.world().pin.get()?.as_ref(),
+        ))
     }
 
     /// Proves that nothing in a cluster can write, under the current sequence.
@@ -278,8 +217,9 @@ impl Machine<'_> {
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Stop> {
         let marker = self.marker()?;
-        let synced = token::synced(self.binding()?);
-        match token::markers(&synced, self.world().works.get()?, &marker) {
+        let synced = custody::synced(self.binding()?);
+        let works = self.world().works.get()?;
+        match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
             Ok(()) => Ok(()),
             Err(Unmarked::NoWork(cluster)) => self.no_work(cluster),
             Err(late @ Unmarked::Late(_)) => Err(Stop::Wait(late.wait())),
@@ -295,29 +235,15 @@ impl Machine<'_> {
             attempt: self.status.attempt,
             object: None,
         };
-        let workload = self.workload();
-        Ok(Pin {
-            namespace: workload.namespace.clone(),
-            name: pin::name(workload),
-            owner_uid: self.input.uid.to_owned(),
-            owner: format!(
-                "Migration {}/{}",
-                self.input.namespace.unwrap_or_default(),
-                self.input.name
-            ),
-            api_version: journal.spec.workload.api_version.clone(),
-            versions: Arc::clone(&self.world().overrides.get()?.versions),
-            kind: workload.kind.clone(),
-            workload: workload.name.clone(),
-            marker: self.marker()?,
-            says: Says::Token(Token {
-                tenure: self.tenure()?,
-                hold: profile.patches(Action::Hold, &variables)?,
-                suspended: journal.suspended.clone(),
-                suspend: profile.patches(Action::Suspend, &variables)?,
-                carry: self.carry(&variables)?,
-            }),
-        })
+        let says = Says::Token(Token {
+            tenure: self.tenure()?,
+            hold: profile.patches(Action::Hold, &variables)?,
+            suspended: journal.suspended.clone(),
+            suspend: profile.patches(Action::Suspend, &variables)?,
+            carry: self.carry(&variables)?,
+        });
+        let version = &journal.spec.workload.api_version;
+        Ok(self.custody().compile(&journal.pin, version, says)?)
     }
 
     /// The workload runs in both clusters for a while: it has no state, and the intent says so.
@@ -376,23 +302,4 @@ impl Machine<'_> {
         carried.extend(restart);
         Ok(carried)
     }
-}
-
-/// Returns whether a pin says what it shall but for its sequence.
-fn says_the_same(pin: &Pin, live: Option<&OverridePolicy>) -> bool {
-    let marker = live.and_then(pin::marker_of);
-    live.zip(marker).is_some_and(|(live, marker)| {
-        let renewed = Pin {
-            marker: marker.to_owned(),
-            ..pin.clone()
-        };
-        renewed.is_written_as(live)
-    })
-}
-
-enum Granted {
-    Nobody,
-    Sole(Sole),
-    Release(Release),
-    Stateless(Stateless),
 }

@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::goal::Goal;
 use super::versions::{applied_by, content, revision_name, trimmed};
 use super::{Finding, Machine, Phase, Stop};
-use crate::api::{BindingId, HeldBack, Opening, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec};
+use crate::api::{
+    BindingId, HeldBack, Opening, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
+};
 use crate::intent::effect::Effect;
 use crate::intent::rivals;
 use crate::profile::{self, Profile};
@@ -217,9 +219,7 @@ impl Machine<'_> {
                 .unwrap_or_default()
                 .to_owned(),
             pin_attempt: attempt,
-            seq: 1,
-            pinned: false,
-            repairing: false,
+            pin: PinState::default(),
             rules: Vec::new(),
             possible: vec![stable.clone(), target.clone()],
             stable,
@@ -234,7 +234,6 @@ impl Machine<'_> {
             halted: None,
             retried: spec.controls.retry,
             phase_since: None,
-            unpinning: false,
             planned: Vec::new(),
         });
         self.trim();

@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 use super::{Machine, Stop, duration, waves};
 use crate::api::{RolloutCluster, RolloutClusterState as State, WaitCode, Wave};
 use crate::intent::check;
+use crate::intent::custody;
 use crate::intent::proof::{Facts, Healthy};
-use crate::intent::token;
 use crate::profile::Profile;
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
@@ -34,7 +34,7 @@ enum Found {
 
 impl Machine<'_> {
     pub(super) fn waves(&self) -> Result<Vec<Wave>, Stop> {
-        let synced = token::synced(self.binding()?);
+        let synced = custody::synced(self.binding()?);
         Ok(waves(
             &self.input.spec.strategy,
             &synced,

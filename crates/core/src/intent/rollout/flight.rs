@@ -5,8 +5,8 @@ use super::goal::Goal;
 use super::versions::content;
 use super::{Finding, Machine, Phase, Stop, duration};
 use crate::api::{HeldBack, OnRolloutFailure, WaitCode, Wave};
+use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly};
-use crate::intent::token;
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
 
@@ -47,7 +47,7 @@ impl Machine<'_> {
         let name = binding.metadata.name.clone().unwrap_or_default();
         let journal = self.journal_mut()?;
         (journal.binding.uid, journal.binding.id, journal.binding.name) = (uid, id, name);
-        journal.seq += 1;
+        journal.pin.renew();
         Err(Stop::Again)
     }
 
@@ -177,7 +177,7 @@ impl Machine<'_> {
     fn holding(&mut self) -> Result<(), Stop> {
         self.hold()?;
         let evidence = if self.is_pinned()? {
-            let synced = token::synced(self.binding()?);
+            let synced = custody::synced(self.binding()?);
             format!("the Works of {} carry {}", names(&synced), self.marker()?)
         } else {
             "no cluster would get anything else".to_owned()
@@ -241,7 +241,7 @@ impl Machine<'_> {
         let template = self.template()?;
         let current = template.pointer("/metadata/generation").map(ToString::to_string);
         let works = self.world().works.get()?;
-        for cluster in token::synced(self.binding()?) {
+        for cluster in custody::synced(self.binding()?) {
             let work = works.get(&cluster);
             let made_from = work.and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
             if made_from.is_some() && made_from != current.as_deref() {

@@ -27,10 +27,10 @@ pub use waves::waves;
 use super::Step;
 use super::beside::Beside;
 use super::check::Others;
+use super::custody::Due;
 use super::effect::Effect;
 use super::proof::NotProved;
 use super::seen::{NotKnown, Seen};
-use super::token::Due;
 use super::world::{Member, Overrides, Sampled};
 use crate::api::{
     Claim, Finding, RolloutJournal, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus,
@@ -134,8 +134,9 @@ impl From<crate::profile::Error> for Stop {
 impl From<Due> for Stop {
     fn from(due: Due) -> Self {
         match due {
-            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Act(effects) => Self::Act(effects),
             Due::Wait(reason) => Self::Wait(reason),
+            Due::Again => Self::Again,
         }
     }
 }

@@ -1,23 +1,22 @@
 //! The end: the pin comes down where it changes nothing any more, and the claim is given up.
 
 use super::{Machine, Phase, Stop};
-use crate::api::MARKER_ANNOTATION;
+use crate::intent::custody;
 use crate::intent::fight::removal_changes;
 use crate::intent::pin;
-use crate::intent::token;
 
 impl Machine<'_> {
     pub(super) fn finishing(&mut self) -> Result<(), Stop> {
-        if !self.journal()?.unpinning {
+        if !self.journal()?.pin.unpinning {
             self.hold()?;
             self.template_is_applied()?;
             self.works_are_current()?;
             self.nobody_joined()?;
             self.removal_changes_nothing()?;
-            self.journal_mut()?.unpinning = true;
+            self.journal_mut()?.pin.unpinning = true;
             return Err(Stop::Again);
         }
-        self.take_down()?;
+        self.custody()?.take_down(self.world().works.get()?)?;
         self.settle()
     }
 
@@ -27,7 +26,7 @@ impl Machine<'_> {
             return Ok(());
         }
         let seen = self.judge()?;
-        let all = token::synced(self.binding()?);
+        let all = custody::synced(self.binding()?);
         if all.iter().all(|cluster| seen.good.contains(cluster)) {
             return Ok(());
         }
@@ -40,7 +39,7 @@ impl Machine<'_> {
         let template = self.template()?;
         let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
         let name = pin::name(self.workload());
-        for cluster in token::synced(self.binding()?) {
+        for cluster in custody::synced(self.binding()?) {
             let Some(known) = clusters.get(&cluster) else {
                 continue;
             };
@@ -53,25 +52,6 @@ impl Machine<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
-    fn take_down(&mut self) -> Result<(), Stop> {
-        let uid = self.input.uid;
-        match self.world().claim.get()? {
-            Some(claim) if claim.spec.owner.uid == uid && !claim.spec.marker.is_empty() => self.claim()?,
-            _ => {}
-        }
-        let live = self.world().pin.get()?.as_ref();
-        token::unpin(live.filter(|live| pin::owner_of(live).is_some_and(|owner| owner == uid)))?;
-        for (cluster, work) in self.world().works.get()? {
-            if work.manifest_annotation(MARKER_ANNOTATION).is_some() {
-                return Err(Stop::Wait(format!(
-                    "{cluster}: the Work still carries the marker"
-                )));
-            }
-        }
-        Ok(token::give_up(self.world().claim.get()?.as_ref(), uid)?)
     }
 
     fn settle(&mut self) -> Result<(), Stop> {
@@ -116,14 +96,12 @@ impl Machine<'_> {
 
     /// Whatever is there now begins anew.
     pub(super) fn dissolve(&mut self) -> Result<(), Stop> {
-        if !self.journal()?.unpinning {
-            self.journal_mut()?.unpinning = true;
+        if !self.journal()?.pin.unpinning {
+            self.journal_mut()?.pin.unpinning = true;
             return Err(Stop::Again);
         }
-        let uid = self.input.uid;
-        let live = self.world().pin.get()?.as_ref();
-        token::unpin(live.filter(|live| pin::owner_of(live).is_some_and(|owner| owner == uid)))?;
-        token::give_up(self.world().claim.get()?.as_ref(), uid)?;
+        // The Works go with the template that was.
+        self.custody()?.take_down([])?;
         self.status.journal = None;
         self.status.clusters.clear();
         self.status.updated = None;

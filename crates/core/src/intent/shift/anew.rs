@@ -2,14 +2,19 @@
 //! stands all the while: what it says of the replicas holds whatever the binding lists.
 
 use super::{Machine, Stop};
-use crate::api::{Finding, ShiftFence};
+use crate::api::{Fence, Finding};
 use crate::intent::fence::identify;
 
 impl Machine<'_> {
     /// The shift goes on with the binding that there is now, where that is about the same workload, and nothing of the one before
     /// runs on. Other clusters that it lists are taken out, as ever: by the pin they have no replicas.
     pub(super) fn meet_anew(&mut self) -> Result<(), Stop> {
-        let Some(journal) = self.status.journal.as_ref().filter(|journal| !journal.unpinning) else {
+        let Some(journal) = self
+            .status
+            .journal
+            .as_ref()
+            .filter(|journal| !journal.pin.unpinning)
+        else {
             return Ok(());
         };
         let (Ok(Some(binding)), Ok(Some(template))) =
@@ -33,10 +38,10 @@ impl Machine<'_> {
         self.nothing_stays()?;
         let journal = self.journal_mut()?;
         journal.binding = id;
-        journal.seq += 1;
-        journal.fence = ShiftFence {
+        journal.pin.renew();
+        journal.fence = Fence {
             canary: journal.fence.canary,
-            ..ShiftFence::default()
+            ..Fence::default()
         };
         let finding = Finding::new(
             "MadeAnew",

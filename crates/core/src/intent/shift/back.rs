@@ -10,8 +10,8 @@ impl Machine<'_> {
             None => return Err(Stop::Wait("the journal says nothing of a way back".to_owned())),
         };
         // Before the pin there was, nobody had other replicas than before.
-        let pinned = self.journal()?.pinned || self.has_pin()?;
-        if !pinned || self.journal()?.unpinning {
+        let pinned = self.journal()?.pin.pinned || self.has_pin()?;
+        if !pinned || self.journal()?.pin.unpinning {
             return self.finish(ends_as);
         }
         if !self.journal()?.fence.lowered {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::moves::floor;
 use super::predict::{Before, predicted};
 use super::{LATER, Machine, Next, Phase, SELDOM, Stop, replicas_of, suspension_name};
-use crate::api::{self, Finding, MARKER_ANNOTATION, Suspension, SuspensionPhase};
+use crate::api::{self, Finding, Suspension, SuspensionPhase};
 use crate::intent::effect::Effect;
 use crate::intent::fence::observed_generation;
 use crate::intent::pin;
@@ -85,7 +85,7 @@ impl Machine<'_> {
     /// The replicas have gone. The pin stays as long as something would change without it.
     pub(super) fn shifted(&mut self) -> Result<Next, Stop> {
         self.recheck = Some(LATER);
-        if !self.journal()?.unpinning && !self.journal()?.fence.lowered {
+        if !self.journal()?.pin.unpinning && !self.journal()?.fence.lowered {
             self.follow_scale()?;
             self.stand()?;
         }
@@ -158,42 +158,29 @@ impl Machine<'_> {
         let total = total(&journal.wanted, None);
         journal.floor = floor(&journal.spec.floor, total).map_or(total, |new| new.min(total));
         journal.template_replicas = now;
-        journal.seq += 1;
+        journal.pin.renew();
         Err(Stop::Again)
     }
 
     /// Scheduler on, pin off, claim given up: in this order, and only when that changes no replicas anywhere.
     pub(super) fn finish(&mut self, end: Phase) -> Result<Next, Stop> {
-        if !self.journal()?.unpinning {
-            if self.journal()?.pinned || self.has_pin()? {
+        if !self.journal()?.pin.unpinning {
+            if self.journal()?.pin.pinned || self.has_pin()? {
                 let listed = self.needless()?;
                 self.resume_scheduling()?;
                 self.settled_on(&listed)?;
             } else if self.journal()?.fence.suspending.is_some() {
                 self.resume_scheduling()?;
             }
-            self.journal_mut()?.unpinning = true;
+            self.journal_mut()?.pin.unpinning = true;
             return Ok(Next::Again);
         }
-        if self
-            .world()
-            .claim
-            .get()?
-            .as_ref()
-            .is_some_and(|claim| claim.spec.owner.uid == self.input.uid)
-        {
-            self.claim()?;
-        }
-        self.remove_pin()?;
-        for (cluster, work) in self.world().works.get()? {
-            if work.manifest_annotation(MARKER_ANNOTATION).is_some() {
-                return Err(Stop::Wait(format!(
-                    "{cluster}: the Work still carries the marker"
-                )));
-            }
-        }
+        let works = self.world().works.get()?;
+        let custody = self.custody();
+        custody.unpin()?;
+        custody.are_unmarked(works)?;
         self.remove_canary()?;
-        self.remove_claim()?;
+        custody.give_up()?;
         let reason = self.journal()?.back.as_ref().map(|back| back.reason.clone());
         let mut evidence: Vec<String> = reason.into_iter().collect();
         evidence.push("no pin, no suspended scheduling, no claim is left".to_owned());

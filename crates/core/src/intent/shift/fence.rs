@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{Barrier, Guard};
+use crate::api::{Barrier, Fence};
+use crate::intent::custody::Scheduler;
 use crate::intent::effect::{Effect, add, test};
-use crate::intent::migration::canary_name;
 use crate::intent::{admission, fence};
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
     /// The fence first, then the pin with the numbers of the start, then the target: born under the pin, with none.
     pub(super) fn hold(&mut self) -> Result<Next, Stop> {
         if !self.input.has_finalizer {
@@ -40,7 +40,6 @@ impl Machine<'_> {
     /// template's own replicas.
     pub(super) fn stand(&mut self) -> Result<(), Stop> {
         self.claim()?;
-        self.renew_barrier()?;
         self.fence()?;
         self.pin()?;
         self.markers()?;
@@ -56,94 +55,32 @@ impl Machine<'_> {
                 task.from_cluster, task.reason
             )));
         }
-        if !binding.spec.scheduling_suspended() {
-            let generation = binding.metadata.generation;
-            let raise = fence::suspend(binding);
-            let fence = &mut self.journal_mut()?.fence;
-            // A canary from before a suspension proves nothing about it: each has a number of its own.
-            if fence.barrier.is_some() || fence.suspending != generation {
-                fence.barrier = None;
-                fence.suspending = generation;
-                fence.canary += 1;
-                return Err(Stop::Again);
-            }
-            // The scheduler hears of both in this order: they are of one kind.
-            let canary = (!self.does_without_canary()).then(|| self.create_canary());
-            let canary = canary.transpose()?;
-            return Err(Stop::Act([raise].into_iter().chain(canary).collect()));
+        let (scheduler, around) = (self.scheduler(), self.journal()?.spec.to.clone());
+        let journal = self.journal_mut()?;
+        let raise = |_: &Fence| fence::suspend(binding);
+        scheduler.suspend(binding, &around, raise, &mut journal.fence, &mut journal.pin)?;
+        let done = scheduler.is_past(binding, &around, &mut journal.fence)?;
+        self.beside.extend(done);
+        Ok(())
+    }
+
+    pub(super) fn scheduler(&self) -> Scheduler<'a> {
+        let world = self.world();
+        Scheduler {
+            uid: self.input.uid,
+            attempt: self.status.common.attempt,
+            canary: &world.canary,
+            leases: &world.leases,
+            no_canary: self.input.no_canary(),
+            chooses: false,
+            now: self.input.now,
         }
-        self.barrier()
-    }
-
-    /// Waits for a canary that was created after the suspension was seen: the scheduler has one queue and one worker, so
-    /// whatever was queued before it is done.
-    fn barrier(&mut self) -> Result<(), Stop> {
-        let canary = self.world().canary.get()?;
-        if self.journal()?.fence.barrier.is_some() {
-            return self.remove_canary();
-        }
-        match canary {
-            None if self.does_without_canary() => self.pass_barrier(String::new()),
-            None => Err(Stop::Act(vec![self.create_canary()?])),
-            Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(fence::not_reached(canary))),
-        }
-    }
-
-    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
-        let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
-        self.journal_mut()?.fence.barrier = Some(barrier);
-        Err(Stop::Again)
-    }
-
-    /// None may be created, and what the scheduler still has queued is refused by the API server itself.
-    fn does_without_canary(&self) -> bool {
-        self.input.no_canary() && self.is_refused()
-    }
-
-    /// Returns whether the API server was seen to refuse that the binding lists other clusters than the claim.
-    fn is_refused(&self) -> bool {
-        let journal = self.status.journal.as_ref();
-        let test = journal.and_then(|journal| journal.fence.admission.as_ref());
-        test.is_some_and(|test| test.refuses(Guard::Bindings))
     }
 
     /// Notes what trying the admission fence has shown.
     pub(super) fn note_admission(&mut self) {
         if let (Some(outcomes), Some(journal)) = (&self.world().admission, &mut self.status.journal) {
             admission::note(&mut journal.fence.admission, outcomes, self.input.now);
-        }
-    }
-
-    fn create_canary(&self) -> Result<Effect, Stop> {
-        Ok(Effect::CreateCanary {
-            name: self.canary()?,
-            scheduler: self.binding()?.spec.scheduler_name.clone(),
-            cluster: self.journal()?.spec.to.to_string(),
-        })
-    }
-
-    fn canary(&self) -> Result<String, Stop> {
-        let number = self.journal()?.fence.canary;
-        Ok(canary_name(self.input.uid, self.status.common.attempt, number))
-    }
-
-    /// A barrier is good for one process of each controller: after another one took over, it and the sequence are made anew; so
-    /// they are when nothing stands in for a canary any more.
-    fn renew_barrier(&mut self) -> Result<(), Stop> {
-        let leases = self.world().leases.get()?;
-        let is_refused = self.is_refused();
-        let journal = self.journal_mut()?;
-        match &journal.fence.barrier {
-            Some(barrier) if barrier.leases != *leases || (stands_in(barrier) && !is_refused) => {
-                journal.fence.barrier = None;
-                journal.fence.canary += 1;
-                if journal.pinned {
-                    journal.seq += 1;
-                }
-                Err(Stop::Again)
-            }
-            _ => Ok(()),
         }
     }
 
@@ -206,23 +143,14 @@ impl Machine<'_> {
             fence.barrier = None;
             return Err(Stop::Again);
         }
-        if !binding.spec.scheduling_suspended() {
-            return Ok(());
-        }
-        Err(Stop::Act(vec![fence::resume(binding)]))
+        Ok(self.scheduler().resume(binding, &self.journal()?.fence)?)
     }
 
     /// Nothing of the barrier is left behind.
     pub(super) fn remove_canary(&mut self) -> Result<(), Stop> {
-        if self.world().canary.get()?.is_some() {
-            let delete = self.delete_canary()?;
-            self.beside.push(delete);
-        }
+        let delete = self.scheduler().remove_canary(&self.journal()?.fence)?;
+        self.beside.extend(delete);
         Ok(())
-    }
-
-    pub(super) fn delete_canary(&self) -> Result<Effect, Stop> {
-        Ok(Effect::DeleteCanary { name: self.canary()? })
     }
 }
 

@@ -28,10 +28,10 @@ pub use room::{Count, Room, Side};
 
 use super::admission::Outcome;
 use super::beside::Beside;
+use super::custody::Due;
 use super::effect::Effect;
 use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
-use super::token::Due;
 use super::world::Overrides;
 use super::{Step, Trouble};
 use crate::api::{
@@ -41,6 +41,8 @@ use crate::api::{
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, PropagationPolicy, ResourceBinding, Work};
 
+/// How long a Work may be missing that Karmada is to make.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// How soon it is looked again while something is expected of the members.
 const SOON: Duration = Duration::from_millis(500);
 /// How soon while nothing but time or a person is waited for.
@@ -163,8 +165,9 @@ impl From<super::proof::NotProved> for Stop {
 impl From<Due> for Stop {
     fn from(due: Due) -> Self {
         match due {
-            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Act(effects) => Self::Act(effects),
             Due::Wait(reason) => Self::Wait(reason),
+            Due::Again => Self::Again,
         }
     }
 }
@@ -318,7 +321,7 @@ impl<'a> Machine<'a> {
         journal.step_since = Some(now);
         // What was about to be let go of is held on to until it is as it was.
         journal.fence.lowered = false;
-        journal.unpinning = false;
+        journal.pin.unpinning = false;
         self.enter(Phase::RollingBack, vec![reason]);
     }
 
@@ -359,11 +362,12 @@ impl<'a> Machine<'a> {
     /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again.
     fn sweep(&mut self) -> Result<(), Stop> {
         if self.has_pin()? {
-            self.remove_pin()?;
+            self.custody().unpin()?;
         }
-        self.remove_claim()?;
+        self.custody().give_up()?;
         if self.world().canary.get()?.is_some() {
-            return Err(Stop::Act(vec![self.delete_canary()?]));
+            let delete = self.scheduler().delete_canary(&self.journal()?.fence);
+            return Err(Stop::Act(vec![delete]));
         }
         Ok(())
     }
@@ -419,7 +423,7 @@ impl<'a> Machine<'a> {
             .status
             .journal
             .as_ref()
-            .is_some_and(|journal| !journal.fence.lowered && !journal.unpinning);
+            .is_some_and(|journal| !journal.fence.lowered && !journal.pin.unpinning);
         let kept = match self.status.phase {
             Phase::Shifting | Phase::Suspending | Phase::Shifted if stands => self.stand(),
             _ => Ok(()),
@@ -524,7 +528,7 @@ impl<'a> Machine<'a> {
         match side {
             Side::Member(cluster) => {
                 journal.wanted.insert(cluster.clone(), replicas);
-                journal.seq += 1;
+                journal.pin.renew();
             }
             Side::ControlPlane => journal.template_wanted = Some(replicas),
         }

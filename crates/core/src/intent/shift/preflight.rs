@@ -8,7 +8,7 @@ use super::asked::refused;
 use super::end::{placement_digest, total};
 use super::moves::{floor, next_goal};
 use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
-use crate::api::{BindingId, Finding, Opening, ReplicaShiftSpec, ShiftFence, ShiftJournal, WaitCode};
+use crate::api::{BindingId, Fence, Finding, Opening, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
 use crate::intent::beside::account;
 use crate::intent::rivals;
 use crate::intent::scalers::Scaler;
@@ -158,10 +158,7 @@ impl Machine<'_> {
             binding: binding_id(binding)?,
             template_uid: text(template, "/metadata/uid"),
             pods: self.pods(template)?,
-            seq: 1,
-            pinned: false,
-            repairing: false,
-            unpinning: false,
+            pin: PinState::default(),
             listed,
             expands,
             placement: placement_digest(binding.spec.placement.as_ref()),
@@ -175,7 +172,7 @@ impl Machine<'_> {
             step_since: Some(self.input.now),
             rests_since: None,
             paused_since: None,
-            fence: ShiftFence::default(),
+            fence: Fence::default(),
             back: None,
             planned: Vec::new(),
         });

@@ -1,52 +1,45 @@
 //! The claim, the pin that says how many replicas each cluster has, and the markers that show the pin to be in force.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Machine, Room, Side, Stop, replicas_of};
-use crate::api::{ClaimSpec, MARKER_ANNOTATION, PatchOp};
+use super::{Machine, PATIENCE, Room, Side, Stop, replicas_of};
+use crate::api::{MARKER_ANNOTATION, PatchOp};
+use crate::intent::custody::{self, Custody, Patience, Standing, Terms};
 use crate::intent::effect::{Effect, Exactly};
-use crate::intent::pin::{self, Authority, Pin, PinWrite, Place, Rule, Says};
+use crate::intent::pin::{self, Pin, Place, Rule, Says};
 use crate::intent::seen::NotKnown;
-use crate::intent::token::{self, Known, Standing};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ClusterAffinity, OverridePolicy, overrides};
 
 const REPLICAS: &str = "/spec/replicas";
 
-impl Machine<'_> {
-    /// The claim says what the journal says: written by compare-and-swap, before what it allows.
-    pub(super) fn claim(&self) -> Result<(), Stop> {
-        let live = self.world().claim.get()?.as_ref();
-        Ok(token::claim(live, self.workload(), self.claim_spec()?)?)
+impl<'a> Machine<'a> {
+    pub(super) fn custody(&self) -> Custody<'a> {
+        let world = self.world();
+        Custody::of(
+            self.input.owner("ReplicaShift"),
+            self.status.common.attempt,
+            &world.workload,
+            &world.claim,
+            &world.pin,
+            &world.overrides,
+        )
     }
 
-    fn claim_spec(&self) -> Result<ClaimSpec, Stop> {
-        let journal = self.journal()?;
-        let workload = self.workload();
+    pub(super) fn claim(&self) -> Result<(), Stop> {
         let standing = self.is_standing()?;
-        Ok(ClaimSpec {
-            workload: token::claimed(workload),
-            binding_id: journal.binding.id.clone(),
-            owner: self.input.owner("ReplicaShift"),
-            attempt: self.status.common.attempt,
-            seq: journal.seq,
-            marker: if journal.unpinning {
-                String::new()
-            } else {
-                self.marker()?
-            },
-            writer: None,
+        let terms = Terms {
+            binding_id: self.journal()?.binding.id.clone(),
             shared: true,
             // While it rests, Karmada goes by the policy again.
             clusters: if standing { Vec::new() } else { self.clusters()? },
             standing,
-            guards: false,
-            lender: None,
-        })
+            ..Terms::default()
+        };
+        Ok(self.custody().claim(&self.journal()?.pin, terms)?)
     }
 
     /// Returns the clusters that the binding is to list.
@@ -60,69 +53,41 @@ impl Machine<'_> {
     }
 
     pub(super) fn marker(&self) -> Result<String, Stop> {
-        let attempt = self.status.common.attempt;
-        Ok(pin::marker(self.input.uid, attempt, self.journal()?.seq))
+        Ok(self.custody().marker(&self.journal()?.pin))
     }
 
-    /// The pin says what the journal says. One that was lost or edited is written anew, under a new sequence.
+    /// The pin says what the journal says. It is written only where it has its way, and with a room for what it takes away.
     pub(super) fn pin(&mut self) -> Result<(), Stop> {
-        let pin = self.compile()?;
+        let (pin, custody) = (self.compile()?, self.custody());
+        if custody.standing(&pin, &self.journal()?.pin)? == Standing::Due {
+            self.has_its_way(&pin)?;
+            self.has_room()?;
+        }
+        Ok(custody.differ(&pin, &mut self.journal_mut()?.pin)?)
+    }
+
+    /// Nothing is taken away by the pin without a room for it.
+    fn has_room(&self) -> Result<(), Stop> {
         let live = self.world().pin.get()?.as_ref();
-        let journal = self.journal()?;
-        let known = Known {
-            owner_uid: self.input.uid,
-            attempt: self.status.common.attempt,
-            seq: journal.seq,
-            pinned: journal.pinned,
-            repairing: journal.repairing,
-        };
-        let standing = token::standing(&pin, live, known);
-        match standing {
-            Standing::InForce if journal.pinned && !journal.repairing => return Ok(()),
-            Standing::InForce => {
-                let journal = self.journal_mut()?;
-                journal.pinned = true;
-                journal.repairing = false;
-                return Err(Stop::Again);
-            }
-            Standing::Tampered => {
-                let journal = self.journal_mut()?;
-                journal.seq += 1;
-                journal.repairing = true;
-                return Err(Stop::Again);
-            }
-            Standing::Due => {}
-        }
-        self.has_its_way(&pin)?;
-        let room = self.room_for_pin(live)?;
-        let write = self.write(&pin, live, room.as_ref())?;
-        Err(Stop::Act(vec![Effect::WritePin(Box::new(write))]))
-    }
-
-    /// Nothing is taken away without a room for it.
-    fn write(&self, pin: &Pin, live: Option<&OverridePolicy>, room: Option<&Room>) -> Result<PinWrite, Stop> {
-        for (cluster, replicas) in &self.journal()?.wanted {
-            let side = Side::Member(cluster.clone());
-            let lowers = self.may_lower(&side, *replicas, live);
-            if lowers && !room.is_some_and(|room| room.allows(&side, *replicas)) {
-                return Err(Stop::Wait(format!(
-                    "no room is proved to take replicas from {side}"
-                )));
-            }
-        }
-        PinWrite::new(pin, live, Authority::Nobody).map_err(|error| Stop::Wait(error.to_string()))
-    }
-
-    /// Returns what allows the pin to be written, where it takes something away.
-    fn room_for_pin(&self, live: Option<&OverridePolicy>) -> Result<Option<Room>, Stop> {
         let wanted = &self.journal()?.wanted;
-        let mut lowers = wanted.iter().filter(|(cluster, replicas)| {
-            self.may_lower(&Side::Member((*cluster).clone()), **replicas, live)
-        });
-        if lowers.next().is_none() {
-            return Ok(None);
+        let lowered: Vec<(Side, u32)> = wanted
+            .iter()
+            .map(|(cluster, replicas)| (Side::Member(cluster.clone()), *replicas))
+            .filter(|(side, replicas)| self.may_lower(side, *replicas, live))
+            .collect();
+        if lowered.is_empty() {
+            return Ok(());
         }
-        Ok(Some(self.room_for(None)?))
+        let room = self.room_for(None)?;
+        match lowered
+            .iter()
+            .find(|(side, replicas)| !room.allows(side, *replicas))
+        {
+            Some((side, _)) => Err(Stop::Wait(format!(
+                "no room is proved to take replicas from {side}"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Returns whether a cluster may have fewer by this pin than it has: by the pin in force, or by its copy.
@@ -162,11 +127,44 @@ impl Machine<'_> {
     }
 
     /// Every Work that Karmada keeps for the workload carries the current marker.
-    pub(super) fn markers(&self) -> Result<(), Stop> {
+    pub(super) fn markers(&mut self) -> Result<(), Stop> {
         let marker = self.marker()?;
         let works = self.world().works.get()?;
-        let synced = token::synced(self.binding()?);
-        token::markers(&synced, works, &marker).map_err(|unmarked| Stop::Wait(unmarked.wait()))
+        let synced = custody::synced(self.binding()?);
+        let joined = self.world().clusters.get()?;
+        let status = &mut self.status;
+        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let patience = Patience {
+            wait: &mut status.common.waiting_for,
+            now: self.input.now,
+            limit: PATIENCE,
+        };
+        custody::markers_or_resend(
+            &synced,
+            joined,
+            |cluster| works.get(cluster),
+            &marker,
+            &mut journal.pin,
+            patience,
+        )?;
+        self.send_again(&synced, &marker)
+    }
+
+    fn send_again(&mut self, synced: &[ClusterName], marker: &str) -> Result<(), Stop> {
+        let members = &self.world().members;
+        let is_late = |cluster: &&ClusterName| {
+            let copy = members.get(*cluster).and_then(|copy| copy.get().ok()?.as_ref());
+            copy.is_some_and(|copy| marker_of(copy) != Some(marker))
+        };
+        let late = synced.iter().filter(is_late).map(not_current);
+        let status = &mut self.status;
+        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let patience = Patience {
+            wait: &mut status.common.waiting_for,
+            now: self.input.now,
+            limit: custody::ARRIVES_WITHIN,
+        };
+        Ok(custody::send_again(late, &mut journal.pin, patience)?)
     }
 
     /// A side has what it was asked for: its copy carries what the pin says, and all of it is ready and at rest.
@@ -215,14 +213,8 @@ impl Machine<'_> {
             }
             return Err(Stop::Wait(format!("{cluster} has no copy yet")));
         };
-        let marker = copy.pointer("/metadata/annotations");
-        let marker = marker
-            .and_then(|all| all.get(MARKER_ANNOTATION))
-            .and_then(Value::as_str);
-        if marker != Some(self.marker()?.as_str()) {
-            return Err(Stop::Wait(format!(
-                "{cluster}: the copy has not the current marker yet"
-            )));
+        if marker_of(copy) != Some(self.marker()?.as_str()) {
+            return Err(Stop::Wait(not_current(cluster)));
         }
         Ok(())
     }
@@ -259,7 +251,6 @@ impl Machine<'_> {
     /// Compiles the pin of the journal: a number for each cluster that has one, and none for whichever comes later.
     pub(super) fn compile(&self) -> Result<Pin, Stop> {
         let journal = self.journal()?;
-        let workload = self.workload();
         let says = |replicas: u32| vec![PatchOp::add(REPLICAS, replicas)];
         let named = journal.wanted.iter().map(|(cluster, replicas)| Rule {
             place: Place::Only(vec![cluster.clone()]),
@@ -269,22 +260,9 @@ impl Machine<'_> {
             place: Place::AllBut(journal.wanted.keys().cloned().collect()),
             patches: says(0),
         };
-        Ok(Pin {
-            namespace: workload.namespace.clone(),
-            name: pin::name(workload),
-            owner_uid: self.input.uid.to_owned(),
-            owner: format!(
-                "ReplicaShift {}/{}",
-                self.input.namespace.unwrap_or_default(),
-                self.input.name
-            ),
-            api_version: journal.spec.workload.api_version.clone(),
-            versions: Arc::clone(&self.world().overrides.get()?.versions),
-            kind: workload.kind.clone(),
-            workload: workload.name.clone(),
-            marker: self.marker()?,
-            says: Says::Differences(named.chain([others]).collect()),
-        })
+        let version = &journal.spec.workload.api_version;
+        let says = Says::Differences(named.chain([others]).collect());
+        Ok(self.custody().compile(&journal.pin, version, says)?)
     }
 
     pub(super) fn profile(&self) -> Result<Profile, Stop> {
@@ -316,23 +294,22 @@ impl Machine<'_> {
         Ok(())
     }
 
-    pub(super) fn remove_pin(&self) -> Result<(), Stop> {
-        Ok(token::unpin(self.world().pin.get()?.as_ref())?)
-    }
-
-    pub(super) fn remove_claim(&self) -> Result<(), Stop> {
-        Ok(token::give_up(
-            self.world().claim.get()?.as_ref(),
-            self.input.uid,
-        )?)
-    }
-
     /// Returns whether a pin is this intent's, and says something.
     pub(super) fn has_pin(&self) -> Result<bool, Stop> {
         let live = pin::not_blank(self.world().pin.get()?.as_ref());
         let owner = live.and_then(pin::owner_of);
         Ok(owner.is_some_and(|owner| owner == self.input.uid))
     }
+}
+
+fn not_current(cluster: &ClusterName) -> String {
+    format!("{cluster}: the copy has not the current marker yet")
+}
+
+fn marker_of(copy: &Value) -> Option<&str> {
+    copy.pointer("/metadata/annotations")?
+        .get(MARKER_ANNOTATION)?
+        .as_str()
 }
 
 /// Returns how many replicas a pin gives to a cluster that it names.

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::{Machine, Stop};
 use crate::api::Finding;
+use crate::intent::custody::canary_name;
 use crate::intent::effect::Effect;
 use crate::intent::fence;
-use crate::intent::migration::canary_name;
 use crate::intent::record::digest;
 
 const UNSEEN: &str = "SchedulerUnseen";

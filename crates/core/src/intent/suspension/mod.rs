@@ -21,6 +21,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 pub use about::about;
@@ -30,9 +31,9 @@ pub use holders::{Holder, Holders};
 pub use keep::{is_holdable, without_pin};
 
 use super::Step;
+use super::custody::Due;
 use super::effect::Effect;
 use super::seen::{NotKnown, Seen};
-use super::token::Due;
 use super::world::Overrides;
 use crate::api::{
     Claim, Contested, Finding, LeaseSeen, PolicyName, SuspensionFence, SuspensionJournal,
@@ -43,6 +44,8 @@ use cutover_karmada::{
     Cluster, ObjectReference, OverridePolicy, PropagationPolicy, ResourceBinding, Work, meta,
 };
 
+/// How long a Work may be missing that Karmada is to make.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// How often it is looked again while something is expected.
 const SOON: Duration = Duration::from_millis(500);
 /// How often it is looked whether it can begin.
@@ -190,8 +193,9 @@ impl From<NotKnown> for Stop {
 impl From<Due> for Stop {
     fn from(due: Due) -> Self {
         match due {
-            Due::Act(effect) => Self::Act(vec![*effect]),
+            Due::Act(effects) => Self::Act(effects),
             Due::Wait(reason) => Self::Wait(reason),
+            Due::Again => Self::Again,
         }
     }
 }
@@ -307,7 +311,7 @@ impl<'a> Machine<'a> {
         let mut evidence = if let Some(pin) = self.journal()?.pin.as_ref() {
             format!(
                 "every Work of the workload carries sequence {} of the pin",
-                pin.seq
+                pin.state.seq
             )
         } else if spec.scope.dispatching() {
             format!(

@@ -1,19 +1,19 @@
 //! Keeps changes from clusters by a pin, where the policy can't carry the suspension: what each of them has is set over
 //! whatever the template becomes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 
 use super::keep::{Keep, is_holdable, kept};
-use super::{Beside, Machine, Stop, binding_id, covered};
-use crate::api::{Claim, ClaimSpec, MARKER_ANNOTATION, PolicyName, SuspensionPin, claim_name};
-use crate::intent::effect::Effect;
-use crate::intent::fight::{How, fights};
-use crate::intent::pin::{self, Authority, Pin, PinWrite, Rule, Says};
+use super::{Beside, Machine, PATIENCE, Stop, binding_id, covered};
+use crate::api::{Claim, PolicyName, SuspensionPin, claim_name};
+use crate::intent::custody::{self, Custody, Patience, Terms};
+use crate::intent::pin::{self, Rule, Says};
 use crate::intent::record::digest;
-use crate::intent::token::{self, Known, Standing};
+use crate::intent::seen::NotKnown;
 use cutover_karmada::name::ObjectKey;
 use cutover_karmada::{Placement, ResourceBinding, Work};
 
@@ -33,10 +33,12 @@ impl<'a> Machine<'a> {
         let rules = self.rules()?;
         let said = digest(&json!(format!("{rules:?}")));
         if self.pinning()?.rules != said {
-            let written = self.pinning()?.pinned || self.beside()?.pin.get()?.is_some();
+            let written = self.pinning()?.state.pinned || self.beside()?.pin.get()?.is_some();
             let journal = self.pinning_mut()?;
             journal.rules = said;
-            journal.seq += u64::from(written);
+            if written {
+                journal.state.renew();
+            }
             return Err(Stop::Again);
         }
         self.pin(rules)?;
@@ -55,34 +57,32 @@ impl<'a> Machine<'a> {
         }
         let journal = self.pinning_mut()?;
         id.clone_into(&mut journal.binding_id);
-        journal.seq += 1;
+        journal.state.renew();
         Err(Stop::Again)
+    }
+
+    fn custody(&self) -> Result<Custody<'a>, Stop> {
+        let (key, beside) = (self.pinned_workload()?, self.beside()?);
+        Ok(Custody {
+            owner: self.input.owner("Suspension"),
+            attempt: self.status.common.attempt,
+            claim: self.claim_on(&key),
+            workload: Cow::Owned(key),
+            pin: beside.pin.get().map(Option::as_ref),
+            versions: beside.overrides.get().map(|all| Arc::clone(&all.versions)),
+        })
     }
 
     fn claim(&self) -> Result<(), Stop> {
         let journal = self.pinning()?;
-        let key = self.pinned_workload()?;
-        let marker = if journal.unpinning {
-            String::new()
-        } else {
-            self.marker()?
-        };
-        let wanted = ClaimSpec {
-            workload: token::claimed(&key),
+        let terms = Terms {
             binding_id: journal.binding_id.clone(),
-            owner: self.input.owner("Suspension"),
-            attempt: self.status.common.attempt,
-            seq: journal.seq,
-            marker,
-            writer: None,
             shared: true,
             // Sync changes the template as ever: the pin keeps that from the clusters.
             guards: true,
-            lender: None,
-            clusters: Vec::new(),
-            standing: false,
+            ..Terms::default()
         };
-        Ok(token::claim(self.claim_on(&key)?, &key, wanted)?)
+        Ok(self.custody()?.claim(&journal.state, terms)?)
     }
 
     /// What a cluster has is what stands in its Work, with the replicas that the scheduler gave it.
@@ -141,121 +141,56 @@ impl<'a> Machine<'a> {
         Ok(keep.rules())
     }
 
-    /// A pin that was lost or edited is written anew under another sequence.
     fn pin(&mut self, rules: Vec<Rule>) -> Result<(), Stop> {
-        let pin = self.compile(rules)?;
-        let beside = self.beside()?;
+        let (custody, beside) = (self.custody()?, self.beside()?);
+        let target = self.journal()?.spec.target.workload.as_ref();
+        let version = target.map_or("", |target| target.api_version.as_str());
+        let pin = custody.compile(&self.pinning()?.state, version, Says::Differences(rules))?;
         if let Some(template) = beside.template.get()? {
-            let found = fights(&pin, template, beside.clusters.get()?, beside.overrides.get()?);
-            if let Some(fight) = found.iter().find(|fight| matches!(fight.how, How::Undoes(_))) {
-                return Err(Stop::Wait(format!(
-                    "nobody to interfere: {fight} (let it sort before zzzz-cutover-, or take its selector's name away)"
-                )));
-            }
+            custody::is_effective(&pin, template, beside.clusters.get()?, beside.overrides.get()?)?;
         }
-        let live = beside.pin.get()?.as_ref();
-        let journal = self.pinning()?;
-        let known = Known {
-            owner_uid: self.input.uid,
-            attempt: self.status.common.attempt,
-            seq: journal.seq,
-            pinned: journal.pinned,
-            repairing: journal.repairing,
-        };
-        match token::standing(&pin, live, known) {
-            Standing::InForce if journal.repairing || !journal.pinned => {
-                let journal = self.pinning_mut()?;
-                (journal.repairing, journal.pinned) = (false, true);
-                Err(Stop::Again)
-            }
-            Standing::InForce => Ok(()),
-            Standing::Tampered => {
-                let journal = self.pinning_mut()?;
-                journal.seq += 1;
-                journal.repairing = true;
-                Err(Stop::Again)
-            }
-            Standing::Due => match PinWrite::new(&pin, live, Authority::Nobody) {
-                Ok(write) => Err(Stop::Act(vec![Effect::WritePin(Box::new(write))])),
-                Err(error) => Err(Stop::Wait(error.to_string())),
-            },
-        }
-    }
-
-    fn versions(&self) -> Result<Arc<Vec<String>>, Stop> {
-        Ok(Arc::clone(&self.beside()?.overrides.get()?.versions))
-    }
-
-    fn compile(&self, rules: Vec<Rule>) -> Result<Pin, Stop> {
-        let key = self.pinned_workload()?;
-        let spec = &self.journal()?.spec;
-        let api_version = spec
-            .target
-            .workload
-            .as_ref()
-            .map(|target| target.api_version.clone());
-        Ok(Pin {
-            namespace: key.namespace.clone(),
-            name: pin::name(&key),
-            owner_uid: self.input.uid.to_owned(),
-            owner: format!("Suspension {}", self.own_name()),
-            api_version: api_version.unwrap_or_default(),
-            versions: self.versions()?,
-            kind: key.kind.clone(),
-            workload: key.name,
-            marker: self.marker()?,
-            says: Says::Differences(rules),
-        })
+        Ok(custody.differ(&pin, &mut self.pinning_mut()?.state)?)
     }
 
     /// Karmada computes a Work from caches: only the marker shows that it knew the pin. What it computes afterwards is newer.
-    fn markers(&self) -> Result<(), Stop> {
+    fn markers(&mut self) -> Result<(), Stop> {
         let Some(binding) = self.world().bindings.get()?.first() else {
             return Ok(());
         };
-        let (marker, id) = (self.marker()?, &self.pinning()?.binding_id);
-        let works = self.world().works.get()?;
-        for cluster in covered(&self.journal()?.spec, binding) {
-            let work = works.get(&(id.clone(), cluster.clone()));
-            if work.and_then(|work| work.manifest_annotation(MARKER_ANNOTATION)) != Some(&marker) {
-                return Err(Stop::Wait(format!(
-                    "{cluster}: the Work has not the current marker yet"
-                )));
-            }
-        }
-        Ok(())
+        let covered = covered(&self.journal()?.spec, binding);
+        let marker = self.custody()?.marker(&self.pinning()?.state);
+        let (works, id) = (self.world().works.get()?, self.pinning()?.binding_id.clone());
+        let joined = self.beside()?.clusters.get()?;
+        let status = &mut self.status;
+        let journal = status.journal.as_mut().and_then(|journal| journal.pin.as_mut());
+        let patience = Patience {
+            wait: &mut status.common.waiting_for,
+            now: self.input.now,
+            limit: PATIENCE,
+        };
+        let state = &mut journal.ok_or(Stop::Again)?.state;
+        Ok(custody::markers_or_resend(
+            &covered,
+            joined,
+            |cluster| works.get(&(id.clone(), cluster.clone())),
+            &marker,
+            state,
+            patience,
+        )?)
     }
 
-    /// The claim says first that there will be no marker; then the pin goes, and with it what was kept back.
+    /// The pin goes, and with it what was kept back.
     pub(super) fn take_pin_off(&mut self) -> Result<(), Stop> {
-        if !self.pinning()?.unpinning {
-            self.pinning_mut()?.unpinning = true;
+        if !self.pinning()?.state.unpinning {
+            self.pinning_mut()?.state.unpinning = true;
             return Err(Stop::Again);
         }
-        let (uid, key) = (self.input.uid, self.pinned_workload()?);
-        let claim = self.claim_on(&key)?;
-        let is_ours = claim.is_some_and(|claim| claim.spec.owner.uid == uid);
-        if is_ours && claim.is_some_and(|claim| !claim.spec.marker.is_empty()) {
-            self.claim()?;
-        }
-        let live = self.beside()?.pin.get()?.as_ref();
-        token::unpin(live.filter(|live| pin::owner_of(live).is_some_and(|owner| owner == uid)))?;
         let id = &self.pinning()?.binding_id;
-        let of_it = self.world().works.get()?.iter().filter(|((of, _), _)| of == id);
-        for ((_, cluster), work) in of_it {
-            let marker = work.manifest_annotation(MARKER_ANNOTATION);
-            if marker.is_some_and(|marker| pin::sequence(marker, uid).is_some()) {
-                return Err(Stop::Wait(format!(
-                    "{cluster}: the Work still carries the marker"
-                )));
-            }
-        }
-        Ok(token::give_up(self.claim_on(&key)?, uid)?)
-    }
-
-    pub(super) fn marker(&self) -> Result<String, Stop> {
-        let (journal, attempt) = (self.pinning()?, self.status.common.attempt);
-        Ok(pin::marker(self.input.uid, attempt, journal.seq))
+        let works = self.world().works.get()?.iter();
+        let own = works.filter(|((of, _), _)| of == id);
+        Ok(self
+            .custody()?
+            .take_down(own.map(|((_, cluster), work)| (cluster, work)))?)
     }
 
     fn pinned_workload(&self) -> Result<ObjectKey, Stop> {
@@ -265,7 +200,7 @@ impl<'a> Machine<'a> {
         Ok(target.key(self.input.namespace.filter(|_| !pin.cluster_scoped)))
     }
 
-    fn claim_on(&self, key: &ObjectKey) -> Result<Option<&'a Claim>, Stop> {
+    fn claim_on(&self, key: &ObjectKey) -> Result<Option<&'a Claim>, NotKnown> {
         let name = claim_name(key);
         let mut claims = self.world().claims.get()?.iter();
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
@@ -299,7 +234,6 @@ pub(super) fn begin(bindings: &[ResourceBinding]) -> Result<SuspensionPin, Stop>
     Ok(SuspensionPin {
         binding_id: id.to_owned(),
         cluster_scoped: binding.metadata.namespace.is_none(),
-        seq: 1,
         ..SuspensionPin::default()
     })
 }

@@ -251,6 +251,24 @@ fn a_source_gets_its_time_to_stop_while_it_is_looked_at() {
     assert_eq!(scene.flight().with_source, Some(false));
 }
 
+/// Karmada takes a request to a member that timed out for one that was answered: the Work has the marker, the copy hasn't.
+#[test]
+fn a_source_that_was_never_told_to_stop_is_told_again_before_it_is_taken_out() {
+    let mut scene = with_source();
+    scene.see(EAST, member(Some(running("uid.1.1", "s3://seen"))));
+    scene.play();
+    let before = scene.status.journal.as_ref().unwrap().pin;
+    scene.watch(SignedDuration::from_secs(15));
+    let after = scene.status.journal.as_ref().unwrap().pin;
+    assert_eq!(
+        (after.seq, after.resent),
+        (before.seq + 1, 1),
+        "{}",
+        scene.waits()
+    );
+    assert_eq!(scene.flight().with_source, Some(true));
+}
+
 #[test]
 fn a_source_that_nobody_sees_is_not_taken_out_because_it_does_not_stop() {
     let mut scene = with_source();

@@ -24,7 +24,7 @@ fn deleted(west: crate::intent::world::Member) -> Scene {
 fn takes_the_pin_away(scene: &mut Scene) -> bool {
     scene.settle();
     let journal = scene.status.journal.as_ref();
-    journal.is_none_or(|journal| journal.unpinning)
+    journal.is_none_or(|journal| journal.pin.unpinning)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn what_fails_while_a_plan_ends_is_a_failover_like_any_other() {
         scene.pass();
     }
     // The pin is not off yet.
-    scene.status.journal.as_mut().unwrap().unpinning = false;
+    scene.status.journal.as_mut().unwrap().pin.unpinning = false;
     scene.world.around.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
     scene.play();
     assert!(
@@ -75,7 +75,7 @@ fn what_fails_while_a_plan_ends_is_a_failover_like_any_other() {
 fn a_cluster_that_is_listed_as_the_pin_is_about_to_go_stays_held() {
     let mut scene = Scene::guarding();
     scene.deleting = true;
-    while !scene.status.journal.as_ref().unwrap().unpinning {
+    while !scene.status.journal.as_ref().unwrap().pin.unpinning {
         scene.pass();
     }
     scene.world.around.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
@@ -95,7 +95,7 @@ fn a_cluster_that_is_listed_as_the_pin_is_about_to_go_stays_held() {
         }
     }
     assert!(
-        !scene.status.journal.as_ref().unwrap().unpinning,
+        !scene.status.journal.as_ref().unwrap().pin.unpinning,
         "{}",
         scene.waits()
     );

@@ -194,7 +194,7 @@ fn a_state_that_git_has_not_is_pushed_first() {
 fn another_process_of_a_controller_voids_the_barrier_and_the_markers() {
     for begin in [Scene::fencing, Scene::releasing] {
         let mut scene = begin();
-        let seq = scene.status.journal.as_ref().unwrap().seq;
+        let seq = scene.status.journal.as_ref().unwrap().pin.seq;
         let lease = LeaseSeen {
             holder: Some("another".to_owned()),
             transitions: 1,
@@ -202,7 +202,7 @@ fn another_process_of_a_controller_voids_the_barrier_and_the_markers() {
         scene.world.around.leases = seen(BTreeMap::from([("karmada-scheduler".to_owned(), lease)]), EARLY);
         assert_eq!(scene.play(), Vec::<String>::new());
         let journal = scene.status.journal.as_ref().unwrap();
-        assert!(journal.fence.barrier.is_none() && journal.fence.canary == 2 && journal.seq > seq);
+        assert!(journal.fence.barrier.is_none() && journal.fence.canary == 2 && journal.pin.seq > seq);
     }
 }
 

@@ -59,7 +59,7 @@ fn one_that_holds_nobody_any_more_holds_the_others_again_whatever_they_do() {
         let_go(&mut scene);
         assert_eq!(scene.play(), [EAST], "nobody else, and soon");
         assert!(scene.told().contains(&"SingleWriterLapse"), "{:?}", scene.told());
-        assert_eq!(scene.status.journal.as_ref().unwrap().seq, 4);
+        assert_eq!(scene.status.journal.as_ref().unwrap().pin.seq, 4);
     }
 }
 
@@ -123,7 +123,7 @@ fn a_copy_that_is_kept_and_cannot_be_seen_stopped_does_not_keep_the_guard_from_i
     let mut scene = beside();
     let copy = running("plan-uid.1.3", "s3://another");
     scene.see(WEST, member(Some(copy)));
-    scene.status.journal.as_mut().unwrap().seq += 1;
+    scene.status.journal.as_mut().unwrap().pin.renew();
     assert_eq!(scene.play(), [EAST]);
 }
 
@@ -133,7 +133,7 @@ fn a_pin_is_put_up_without_a_word_and_says_what_it_has_to_say_only_as_long_as_it
     let mut scene = Scene::guarding();
     change(&mut scene, None);
     let journal = scene.status.journal.as_mut().unwrap();
-    (journal.pinned, scene.status.phase) = (false, Phase::Arming);
+    (journal.pin.pinned, scene.status.phase) = (false, Phase::Arming);
     let effects = scene.settle();
     let [Effect::WritePin(write)] = effects.as_slice() else {
         panic!("{effects:?}");

@@ -218,7 +218,7 @@ impl Scene {
         let mut scene = Self::guarding();
         let journal = scene.status.journal.as_mut().unwrap();
         journal.writer = None;
-        journal.seq = 5;
+        journal.pin.seq = 5;
         journal.clusters = vec![WEST.into()];
         journal.fence = from(json!({
             "recorded": true, "canary": 1, "suspending": 6, "lowered": false, "resumed": false,
@@ -394,7 +394,11 @@ impl Scene {
     }
 
     fn claim_comes_about(&mut self) {
-        let spec = self.with(|machine| machine.claim_spec().ok().unwrap());
+        let spec = self.with(|machine| {
+            let terms = machine.terms().ok().unwrap();
+            let state = &machine.journal().ok().unwrap().pin;
+            machine.custody().ok().unwrap().spec(state, terms)
+        });
         if self.world.around.claim.get().is_ok() {
             let mut claim = Claim::new(&claim_name(&self.world.around.workload), spec);
             claim.metadata.uid = Some("claim".to_owned());

@@ -7,7 +7,9 @@ mod enough;
 mod judge;
 mod patch;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -17,14 +19,14 @@ use self::patch::{confirm, lists, mark, own_task, put_back, put_mark, take_mark_
 use super::survey::Candidate;
 use super::{Aim, Machine};
 use crate::api::{
-    Claim, ClaimSpec, Eviction, EvictionStage as Stage, Means, Move, MoveState, Share, WorkloadProfile,
+    Claim, Eviction, EvictionStage as Stage, Means, Move, MoveState, PinState, Share, WorkloadProfile,
 };
 use crate::intent::check;
+use crate::intent::custody::{Custody, Due, Terms};
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::proof::{Facts, Gone, NotProved};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::token::{self, Due};
 use crate::intent::world::{Member, Sampled};
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
@@ -54,7 +56,7 @@ pub struct Evicting {
 enum Halt {
     /// The journal has changed.
     Changed,
-    Act(Box<Effect>),
+    Act(Vec<Effect>),
     Wait(String),
 }
 
@@ -73,15 +75,16 @@ impl From<NotProved> for Halt {
 impl From<Due> for Halt {
     fn from(due: Due) -> Self {
         match due {
-            Due::Act(effect) => Self::Act(effect),
+            Due::Act(effects) => Self::Act(effects),
             Due::Wait(why) => Self::Wait(why),
+            Due::Again => Self::Changed,
         }
     }
 }
 
 impl<A: Aim> Machine<'_, A> {
     /// Returns how far a move is now, and what is to be sent once that is written. `back`: why what has begun is put back.
-    pub(super) fn evict(&self, one: &Move, back: Option<&str>) -> (Move, Option<Effect>) {
+    pub(super) fn evict(&self, one: &Move, back: Option<&str>) -> (Move, Vec<Effect>) {
         let mut step = Step {
             machine: self,
             one: one.clone(),
@@ -94,12 +97,12 @@ impl<A: Aim> Machine<'_, A> {
         // What is over, or has not begun, has nothing to remember.
         step.one.eviction = step.one.state.is_under_way().then(|| Box::new(step.eviction));
         match halt {
-            Halt::Changed => (step.one, None),
+            Halt::Changed => (step.one, Vec::new()),
             Halt::Wait(why) => {
                 step.one.note = Some(why);
-                (step.one, None)
+                (step.one, Vec::new())
             }
-            Halt::Act(effect) => (step.one, Some(*effect)),
+            Halt::Act(effects) => (step.one, effects),
         }
     }
 }
@@ -159,13 +162,13 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
             self.eviction.pods = profile.pod_selector(template).map_err(unknown)?;
             return Ok(());
         }
-        let claim = seen.claim.get()?.as_ref();
+        let custody = self.custody(&seen.claim);
         if let Err(why) = Others::look(&from, seen, &profile, self.checks()) {
             // What would mend them must not be held back for the sake of a move that waits for them.
-            token::give_up(claim, self.machine.input.uid)?;
+            custody.give_up()?;
             return Err(why.into());
         }
-        token::claim(claim, &self.one.workload.key(), self.claim())?;
+        custody.claim(&PinState::default(), self.terms())?;
         if seen.pin.get()?.is_some() {
             return Err(Halt::Wait("a pin holds it that no claim is about".to_owned()));
         }
@@ -375,7 +378,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
                 return Err(self.put_back(why));
             }
         }
-        token::give_up(seen.claim.get()?.as_ref(), self.machine.input.uid)?;
+        self.custody(&seen.claim).give_up()?;
         let state = self.eviction.ends_as.unwrap_or(MoveState::Failed);
         self.one.note.clone_from(&self.eviction.because);
         self.one.state = state;
@@ -442,21 +445,24 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
         mark_of(&self.one, self.machine.input.uid)
     }
 
-    /// It has no pin, and where it runs is the scheduler's business: all that others may not do is to begin with it.
-    fn claim(&self) -> ClaimSpec {
-        ClaimSpec {
-            workload: token::claimed(&self.one.workload.key()),
-            binding_id: self.eviction.binding_id.clone(),
+    fn custody<'s>(&self, claim: &'s Seen<Option<Claim>>) -> Custody<'s> {
+        Custody {
             owner: self.machine.input.owner(A::KIND),
             attempt: self.machine.status.common.attempt,
-            seq: 1,
-            marker: String::new(),
-            writer: None,
+            workload: Cow::Owned(self.one.workload.key()),
+            claim: claim.get().map(Option::as_ref),
+            pin: Ok(None),
+            versions: Ok(Arc::default()),
+        }
+    }
+
+    /// It has no pin, and where it runs is the scheduler's business: all that others may not do is to begin with it.
+    fn terms(&self) -> Terms {
+        Terms {
+            binding_id: self.eviction.binding_id.clone(),
             shared: true,
-            guards: false,
-            lender: None,
-            clusters: Vec::new(),
-            standing: false,
+            unmarked: true,
+            ..Terms::default()
         }
     }
 }
@@ -511,7 +517,7 @@ fn spread(binding: &ResourceBinding) -> String {
 }
 
 fn act(effect: Effect) -> Halt {
-    Halt::Act(Box::new(effect))
+    Halt::Act(vec![effect])
 }
 
 fn unknown(error: impl std::fmt::Display) -> Halt {
