@@ -154,16 +154,22 @@ impl<'a> Custody<'a> {
         Ok(claim.filter(|claim| claim.spec.owner.uid == self.owner.uid))
     }
 
-    /// Returns the pin, if it is this intent's to take off: its label or its marker says so. One that says nothing yet is whose
-    /// the claim is.
+    /// Returns the pin, if it is this intent's to take off: its label or its marker says so. One that says nothing yet, that has
+    /// lost its label, or that whoever lent the claim put up is whose the claim is.
     pub fn own_pin(&self) -> Result<Option<&'a OverridePolicy>, NotKnown> {
         let Some(live) = self.pin.clone()? else {
             return Ok(None);
         };
         let is_labelled = pin::owner_of(live).is_some_and(|uid| *uid == self.owner.uid);
         let marker = pin::marker_of(live).and_then(|marker| pin::sequence(marker, &self.owner.uid));
-        let is_own = is_labelled || marker.is_some() || pin::is_blank(live) && self.own_claim()?.is_some();
-        Ok(Some(live).filter(|_| is_own))
+        if is_labelled || marker.is_some() {
+            return Ok(Some(live));
+        }
+        let goes_with = |claim: &Claim| {
+            let lender = claim.spec.lender.as_ref().map(|lender| &lender.uid);
+            pin::is_blank(live) || pin::owner_of(live).is_none_or(|uid| Some(uid) == lender)
+        };
+        Ok(self.own_claim()?.is_some_and(goes_with).then_some(live))
     }
 
     /// Compiles a pin: pure, so that it can be compared without any right to write it.

@@ -34,9 +34,9 @@ impl Granted {
 /// How a pin comes to name its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
-    /// It may run only now: a pin that held everybody was in force, and is what the proofs are about.
+    /// It may run only now: the pin in force has to hold everybody, and is what the proofs are about.
     Now,
-    /// It runs already, and the pin says so again.
+    /// The pin in force lets it run already, whatever else that says, or none is in force.
     Already,
 }
 
@@ -71,8 +71,7 @@ impl Custody<'_> {
         if says_the_same(pin, live) {
             return Ok(Granted::Nobody);
         }
-        if gives == Gives::Now && !live.is_some_and(|live| self.holds_others(live, pin, token, writer, under))
-        {
+        if gives == Gives::Now && !live.is_some_and(|live| holds_everybody(live, pin, token, under)) {
             return Err(Due::Wait("the pin in force does not hold everybody".to_owned()).into());
         }
         let mut proofs = Vec::new();
@@ -86,36 +85,20 @@ impl Custody<'_> {
             &proofs,
         )?))
     }
+}
 
-    /// The pin that is there holds everybody, or everybody but the one that is to run; that one may carry something.
-    fn holds_others(
-        &self,
-        live: &OverridePolicy,
-        pin: &Pin,
-        token: &Token,
-        writer: &ClusterName,
-        under: &str,
-    ) -> bool {
-        let held = |tenure: Tenure| Pin {
-            says: Says::Token(Token {
-                tenure,
-                carry: Vec::new(),
-                ..token.clone()
-            }),
-            marker: under.to_owned(),
-            ..pin.clone()
-        };
-        if held(Tenure::Nobody).is_written_as(live) {
-            return true;
-        }
-        let mut without_carry = live.clone();
-        without_carry
-            .spec
-            .override_rules
-            .retain(|rule| !is_only(rule, writer));
-        let is_own = names(live, &self.owner.uid, writer);
-        is_own && held(Tenure::Only(writer.clone())).is_written_as(&without_carry)
-    }
+/// Returns whether the pin that is there is the one that is wanted, but that nobody may run, and nothing is carried.
+fn holds_everybody(live: &OverridePolicy, pin: &Pin, token: &Token, under: &str) -> bool {
+    let nobody = Pin {
+        says: Says::Token(Token {
+            tenure: Tenure::Nobody,
+            carry: Vec::new(),
+            ..token.clone()
+        }),
+        marker: under.to_owned(),
+        ..pin.clone()
+    };
+    nobody.is_written_as(live)
 }
 
 /// Returns whether a pin of an intent lets that cluster run already, whatever else it says.
@@ -129,13 +112,6 @@ pub fn names(live: &OverridePolicy, uid: &str, writer: &ClusterName) -> bool {
 fn excludes(rule: &OverrideRule, cluster: &ClusterName) -> bool {
     let target = rule.target_cluster.as_ref();
     let names = target.and_then(|target| target.exclude.as_ref());
-    names.is_some_and(|names| names.as_slice() == std::slice::from_ref(cluster))
-}
-
-/// Returns whether a rule is about one cluster alone.
-fn is_only(rule: &OverrideRule, cluster: &ClusterName) -> bool {
-    let target = rule.target_cluster.as_ref();
-    let names = target.and_then(|target| target.cluster_names.as_ref());
     names.is_some_and(|names| names.as_slice() == std::slice::from_ref(cluster))
 }
 

@@ -126,6 +126,19 @@ fn a_pin_is_taken_off_by_the_intent_that_wrote_it_and_by_no_other() {
         "nobody else writes one under this claim"
     );
     assert!(!takes(Some(&theirs), &others_blank));
+    let mut bare = others.clone();
+    bare.metadata.labels.as_mut().unwrap().remove(pin::OWNER_LABEL);
+    assert!(
+        takes(Some(&mine), &bare),
+        "only the holder of the claim answers for it"
+    );
+    assert!(!takes(Some(&theirs), &bare) && !takes(None, &bare));
+    let mut lent = mine.clone();
+    lent.spec.lender = Some(owner("other"));
+    assert!(
+        takes(Some(&lent), &others),
+        "the lender's pin goes with the claim"
+    );
     let mut unknown = custody(None, Some(&own));
     unknown.claim = Err(NotKnown("no answer".into()));
     assert!(matches!(unknown.unpin(), Err(Due::Wait(_))));

@@ -108,15 +108,18 @@ impl<'a> Machine<'a> {
         }
         let (live, read) = self.world().pin.read()?;
         // What an old copy does is no reason to leave a pin as it is that names the writer already, or was changed.
-        let keeps =
-            self.journal()?.pin.repairing || live.as_ref().is_some_and(|live| self.names(live, writer));
-        if keeps
+        let names = live.as_ref().is_some_and(|live| self.names(live, writer));
+        if (names || self.journal()?.pin.repairing)
             && !is_release
             && let Ok(loose) = self.is_loose(writer)?
         {
             return Ok(Granted::Loose(loose));
         }
-        let gives = if is_release { Gives::Now } else { Gives::Already };
+        let gives = if is_release && !names {
+            Gives::Now
+        } else {
+            Gives::Already
+        };
         if is_release && !custody::says_the_same(pin, live.as_ref()) {
             let barrier = self.journal()?.fence.barrier.as_ref();
             self.scheduler()?.is_the_same(barrier)?;

@@ -108,12 +108,25 @@ impl Machine<'_> {
         Err(Stop::Wait(format!("nobody to interfere: {fight} ({HINT})")))
     }
 
-    /// Returns whether somebody's policy undoes the current pin in a cluster, if that is known.
+    /// Returns what undoes or blocks the current pin in a cluster, if that is known.
     pub(super) fn fight_in(&self, cluster: &ClusterName) -> Option<Fight> {
-        let pin = self.compile().ok()?;
-        let template = self.world().template.get().ok()?.as_ref()?;
-        let found = self.fights(&pin, template).ok()?;
+        let found = self.all_fights();
         found.into_iter().find(|fight| fight.cluster == *cluster)
+    }
+
+    /// Returns whose policy undoes the current pin, if that is known.
+    pub(super) fn undone(&self) -> Option<Fight> {
+        let found = self.all_fights();
+        found
+            .into_iter()
+            .find(|fight| matches!(fight.how, How::Undoes(_)))
+    }
+
+    fn all_fights(&self) -> Vec<Fight> {
+        let (Ok(pin), Ok(Some(template))) = (self.compile(), self.world().template.get()) else {
+            return Vec::new();
+        };
+        self.fights(&pin, template).unwrap_or_default()
     }
 
     fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Stop> {

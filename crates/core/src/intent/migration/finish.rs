@@ -313,10 +313,7 @@ impl Machine<'_> {
         if self.status.journal.is_none() && pin::not_blank(pin).is_some() {
             return Ok(());
         }
-        if pin
-            .and_then(pin::owner_of)
-            .is_some_and(|uid| uid == self.input.uid)
-        {
+        if self.custody().own_pin()?.is_some() {
             self.custody().unpin()?;
         }
         self.custody().give_up()?;

@@ -8,7 +8,7 @@ use super::heir::LAPSE;
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
-use crate::api::{Fact, Fence, InGit};
+use crate::api::{Fact, InGit};
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::intent::record::Record;
 use cutover_karmada::name::ClusterName;
@@ -71,7 +71,7 @@ impl Machine<'_> {
             return Ok(());
         };
         let journal = self.status.journal_in_force();
-        if journal.is_some_and(|journal| journal.pin.pinned || journal.fence != Fence::default()) {
+        if journal.is_some_and(|journal| journal.pin.pinned || journal.fence.recorded) {
             return Ok(());
         }
         self.status.journal = None;

@@ -314,7 +314,9 @@ impl Machine<'_> {
         };
         let phase = self.status.phase;
         // What waits for Git before anybody is stopped goes on waiting.
-        let waits_for_git = matches!(phase, Phase::Hold | Phase::Expand) && journal.in_git == InGit::Asked;
+        let waits_for_git = matches!(phase, Phase::Hold | Phase::Expand)
+            && journal.in_git == InGit::Asked
+            && self.undone().is_none();
         let late = limit(phase, &journal.spec)
             .filter(|_| journal.paused_since.is_none() && !waits_for_git)
             .zip(journal.phase_since)

@@ -296,9 +296,7 @@ impl<'a> Machine<'a> {
 
     /// Returns whether a pin is this intent's, and says something.
     pub(super) fn has_pin(&self) -> Result<bool, Stop> {
-        let live = pin::not_blank(self.world().pin.get()?.as_ref());
-        let owner = live.and_then(pin::owner_of);
-        Ok(owner.is_some_and(|owner| owner == self.input.uid))
+        Ok(pin::not_blank(self.custody().own_pin()?).is_some())
     }
 }
 

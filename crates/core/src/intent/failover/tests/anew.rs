@@ -103,6 +103,34 @@ fn one_that_comes_in_the_midst_of_a_release_is_fenced_for_the_same_cluster_and_g
     assert!(journal.fence.recorded && journal.fence.failover.is_some() && journal.fence.barrier.is_none());
 }
 
+/// The pin lets it run already: what else that says is said to copies which are looked at again.
+#[test]
+fn one_that_comes_when_the_new_copy_may_run_already_changes_what_the_pin_says_of_others() {
+    let mut scene = Scene::releasing();
+    scene.status.journal.as_mut().unwrap().suspended = vec![EAST.into()];
+    scene.come_about();
+    scene.world.around.binding = seen(Some(binding("binding-2", &[WEST], true)), EARLY);
+    scene.world.around.works = seen(BTreeMap::new(), EARLY);
+    while !adopted(&scene) {
+        scene.pass();
+    }
+    let journal = scene.status.journal.as_mut().unwrap();
+    assert!(journal.suspended.is_empty());
+    let fence = json!({
+        "recorded": true, "canary": 2, "suspending": 6,
+        "barrier": {"canary": "canary-2", "passedAt": "2026-01-01T00:59:00Z", "leases": {}},
+    });
+    journal.fence = serde_json::from_value(fence).unwrap();
+    scene.play();
+    let pin = scene.world.around.pin.get().unwrap().as_ref().unwrap();
+    assert_eq!(
+        crate::intent::pin::marker_of(pin),
+        Some(&*scene.marker()),
+        "{}",
+        scene.waits()
+    );
+}
+
 #[test]
 fn a_plan_ends_also_when_the_binding_is_another_one() {
     let mut scene = Scene::guarding();
