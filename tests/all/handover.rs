@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::api::Phase;
+use cutover::api::{Phase, STATUS_FORMAT};
 use cutover::cluster::{Cluster, Limits};
 use cutover::reconcile::intents::{Nobody, Side, Witness};
 use cutover::sandbox::WorldOptions;
@@ -598,6 +598,36 @@ async fn a_journal_that_is_taken_out_lets_nobody_go() {
             fleet.assert_one_writer();
         }
     }
+}
+
+/// An older replica that leads after a newer one does nothing on a journal that it would misread.
+#[tokio::test(start_paused = true)]
+async fn a_status_of_a_newer_format_is_left_alone_and_people_hear_of_it() {
+    let (fleet, _controller) = soaking_for("20s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    assert_eq!(fleet.status(MOVE)["format"], STATUS_FORMAT);
+    assert!(edit_status(
+        &fleet,
+        json!({"status": {"format": STATUS_FORMAT + 1}})
+    ));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let left = fleet.status(MOVE);
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(fleet.status(MOVE), left, "nothing is written");
+    assert_eq!(fleet.status(MOVE)["phase"], "Verify");
+    let events = fleet.world.control_plane().list(
+        &Resource::new("", "events"),
+        Some("shop"),
+        &ListOptions::default(),
+    );
+    let told = events.unwrap().items;
+    assert!(
+        told.iter().any(|event| event["reason"] == "StatusTooNew"),
+        "{told:#?}"
+    );
+    assert!(edit_status(&fleet, json!({"status": {"format": STATUS_FORMAT}})));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_one_writer();
 }
 
 fn edit_status(fleet: &Fleet, patch: Value) -> bool {

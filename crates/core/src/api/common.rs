@@ -172,6 +172,10 @@ pub(super) const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
+/// The format in which this program writes statuses. It rises when a program of before could not go on safely from what this one
+/// writes: that one leaves such an intent alone, and says so.
+pub const STATUS_FORMAT: u32 = 1;
+
 /// What the statuses of all kinds of intents say: the loop, and whoever tells of intents, read no more of them.
 pub trait Progress:
     Clone + Default + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync
@@ -183,6 +187,9 @@ pub trait Progress:
     fn has_ended(&self) -> bool;
 
     fn waiting_for(&self) -> Option<&WaitingFor>;
+
+    /// Notes that it is written in [`STATUS_FORMAT`].
+    fn note_format(&mut self);
 }
 
 /// The part of a status that is the same for every kind.
@@ -207,6 +214,9 @@ pub struct Common {
     /// The Git revision that last applied the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// The format in which the status is written; a reconciler that knows only earlier ones leaves the intent alone.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub format: u32,
 }
 
 impl Common {

@@ -572,6 +572,10 @@ impl Progress for FailoverPlanStatus {
     fn waiting_for(&self) -> Option<&WaitingFor> {
         self.common.waiting_for.as_ref()
     }
+
+    fn note_format(&mut self) {
+        self.common.format = super::STATUS_FORMAT;
+    }
 }
 
 impl FailoverPlan {

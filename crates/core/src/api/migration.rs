@@ -271,6 +271,9 @@ pub struct MigrationStatus {
     /// a healthy copy, added up where that came about more than once. Set when the migration ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downtime_ms: Option<u64>,
+    /// The format in which the status is written; a reconciler that knows only earlier ones leaves the migration alone.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub format: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
 }
@@ -447,6 +450,10 @@ impl Progress for MigrationStatus {
 
     fn waiting_for(&self) -> Option<&WaitingFor> {
         self.waiting_for.as_ref()
+    }
+
+    fn note_format(&mut self) {
+        self.format = super::STATUS_FORMAT;
     }
 }
 
@@ -627,7 +634,7 @@ pub struct Fence {
     /// Whether the API server itself refuses what would move the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionTest>,
-    /// Taking the fence down has begun: failover is restored.
+    /// Taking the fence down has begun: what it had taken off is put back.
     pub lowered: bool,
     /// Scheduling has been resumed with the pin still on.
     pub resumed: bool,

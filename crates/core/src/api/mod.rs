@@ -22,7 +22,7 @@ mod window;
 pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
 pub use common::{
     Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
-    StepRecord, WaitCode, WaitingFor, WorkloadRef,
+    STATUS_FORMAT, StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use evacuation::{Evacuation, EvacuationSpec, EvacuationStatus, TaintMatch};
 pub use eviction::{Eviction, EvictionStage, Share};

@@ -448,4 +448,8 @@ where
     fn waiting_for(&self) -> Option<&WaitingFor> {
         self.common.waiting_for.as_ref()
     }
+
+    fn note_format(&mut self) {
+        self.common.format = super::STATUS_FORMAT;
+    }
 }

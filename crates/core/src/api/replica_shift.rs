@@ -306,6 +306,10 @@ impl Progress for ReplicaShiftStatus {
     fn waiting_for(&self) -> Option<&WaitingFor> {
         self.common.waiting_for.as_ref()
     }
+
+    fn note_format(&mut self) {
+        self.common.format = super::STATUS_FORMAT;
+    }
 }
 
 impl ReplicaShift {

@@ -175,4 +175,8 @@ impl Progress for RolloutPolicyStatus {
     fn waiting_for(&self) -> Option<&WaitingFor> {
         self.common.waiting_for.as_ref()
     }
+
+    fn note_format(&mut self) {
+        self.common.format = super::STATUS_FORMAT;
+    }
 }

@@ -20,7 +20,7 @@ use super::wake::Interest;
 use super::witness::Point;
 use super::{Parts, served};
 use cutover_cluster::{Answer, Cluster, Replaced, Served, off_the_runtime};
-use cutover_core::api::{self, ClaimOwner, Progress};
+use cutover_core::api::{self, ClaimOwner, Progress, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind as ErrorKind};
 use cutover_core::intent::{Effect, Step, Trouble, rivals};
 use cutover_core::report::{self, Told};
@@ -45,6 +45,9 @@ const TURN: Duration = Duration::from_millis(250);
 /// often would make everything slower still.
 const REST: u32 = 4;
 
+/// How soon an intent is looked at again whose status this program can't read: another one has to take it on.
+const LEFT_ALONE: Duration = Duration::from_mins(1);
+
 /// How many steps are decided from one look, at the most.
 const STEPS: usize = 16;
 
@@ -59,6 +62,21 @@ enum Pass {
     Idle,
     /// The intent is gone.
     Gone,
+}
+
+/// What was read for a pass.
+enum Looked<K: Kind> {
+    Gone,
+    /// A newer program has written the status, in a format that this one does not know.
+    LeftAlone,
+    At(Value, Box<K::Intent>, Box<K::World>),
+}
+
+/// An intent as it was read.
+enum Found<I> {
+    Gone,
+    Newer(Value, u64),
+    Intent(Value, I),
 }
 
 /// What was sent and has not been seen yet.
@@ -233,17 +251,20 @@ impl<K: Kind> Worker<K> {
             () = stop.cancelled() => return Ok(Pass::Idle),
             looked = Box::pin(self.look(&served)) => looked?,
         };
-        let Some((raw, mut intent, world)) = looked else {
-            return Ok(Pass::Gone);
+        let (raw, mut intent, world) = match looked {
+            Looked::Gone => return Ok(Pass::Gone),
+            Looked::LeftAlone => return Ok(Pass::Recheck(LEFT_ALONE)),
+            Looked::At(raw, intent, world) => (raw, *intent, world),
         };
         let before = intent.status().cloned().unwrap_or_default();
         let ahead = self.ahead(&raw);
-        let (step, told) = off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
+        let (mut step, told) = off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
         let mut needed = K::interest(&intent, &world);
         needed.extend(ahead.as_ref().map(key_of));
         interest.update(&self.key, needed);
         self.tell_of_wait(&intent, &step.status);
         if step.status != before {
+            step.status.note_format();
             let written = self.journal(&served, &raw, &step.status).await?;
             intent.meta_mut().resource_version = Some(written);
             self.tell(told, &intent);
@@ -253,9 +274,8 @@ impl<K: Kind> Worker<K> {
         pass
     }
 
-    /// Reads the intent and what its machine may look at; both at once, as long as the intent is as it was left. `None`: the
-    /// intent is gone.
-    async fn look(&mut self, served: &Served) -> Result<Option<(Value, K::Intent, K::World)>, Error> {
+    /// Reads the intent and what its machine may look at; both at once, as long as the intent is as it was left.
+    async fn look(&mut self, served: &Served) -> Result<Looked<K>, Error> {
         let sent = std::mem::take(&mut self.sent);
         let known = self.known.take();
         let (parts, key) = (self.parts.clone(), self.key.clone());
@@ -269,8 +289,13 @@ impl<K: Kind> Worker<K> {
             }
             None => (read.await, None),
         };
-        let Some((raw, intent)) = read? else {
-            return Ok(None);
+        let (raw, intent) = match read? {
+            Found::Gone => return Ok(Looked::Gone),
+            Found::Newer(raw, format) => {
+                self.leave_alone(raw, format)?;
+                return Ok(Looked::LeftAlone);
+            }
+            Found::Intent(raw, intent) => (raw, intent),
         };
         let is_known = known.is_some_and(|known| {
             let (known, now) = (known.meta(), intent.meta());
@@ -283,7 +308,26 @@ impl<K: Kind> Worker<K> {
                 Box::pin(self.kind.observe(&parts, &intent, &status, sent)).await
             }
         };
-        Ok(Some((raw, intent, world)))
+        Ok(Looked::At(raw, Box::new(intent), Box::new(world)))
+    }
+
+    /// Says once that nothing is done here, and by whom it is to be gone on with.
+    fn leave_alone(&mut self, mut raw: Value, format: u64) -> Result<(), Error> {
+        let why = format!(
+            "its status has format {format}, and this version of cutover reads formats up to {STATUS_FORMAT}: it is left alone \
+             until a version that reads it leads"
+        );
+        if self.told_wait.as_ref() == Some(&why) {
+            return Ok(());
+        }
+        tracing::error!(intent = %self.key, "{why}");
+        if let Value::Object(fields) = &mut raw {
+            fields.swap_remove("status");
+        }
+        let intent: K::Intent = parse(&self.key, &raw)?;
+        self.tell(vec![Told::new(true, "StatusTooNew", &why)], &intent);
+        self.told_wait = Some(why);
+        Ok(())
     }
 
     /// Returns who goes first with the workload. Asked only of what has not got it: who has it waits for nobody.
@@ -461,12 +505,12 @@ impl<K: Kind> Worker<K> {
     }
 }
 
-/// Reads an intent: as it is, to be written back, and as what it is. `None`: it is gone.
+/// Reads an intent: as it is, to be written back, and as what it is.
 async fn read<I: DeserializeOwned>(
     cluster: &Cluster,
     served: &Served,
     key: &ObjectKey,
-) -> Result<Option<(Value, I)>, Error> {
+) -> Result<Found<I>, Error> {
     let reader = cluster.reader();
     let mut raw = match reader
         .get(served, key.namespace.as_deref(), &key.name)
@@ -474,16 +518,23 @@ async fn read<I: DeserializeOwned>(
         .answer
     {
         Answer::Found(raw) => raw,
-        Answer::NotFound => return Ok(None),
+        Answer::NotFound => return Ok(Found::Gone),
         Answer::Unknown { why } => return Err(Error::new(ErrorKind::Unreachable, why)),
     };
     // Who wrote which field is the API server's to note, also when it isn't told what it has noted.
     if let Some(Value::Object(metadata)) = raw.get_mut("metadata") {
         metadata.swap_remove("managedFields");
     }
-    let intent =
-        I::deserialize(&raw).map_err(|error| Error::user(format!("{key} cannot be read: {error}")))?;
-    Ok(Some((raw, intent)))
+    let format = raw.pointer("/status/format").and_then(Value::as_u64);
+    if let Some(format) = format.filter(|format| *format > u64::from(STATUS_FORMAT)) {
+        return Ok(Found::Newer(raw, format));
+    }
+    let intent = parse(key, &raw)?;
+    Ok(Found::Intent(raw, intent))
+}
+
+fn parse<I: DeserializeOwned>(key: &ObjectKey, raw: &Value) -> Result<I, Error> {
+    I::deserialize(raw).map_err(|error| Error::user(format!("{key} cannot be read: {error}")))
 }
 
 fn key_of(owner: &ClaimOwner) -> ObjectKey {
