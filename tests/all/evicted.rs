@@ -280,7 +280,7 @@ async fn an_abort_puts_back_what_is_not_confirmed() {
     stage
         .fleet
         .until("the others are ready", |_| {
-            !the_move(&stage)["eviction"]["healthySince"].is_null()
+            !the_move(&stage)["eviction"]["healthy"].is_null()
         })
         .await;
     stage.ask("drain", &lasting(&json!({"abort": true})));

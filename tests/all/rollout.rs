@@ -583,6 +583,30 @@ async fn while_nobody_reconciles_every_cluster_stays_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn time_in_which_nobody_looked_is_no_soak() {
+    let mut stage =
+        Stage::start_with(&ALL, json!({"progress": {"timeout": "60s", "healthyFor": "5m"}})).await;
+    stage.push("web:2");
+    stage
+        .fleet
+        .until("east soaks", |_| {
+            stage.status()["clusters"][0]["state"] == "Soaking"
+        })
+        .await;
+    stage.controller.take().unwrap().kill().await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let back = tokio::time::Instant::now();
+    stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+    stage.gets("north", "web:2").await;
+    assert!(
+        back.elapsed() >= Duration::from_secs(290),
+        "east was watched for {:?} only",
+        back.elapsed()
+    );
+    stage.rests("Completed", &ALL, "web:2").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deployment_that_recreates_its_pods_rolls_as_well() {
     let recreated = |image: &str| {
         let mut template = web(image);

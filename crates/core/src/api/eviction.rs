@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::MoveState;
+use super::{MoveState, Watched};
 use cutover_karmada::name::ClusterName;
 
 /// What a later pass needs of an eviction, and can't observe.
@@ -27,9 +27,9 @@ pub struct Eviction {
     /// When the cluster was seen to be out of the binding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evicted_at: Option<Timestamp>,
-    /// Since when all of it has been seen ready in the other clusters.
+    /// For how long all of it was seen ready in the other clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub healthy_since: Option<Timestamp>,
+    pub healthy: Option<Watched>,
     /// What it comes to, once that is certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_as: Option<MoveState>,

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{any_object, is_zero};
 use super::{
-    BindingId, Check, Common, HeldBack, PatchOp, PinState, Progress, WaitingFor, Window, WorkloadProfileSpec,
-    WorkloadRef,
+    BindingId, Check, Common, HeldBack, PatchOp, PinState, Progress, WaitingFor, Watched, Window,
+    WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -383,12 +383,12 @@ pub struct RolloutJournal {
 #[serde(rename_all = "camelCase")]
 pub struct Released {
     pub at: Timestamp,
-    /// Since when it is healthy without a break.
+    /// For how long it was seen healthy without a break.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub healthy_since: Option<Timestamp>,
-    /// Since when it isn't.
+    pub healthy: Option<Watched>,
+    /// For how long it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ill_since: Option<Timestamp>,
+    pub ill: Option<Watched>,
 }
 
 /// What a pin says in some clusters: one of the two says in which.

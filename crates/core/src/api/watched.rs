@@ -48,6 +48,13 @@ impl Watched {
         }
     }
 
+    /// A look showed nothing: what has passed since the last one does not count, but for what is too short to be taken down.
+    pub fn skip(&mut self, now: Timestamp) {
+        if self.gap(now).is_none_or(|gap| gap >= COARSE) {
+            self.last = now;
+        }
+    }
+
     /// Returns what counts up to now, which is a look as well.
     pub fn elapsed(&self, now: Timestamp) -> SignedDuration {
         let known = SignedDuration::from_millis(self.millis);
@@ -110,6 +117,15 @@ mod tests {
         assert_eq!(watched, Watched::begin(at(0)));
         watched.look(at(10));
         assert_eq!((watched.last, watched.millis), (at(10), 10_000));
+    }
+
+    #[test]
+    fn a_look_that_failed_adds_nothing_and_takes_nothing_away() {
+        let mut watched = Watched::begin(at(0));
+        watched.look(at(20));
+        watched.skip(at(50));
+        watched.look(at(60));
+        assert_eq!(watched.elapsed(at(60)), SignedDuration::from_secs(30));
     }
 
     #[test]

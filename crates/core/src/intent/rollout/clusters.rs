@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{Machine, Stop, duration, waves};
-use crate::api::{RolloutCluster, RolloutClusterState as State, WaitCode, Wave};
+use crate::api::{Released, RolloutCluster, RolloutClusterState as State, WaitCode, Wave, watched};
 use crate::intent::check;
 use crate::intent::custody;
-use crate::intent::proof::{Facts, Healthy};
+use crate::intent::proof::{Facts, Healthy, NotProved};
 use crate::profile::Profile;
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
@@ -28,6 +28,8 @@ pub(super) struct Judged {
 enum Found {
     Healthy,
     Ill(String),
+    /// What it is could not be seen.
+    Unknown(String),
     /// It won't become healthy by itself.
     Failed(String),
 }
@@ -42,7 +44,7 @@ impl Machine<'_> {
         ))
     }
 
-    /// Looks at every released cluster, and takes note since when it is healthy, or isn't.
+    /// Looks at every released cluster, and takes note for how long it was seen healthy, or not.
     pub(super) fn judge(&mut self) -> Result<Judged, Stop> {
         let waves = self.waves()?;
         let limit = duration(&self.input.spec.strategy.progress.timeout);
@@ -66,20 +68,24 @@ impl Machine<'_> {
                     let found = self.look_at(name)?;
                     self.take_note(name, &found)?;
                     let released = &self.journal()?.released[name];
-                    let ill = released.ill_since.map(|since| now.duration_since(since));
-                    let healthy = released.healthy_since.map(|since| now.duration_since(since));
+                    let healthy = watched::elapsed(released.healthy.as_ref(), now);
+                    let ill = watched::elapsed(released.ill.as_ref(), now);
                     (cluster.state, cluster.why) = judged.add(name, found, (ill, limit), (healthy, soak));
-                    if let (State::Soaking, Some(since)) = (cluster.state, released.healthy_since) {
+                    let wait = match (cluster.state, &cluster.why) {
+                        (State::Soaking, _) => {
+                            let reason = format!("{name} to stay healthy for {soak:#}");
+                            Some((reason, released.healthy.map(|_| now + (soak - healthy))))
+                        }
+                        (State::Released, Some(why)) => {
+                            Some((why.clone(), released.ill.map(|_| now + (limit - ill))))
+                        }
+                        _ => None,
+                    };
+                    if let Some((reason, until)) = wait {
                         judged.wait.get_or_insert(Stop::Gate {
                             code: WaitCode::Evidence,
-                            reason: format!("{name} to stay healthy for {soak:#}"),
-                            until: Some(since + soak),
-                        });
-                    } else if let (State::Released, Some(why)) = (cluster.state, &cluster.why) {
-                        judged.wait.get_or_insert(Stop::Gate {
-                            code: WaitCode::Evidence,
-                            reason: why.clone(),
-                            until: released.ill_since.map(|since| since + limit),
+                            reason,
+                            until,
                         });
                     }
                 }
@@ -103,32 +109,23 @@ impl Machine<'_> {
     fn take_note(&mut self, cluster: &ClusterName, found: &Found) -> Result<(), Stop> {
         let now = self.input.now;
         if let Some(released) = self.journal_mut()?.released.get_mut(cluster) {
-            match found {
-                Found::Healthy => {
-                    released.healthy_since.get_or_insert(now);
-                    released.ill_since = None;
-                }
-                Found::Ill(_) | Found::Failed(_) => {
-                    released.healthy_since = None;
-                    released.ill_since.get_or_insert(now);
-                }
-            }
+            note(released, found, now);
         }
         Ok(())
     }
 
     /// What can't be seen is not healthy, and no failure before its time is over.
     fn look_at(&self, cluster: &ClusterName) -> Result<Found, Stop> {
-        match self.healthy(cluster) {
+        match self.healthy(cluster)? {
             Ok(()) => {}
-            Err(Stop::Wait(why)) => {
+            Err(NotProved::Unknown(why)) => return Ok(Found::Unknown(why)),
+            Err(NotProved::No(why)) => {
                 return Ok(if self.failed(cluster)? {
                     Found::Failed(format!("{why}, and its profile says that it has failed"))
                 } else {
                     Found::Ill(why)
                 });
             }
-            Err(other) => return Err(other),
         }
         let object = self
             .world()
@@ -145,9 +142,12 @@ impl Machine<'_> {
     }
 
     /// The copy is made with the current pin from the current template, and is healthy.
-    fn healthy(&self, cluster: &ClusterName) -> Result<(), Stop> {
+    fn healthy(&self, cluster: &ClusterName) -> Result<Result<(), NotProved>, Stop> {
         let (profile, marker) = (self.profile()?, self.marker()?);
-        let member = self.world().member(cluster)?;
+        let member = match self.world().member(cluster) {
+            Ok(member) => member,
+            Err(unread) => return Ok(Err(unread.into())),
+        };
         let facts = Facts {
             cluster,
             member,
@@ -157,7 +157,9 @@ impl Machine<'_> {
             nodes: None,
             offered: None,
         };
-        Healthy::prove(&facts, None)?;
+        if let Err(why) = Healthy::prove(&facts, None) {
+            return Ok(Err(why));
+        }
         let object = member.object.get()?.as_ref();
         let made_from = object.and_then(|object| {
             object
@@ -169,12 +171,12 @@ impl Machine<'_> {
             .template()?
             .pointer("/metadata/generation")
             .map(ToString::to_string);
-        match made_from {
-            Some(made_from) if Some(made_from) != current.as_deref() => {
-                Err(Stop::Wait(format!("{cluster}: the copy is of an older template")))
-            }
+        Ok(match made_from {
+            Some(made_from) if Some(made_from) != current.as_deref() => Err(NotProved::No(format!(
+                "{cluster}: the copy is of an older template"
+            ))),
             _ => Ok(()),
-        }
+        })
     }
 
     /// Returns whether a copy is seen to have failed, for what it is now.
@@ -202,11 +204,7 @@ impl Machine<'_> {
         let (mut ill, mut all) = (None, Vec::new());
         for (number, wave) in (1..).zip(&waves) {
             for name in &wave.clusters {
-                let why = match self.healthy(name) {
-                    Ok(()) => None,
-                    Err(Stop::Wait(why)) => Some(why),
-                    Err(other) => return Err(other),
-                };
+                let why = self.healthy(name)?.err().map(|why| why.to_string());
                 all.push(RolloutCluster {
                     name: name.clone(),
                     wave: number,
@@ -231,6 +229,26 @@ impl Machine<'_> {
     }
 }
 
+/// Takes a look down. One that shows nothing counts against the cluster and not for it, but does not begin its soak again.
+fn note(released: &mut Released, found: &Found, now: Timestamp) {
+    match found {
+        Found::Healthy => {
+            watched::look(&mut released.healthy, now);
+            released.ill = None;
+        }
+        Found::Unknown(_) => {
+            if let Some(healthy) = &mut released.healthy {
+                healthy.skip(now);
+            }
+            watched::look(&mut released.ill, now);
+        }
+        Found::Ill(_) | Found::Failed(_) => {
+            released.healthy = None;
+            watched::look(&mut released.ill, now);
+        }
+    }
+}
+
 impl Judged {
     const fn nothing() -> Self {
         Self {
@@ -241,16 +259,16 @@ impl Judged {
         }
     }
 
-    /// Adds what was found of one cluster: `ill` and `healthy` since when, and how long that may or must be.
+    /// Adds what was found of one cluster: for how long it was seen `ill` and `healthy`, and how long that may or must be.
     fn add(
         &mut self,
         name: &ClusterName,
         found: Found,
-        (ill, limit): (Option<SignedDuration>, SignedDuration),
-        (healthy, soak): (Option<SignedDuration>, SignedDuration),
+        (ill, limit): (SignedDuration, SignedDuration),
+        (healthy, soak): (SignedDuration, SignedDuration),
     ) -> (State, Option<String>) {
         match found {
-            Found::Healthy if healthy.is_some_and(|healthy| healthy >= soak) => {
+            Found::Healthy if healthy >= soak => {
                 self.good.insert(name.clone());
                 (State::Good, None)
             }
@@ -263,9 +281,9 @@ impl Judged {
                 self.failed.get_or_insert(why.clone());
                 (State::Released, Some(why))
             }
-            Found::Ill(why) => {
+            Found::Ill(why) | Found::Unknown(why) => {
                 self.pending += 1;
-                if ill.is_some_and(|ill| ill >= limit) {
+                if ill >= limit {
                     self.failed.get_or_insert(format!("{why}, for {limit:#}"));
                 }
                 (State::Released, Some(why))

@@ -327,8 +327,8 @@ impl Machine<'_> {
             journal.left.remove(&cluster);
             let released = crate::api::Released {
                 at: now,
-                healthy_since: None,
-                ill_since: None,
+                healthy: None,
+                ill: None,
             };
             journal.released.insert(cluster, released);
         }
@@ -343,7 +343,7 @@ impl Machine<'_> {
             journal.retried = retry;
             journal.halted = None;
             for released in journal.released.values_mut() {
-                released.ill_since = None;
+                released.ill = None;
                 released.at = now;
             }
             self.status.common.findings.clear();

@@ -20,6 +20,7 @@ use super::survey::Candidate;
 use super::{Aim, Machine};
 use crate::api::{
     Claim, Eviction, EvictionStage as Stage, Means, Move, MoveState, PinState, Share, WorkloadProfile,
+    watched,
 };
 use crate::intent::check;
 use crate::intent::custody::{Custody, Due, Terms};
@@ -244,23 +245,35 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
                     let why = format!("the others were not ready in {}: {why}", verify.timeout);
                     return Err(self.put_back(why));
                 }
-                if self.eviction.healthy_since.take().is_some() {
-                    self.one.note = Some(why.to_string());
-                    return Ok(());
-                }
-                return Err(why.into());
+                return self.not_enough(why);
             }
         };
-        let Some(since) = self.eviction.healthy_since else {
-            self.eviction.healthy_since = Some(now);
+        let before = self.eviction.healthy;
+        watched::look(&mut self.eviction.healthy, now);
+        if watched::elapsed(self.eviction.healthy.as_ref(), now) < duration(&verify.healthy_for) {
+            if self.eviction.healthy == before {
+                return Err(Halt::Wait(enough.evidence().to_owned()));
+            }
             self.one.note = Some(enough.evidence().to_owned());
             return Ok(());
-        };
-        if now.duration_since(since) < duration(&verify.healthy_for) {
-            return Err(Halt::Wait(enough.evidence().to_owned()));
         }
         self.eviction.stage = Stage::Confirming;
         self.one.note = Some(enough.evidence().to_owned());
+        Ok(())
+    }
+
+    /// What is seen not to be ready begins its soak again; a look that shows nothing only adds nothing.
+    fn not_enough(&mut self, why: NotProved) -> Result<(), Halt> {
+        let before = self.eviction.healthy;
+        match (&why, &mut self.eviction.healthy) {
+            (NotProved::Unknown(_), Some(healthy)) => healthy.skip(self.machine.input.now),
+            (NotProved::Unknown(_), None) => {}
+            (NotProved::No(_), healthy) => *healthy = None,
+        }
+        if self.eviction.healthy == before {
+            return Err(why.into());
+        }
+        self.one.note = Some(why.to_string());
         Ok(())
     }
 
@@ -287,7 +300,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
             Ok(enough) => Err(act(confirm(binding, index, &mark, &enough))),
             Err(why) => {
                 self.eviction.stage = Stage::Verifying;
-                self.eviction.healthy_since = None;
+                self.eviction.healthy = None;
                 self.one.note = Some(why.to_string());
                 Ok(())
             }
@@ -400,7 +413,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
 
     fn put_back(&mut self, why: String) -> Halt {
         self.eviction.stage = Stage::PuttingBack;
-        self.eviction.healthy_since = None;
+        self.eviction.healthy = None;
         self.one.note = Some(format!("put back: {why}"));
         self.eviction.because = Some(why);
         Halt::Changed
