@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
-    failover, finding_text, gantt, instant, names, record_path, rollout, rollout_policy, route, shift, since,
-    status, suspension, symbol,
+    failover, finding_text, gantt, headline, instant, names, record_path, rollout, rollout_policy, route,
+    shift, since, status, suspension, symbol,
 };
-use crate::api::{Migration, Phase, RolloutPhase, StepRecord, SuspensionPhase, WaitingFor};
+use crate::api::{Migration, StepRecord, WaitingFor};
 use cutover_base::escape::markdown::code;
 pub(super) use cutover_base::escape::markdown::text as escape;
 use cutover_karmada::name::Revision;
@@ -17,50 +17,8 @@ const TOLD: usize = 10;
 /// How many objects of a sort are named.
 const LISTED: usize = 20;
 
-pub(super) fn status_line(overview: &Overview) -> String {
-    let all = overview.migrations.len();
-    let running = overview
-        .migrations
-        .iter()
-        .filter(|migration| !status(migration).phase.is_terminal())
-        .count();
-    let problems: usize = overview.syncs.iter().map(|sync| sync.problems.len()).sum();
-    let failed = overview
-        .migrations
-        .iter()
-        .filter(|migration| status(migration).phase == Phase::Failed)
-        .count();
-    let mut line = match (problems, failed) {
-        (0, 0) => "All is well".to_owned(),
-        (0, _) => format!("{} failed", count(failed, "migration")),
-        _ => format!("{} in the desired state", count(problems, "problem")),
-    };
-    let suspended = overview
-        .suspensions
-        .iter()
-        .filter(|one| suspension::status(one).phase == SuspensionPhase::Suspended)
-        .count();
-    if suspended > 0 {
-        let _ = write!(line, "; {} in force", count(suspended, "suspension"));
-    }
-    let halted = overview.rollouts.iter();
-    let halted = halted
-        .filter(|one| rollout::status(one).phase == RolloutPhase::Halted)
-        .count();
-    if halted > 0 {
-        let _ = write!(line, "; {} halted", count(halted, "rollout"));
-    }
-    match running {
-        0 => {}
-        _ => {
-            let _ = write!(line, "; {running} of {} running", count(all, "migration"));
-        }
-    }
-    line
-}
-
 pub(super) fn page(overview: &Overview) -> String {
-    let mut page = format!("# Status\n\n**{}.**\n\n", status_line(overview));
+    let mut page = format!("# Status\n\n**{}.**\n\n", escape(&headline::headline(overview)));
     if let Some(revision) = &overview.revision {
         let revision = linked(overview.web.as_ref(), revision, revision.as_str());
         let _ = writeln!(page, "Desired state: revision {revision}.\n");

@@ -10,6 +10,7 @@ mod failover;
 mod findings;
 mod forecast;
 mod gantt;
+mod headline;
 mod history;
 #[cfg(test)]
 mod hostile;

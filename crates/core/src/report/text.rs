@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::headline::{self, SyncCounts};
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
 use super::{
     Many, Overview, by_urgency, failover, failover_lines, many, names, rollout, rollout_lines,
     rollout_policy, rollout_policy_lines, shift, shift_lines, suspension, suspension_lines, units::instant,
 };
-use crate::api::{FailoverPlan, Migration, ReplicaShift, Rollout, RolloutPolicy, Suspension};
 use crate::error::Error;
 use cutover_base::escape::{self, styled_line};
 
@@ -18,13 +18,10 @@ use cutover_base::escape::{self, styled_line};
 #[derive(Clone, Debug)]
 pub struct View {
     pub(super) snapshot: Snapshot,
-    migrations: Vec<Migration>,
-    rollouts: Vec<Rollout>,
-    rollout_policies: Vec<RolloutPolicy>,
-    suspensions: Vec<Suspension>,
-    shifts: Vec<ReplicaShift>,
-    many: Vec<Many>,
-    failover_plans: Vec<FailoverPlan>,
+    /// The intents whole; how the syncs stand says the snapshot.
+    intents: Overview,
+    /// It is of some intents only, and sums nothing up.
+    is_part: bool,
 }
 
 impl View {
@@ -32,13 +29,8 @@ impl View {
     pub fn of(overview: &Overview) -> Self {
         Self {
             snapshot: Snapshot::of(overview),
-            migrations: overview.migrations.clone(),
-            rollouts: overview.rollouts.clone(),
-            rollout_policies: overview.rollout_policies.clone(),
-            suspensions: overview.suspensions.clone(),
-            shifts: overview.shifts.clone(),
-            many: overview.many.clone(),
-            failover_plans: overview.failover_plans.clone(),
+            intents: overview.clone(),
+            is_part: false,
         }
     }
 
@@ -57,55 +49,34 @@ impl View {
     /// Returns the view of some of the intents, and of nothing else.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(&str, &str) -> bool) -> Self {
-        let rollouts = self.rollouts.iter().filter(|rollout| {
-            let (namespace, name) = rollout::names(rollout);
-            wanted(namespace, name)
-        });
-        let rollouts = rollouts.cloned().collect();
-        let rollout_policies = self.rollout_policies.iter().filter(|policy| {
-            let (namespace, name) = rollout_policy::names(policy);
-            wanted(namespace, name)
-        });
-        let rollout_policies = rollout_policies.cloned().collect();
-        let suspensions = self.suspensions.iter().filter(|suspension| {
-            let (namespace, name) = suspension::names(suspension);
-            wanted(namespace, name)
-        });
-        let suspensions = suspensions.cloned().collect();
-        let shifts = self.shifts.iter().filter(|shift| {
-            let (namespace, name) = shift::names(shift);
-            wanted(namespace, name)
-        });
-        let shifts = shifts.cloned().collect();
-        let many = self.many.iter().filter(|one| wanted("", &one.name));
-        let many = many.cloned().collect();
-        let failover_plans = self.failover_plans.iter().filter(|plan| {
-            let (namespace, name) = failover::names(plan);
-            wanted(namespace, name)
-        });
-        let failover_plans = failover_plans.cloned().collect();
-        let wanted = |migration: &&Migration| {
-            let (namespace, name) = names(migration);
-            wanted(namespace, name)
-        };
-        Self::of(&Overview {
+        let wanted = |(namespace, name): (&str, &str)| wanted(namespace, name);
+        let mut intents = Overview {
             revision: self.snapshot.revision.clone(),
-            migrations: self.migrations.iter().filter(wanted).cloned().collect(),
-            rollouts,
-            rollout_policies,
-            suspensions,
-            shifts,
-            many,
-            failover_plans,
-            ..Overview::default()
-        })
+            syncs: Vec::new(),
+            left_behind: Vec::new(),
+            ..self.intents.clone()
+        };
+        intents.migrations.retain(|one| wanted(names(one)));
+        intents.rollouts.retain(|one| wanted(rollout::names(one)));
+        intents
+            .rollout_policies
+            .retain(|one| wanted(rollout_policy::names(one)));
+        intents.suspensions.retain(|one| wanted(suspension::names(one)));
+        intents.shifts.retain(|one| wanted(shift::names(one)));
+        intents.many.retain(|one| wanted(("", &one.name)));
+        intents.failover_plans.retain(|one| wanted(failover::names(one)));
+        Self {
+            is_part: true,
+            ..Self::of(&intents)
+        }
     }
 
     /// Returns whether no intent is in it.
     pub const fn is_empty(&self) -> bool {
-        let plain = self.suspensions.is_empty() && self.shifts.is_empty() && self.many.is_empty();
-        let claiming = self.migrations.is_empty() && self.rollouts.is_empty();
-        plain && claiming && self.rollout_policies.is_empty() && self.failover_plans.is_empty()
+        let all = &self.intents;
+        let plain = all.suspensions.is_empty() && all.shifts.is_empty() && all.many.is_empty();
+        let claiming = all.migrations.is_empty() && all.rollouts.is_empty();
+        plain && claiming && all.rollout_policies.is_empty() && all.failover_plans.is_empty()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -115,7 +86,8 @@ impl View {
 
     /// Takes the styles of others out: what they write in red is no failure.
     fn without_styles(&self) -> Self {
-        let many = self.many.iter().map(|one| Many {
+        let all = &self.intents;
+        let many = all.many.iter().map(|one| Many {
             kind: one.kind.clone(),
             name: one.name.clone(),
             document: escape::without_styles(one.document.clone()),
@@ -123,18 +95,27 @@ impl View {
         });
         Self {
             snapshot: plain(&self.snapshot),
-            migrations: self.migrations.iter().map(plain).collect(),
-            rollouts: self.rollouts.iter().map(plain).collect(),
-            rollout_policies: self.rollout_policies.iter().map(plain).collect(),
-            suspensions: self.suspensions.iter().map(plain).collect(),
-            shifts: self.shifts.iter().map(plain).collect(),
-            many: many.collect(),
-            failover_plans: self.failover_plans.iter().map(plain).collect(),
+            intents: Overview {
+                migrations: all.migrations.iter().map(plain).collect(),
+                rollouts: all.rollouts.iter().map(plain).collect(),
+                rollout_policies: all.rollout_policies.iter().map(plain).collect(),
+                suspensions: all.suspensions.iter().map(plain).collect(),
+                shifts: all.shifts.iter().map(plain).collect(),
+                many: many.collect(),
+                failover_plans: all.failover_plans.iter().map(plain).collect(),
+                ..Overview::default()
+            },
+            is_part: self.is_part,
         }
     }
 
     fn styled(&self, now: Timestamp) -> String {
+        let all = &self.intents;
         let mut text = String::new();
+        if !self.is_part && !(self.is_empty() && self.snapshot.syncs.is_empty()) {
+            let line = headline::line(all, SyncCounts::of_snapshot(&self.snapshot.syncs));
+            push(&mut text, &styled(NAME, line));
+        }
         for sync in &self.snapshot.syncs {
             sync_lines(&mut text, sync);
         }
@@ -142,60 +123,20 @@ impl View {
             let line = format!("left behind, as {}: {}", left.why, left.objects.join(", "));
             push(&mut text, &line);
         }
-        let migrations = by_urgency(&self.migrations);
-        for migration in &migrations {
+        let migrations = by_urgency(&all.migrations).into_iter();
+        let blocks = migrations
+            .map(|one| migration_lines(one, now))
+            .chain(all.rollout_policies.iter().map(rollout_policy_lines))
+            .chain(all.rollouts.iter().map(|one| rollout_lines(one, now)))
+            .chain(all.suspensions.iter().map(|one| suspension_lines(one, now)))
+            .chain(all.shifts.iter().map(|one| shift_lines(one, now)))
+            .chain(all.many.iter().map(|one| many::lines(one, now)))
+            .chain(all.failover_plans.iter().map(|one| failover_lines(one, now)));
+        for lines in blocks {
             if !text.is_empty() {
                 text.push('\n');
             }
-            for line in migration_lines(migration, now) {
-                push(&mut text, &line);
-            }
-        }
-        for policy in &self.rollout_policies {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in rollout_policy_lines(policy) {
-                push(&mut text, &line);
-            }
-        }
-        for rollout in &self.rollouts {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in rollout_lines(rollout, now) {
-                push(&mut text, &line);
-            }
-        }
-        for suspension in &self.suspensions {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in suspension_lines(suspension, now) {
-                push(&mut text, &line);
-            }
-        }
-        for shift in &self.shifts {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in shift_lines(shift, now) {
-                push(&mut text, &line);
-            }
-        }
-        for one in &self.many {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in many::lines(one, now) {
-                push(&mut text, &line);
-            }
-        }
-        for plan in &self.failover_plans {
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            for line in failover_lines(plan, now) {
+            for line in lines {
                 push(&mut text, &line);
             }
         }
@@ -207,7 +148,7 @@ impl View {
 
     /// Returns it as JSON, in the shape of [`super::SNAPSHOT_FILE`], with an account of each attempt.
     pub fn json(&self) -> Result<String, Error> {
-        let snapshot = self.snapshot.clone().with_accounts(&self.migrations);
+        let snapshot = self.snapshot.clone().with_accounts(&self.intents.migrations);
         serde_json::to_string_pretty(&snapshot)
             .map(|text| text + "\n")
             .map_err(|error| Error::internal(format!("the status cannot be written as JSON: {error}")))

@@ -1,0 +1,255 @@
+//! The one line that sums everything up, the worst first: "all is well" is what is left when nothing else is to be said.
+
+use super::snapshot::SyncSnapshot;
+use super::{
+    Overview, account::reason, failover, instant, names, rollout, rollout_policy, shift, status, suspension,
+};
+use crate::api::{Common, MovesPhase, Phase, RolloutPhase, SuspensionPhase, WaitCode, WaitingFor};
+
+/// What a line is about, the most urgent first. Equal ones are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Down,
+    WaitsForYou,
+    Failed,
+    RolledBack,
+    Problem,
+    Halted,
+    HeldBack,
+    Waiting,
+    Suspended,
+    Running,
+}
+
+/// How the objects of all syncs stand, in numbers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SyncCounts {
+    problems: usize,
+    held_back: usize,
+    waiting: usize,
+}
+
+impl SyncCounts {
+    fn of(overview: &Overview) -> Self {
+        let syncs: Vec<_> = overview.syncs.iter().map(SyncSnapshot::of).collect();
+        Self::of_snapshot(&syncs)
+    }
+
+    pub fn of_snapshot(syncs: &[SyncSnapshot]) -> Self {
+        let mut all = Self::default();
+        for sync in syncs {
+            all.problems += sync.problems.len();
+            all.held_back += sync.held_back.len();
+            let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
+            all.waiting += waiting.map(|wait| wait.count).sum::<usize>();
+        }
+        all
+    }
+}
+
+/// One thing to say, and how urgent it is.
+struct Item {
+    rank: Rank,
+    text: String,
+}
+
+/// Returns the line, as plain text without a full stop.
+pub(super) fn headline(overview: &Overview) -> String {
+    line(overview, SyncCounts::of(overview))
+}
+
+/// The same where only the numbers of the syncs are known.
+pub(super) fn line(overview: &Overview, syncs: SyncCounts) -> String {
+    let mut items = Vec::new();
+    migrations(overview, &mut items);
+    failovers(overview, &mut items);
+    others(overview, &mut items);
+    counts(overview, syncs, &mut items);
+    items.sort_by_key(|item| item.rank);
+    let (worst, is_well) = match items.first() {
+        Some(item) if item.rank < Rank::Suspended => (item.rank, false),
+        _ => (Rank::Running, true),
+    };
+    let mut parts = Vec::new();
+    if is_well {
+        parts.push("all is well".to_owned());
+    }
+    for group in items.chunk_by(|one, other| one.rank == other.rank) {
+        let Some((first, rest)) = group.split_first() else {
+            continue;
+        };
+        // What is worst is said; of what else there is, how much.
+        parts.push(match rest.len() {
+            0 => first.text.clone(),
+            more if first.rank == worst => format!("{}, and {more} more like it", first.text),
+            _ => several(first.rank, group.len()),
+        });
+    }
+    capitalized(&parts.join("; "))
+}
+
+fn migrations(overview: &Overview, items: &mut Vec<Item>) {
+    let mut running = 0;
+    for migration in &overview.migrations {
+        let status = status(migration);
+        let (namespace, name) = names(migration);
+        let who = format!("Migration {namespace}/{name}");
+        let workload = &migration.spec.workload;
+        let workload = format!("{} {namespace}/{}", workload.kind, workload.name);
+        if !status.phase.is_terminal() {
+            running += 1;
+            let journal = status.journal.as_ref();
+            let down = journal.filter(|journal| journal.up_since.is_none());
+            if let Some(since) = down.and_then(|journal| journal.down_since) {
+                push(
+                    items,
+                    Rank::Down,
+                    format!("{workload} runs nowhere since {}", instant(since)),
+                );
+            }
+            asks(&who, status.waiting_for.as_ref(), items);
+            continue;
+        }
+        match status.phase {
+            Phase::Failed => push(items, Rank::Failed, format!("{who} failed")),
+            Phase::RolledBack => {
+                let why =
+                    reason(migration).map_or_else(String::new, |why| format!(": {}", super::brief(&why)));
+                push(items, Rank::RolledBack, format!("{who} was rolled back{why}"));
+            }
+            _ if status.held_back.is_some() || !status.held_policies.is_empty() => push(
+                items,
+                Rank::RolledBack,
+                format!(
+                    "what Git says of {workload} is not applied: {who} ended {}",
+                    status.phase
+                ),
+            ),
+            _ => {}
+        }
+    }
+    if running > 0 {
+        let all = overview.migrations.len();
+        let s = if all == 1 { "" } else { "s" };
+        push(
+            items,
+            Rank::Running,
+            format!("{running} of {all} migration{s} running"),
+        );
+    }
+}
+
+fn failovers(overview: &Overview, items: &mut Vec<Item>) {
+    for plan in &overview.failover_plans {
+        let status = failover::status(plan);
+        let (namespace, name) = failover::names(plan);
+        let who = format!("FailoverPlan {namespace}/{name}");
+        let flight = status
+            .journal
+            .as_ref()
+            .and_then(|journal| journal.flight.as_ref());
+        if let Some(flight) = flight.filter(|_| status.phase.in_flight()) {
+            let text = format!(
+                "{who} moves its workload out of {} since {}",
+                flight.from,
+                instant(flight.since)
+            );
+            push(items, Rank::Down, text);
+        }
+        asks(&who, status.common.waiting_for.as_ref(), items);
+    }
+}
+
+fn others(overview: &Overview, items: &mut Vec<Item>) {
+    let mut of = |kind: &str, (namespace, name): (&str, &str), common: &Common| {
+        asks(
+            &format!("{kind} {namespace}/{name}"),
+            common.waiting_for.as_ref(),
+            items,
+        );
+    };
+    for one in &overview.rollouts {
+        of("Rollout", rollout::names(one), &rollout::status(one).common);
+    }
+    for one in &overview.rollout_policies {
+        let status = rollout_policy::status(one);
+        of("RolloutPolicy", rollout_policy::names(one), &status.common);
+    }
+    for one in &overview.suspensions {
+        of(
+            "Suspension",
+            suspension::names(one),
+            &suspension::status(one).common,
+        );
+    }
+    for one in &overview.shifts {
+        of("ReplicaShift", shift::names(one), &shift::status(one).common);
+    }
+    for one in &overview.many {
+        let who = format!("{} {}", one.kind, one.name);
+        asks(&who, one.status.common.waiting_for.as_ref(), items);
+        if one.status.phase == MovesPhase::Failed {
+            push(items, Rank::Failed, format!("{who} failed"));
+        }
+    }
+}
+
+fn counts(overview: &Overview, syncs: SyncCounts, items: &mut Vec<Item>) {
+    let halted = overview.rollouts.iter();
+    let halted = halted.filter(|one| rollout::status(one).phase == RolloutPhase::Halted);
+    let suspended = overview.suspensions.iter();
+    let suspended = suspended.filter(|one| suspension::status(one).phase == SuspensionPhase::Suspended);
+    for (rank, number) in [
+        (Rank::Problem, syncs.problems),
+        (Rank::Halted, halted.count()),
+        (Rank::HeldBack, syncs.held_back),
+        (Rank::Waiting, syncs.waiting),
+        (Rank::Suspended, suspended.count()),
+    ] {
+        if number > 0 {
+            push(items, rank, several(rank, number));
+        }
+    }
+}
+
+/// An intent that goes on only when a person says so.
+fn asks(who: &str, waiting: Option<&WaitingFor>, items: &mut Vec<Item>) {
+    let Some(wait) = waiting else { return };
+    if wait.code == WaitCode::Approval || !wait.offers.is_empty() {
+        push(
+            items,
+            Rank::WaitsForYou,
+            format!("{who} waits for you: {}", super::brief(&wait.reason)),
+        );
+    } else if wait.code == WaitCode::Pause {
+        push(items, Rank::WaitsForYou, format!("{who} is paused"));
+    }
+}
+
+fn push(items: &mut Vec<Item>, rank: Rank, text: String) {
+    items.push(Item { rank, text });
+}
+
+fn several(rank: Rank, number: usize) -> String {
+    let (s, verb) = if number == 1 { ("", "s") } else { ("s", "") };
+    match rank {
+        Rank::Down => format!("{number} workload{s} run{verb} nowhere"),
+        Rank::WaitsForYou => format!("{number} intent{s} wait{verb} for you"),
+        Rank::Failed => format!("{number} intent{s} failed"),
+        Rank::RolledBack => format!("{number} migration{s} rolled back"),
+        Rank::Problem => format!("{number} problem{s} in the desired state"),
+        Rank::Halted => format!("{number} rollout{s} halted"),
+        Rank::HeldBack => format!("{number} change{s} held back"),
+        Rank::Waiting => format!("{number} object{s} waiting for a turn"),
+        Rank::Suspended => format!("{number} suspension{s} in force"),
+        Rank::Running => format!("{number} migration{s} running"),
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
+}
