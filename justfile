@@ -55,8 +55,9 @@ accept:
     CUTOVER_ACCEPT=1 cargo test --test all mishaps::the_table
     INSTA_UPDATE=always cargo test
 
-# Run the end-to-end suite on the control plane that CUTOVER_E2E_KUBECONFIG and CUTOVER_E2E_MEMBERS name (docs/e2e.md), else
-# on a sandbox; `just e2e plain` plays the scenarios whose names contain that
+# The control plane is the one that CUTOVER_E2E_KUBECONFIG and CUTOVER_E2E_MEMBERS name
+# (docs/reference/sandbox.md#end-to-end-suite), else a sandbox.
+# Run the end-to-end suite; `just e2e plain` plays the scenarios whose names contain that
 e2e scenario="":
     CUTOVER_E2E_ONLY={{ scenario }} cargo test --test all e2e:: -- --nocapture
 

@@ -3,7 +3,7 @@
 //! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `many [MIGRATIONS]` (at once, in members
 //! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `waiting [INTENTS]` (the program as a process, with
 //! intents that wait). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for the
-//! end-to-end suite (docs/e2e.md).
+//! end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

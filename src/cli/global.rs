@@ -37,7 +37,7 @@ pub struct Global {
         help_heading = "Global options"
     )]
     log_format: LogFormat,
-    /// Raise a limit on what files may cost; may be repeated (docs/limits.md)
+    /// Raise a limit on what files may cost; may be repeated (docs/reference/limits.md)
     #[arg(
         long = "budget",
         global = true,

@@ -52,7 +52,7 @@ pub struct Run {
     metrics: MetricsArgs,
     #[command(flatten)]
     hook: HookArgs,
-    /// Tell others what happens: a file that names them (docs/notifications.md)
+    /// Tell others what happens: a file that names them (docs/how-to/integrate.md#notifications)
     #[arg(long, value_name = "FILE")]
     notify_file: Option<PathBuf>,
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! The whole program against a whole Karmada: any control plane with two or more members, which the environment names
-//! (docs/e2e.md); without it, a sandbox behind kubeconfigs. One scenario after the other, and nothing is left behind.
+//! (docs/reference/sandbox.md#end-to-end-suite); without it, a sandbox behind kubeconfigs. One scenario after the other, and
+//! nothing is left behind.
 
 mod account;
 mod act;

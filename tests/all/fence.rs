@@ -220,7 +220,9 @@ async fn without_canary_and_fence_it_waits_and_says_what_is_needed() {
         .until("it says what it needs", |fleet| {
             let why = fleet.status(MOVE)["waitingFor"]["reason"].clone();
             let why = why.as_str().unwrap_or_default();
-            why.contains("create canary") && why.contains("docs/rbac.md") && why.contains("docs/fence.md")
+            why.contains("create canary")
+                && why.contains("docs/how-to/operate.md#rbac")
+                && why.contains("docs/how-to/operate.md#admission-fence")
         })
         .await;
     tokio::time::sleep(Duration::from_secs(30)).await;

@@ -21,7 +21,7 @@ const CONFIG: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Config\ninterval: 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
 /// How many seconds an ordinary push and the end may take, for a build and a machine of which that is to be known.
 const WITHIN: &str = "CUTOVER_FLOOD_WITHIN";
-/// What it takes on a machine with nothing else to do is in docs/security.md; other tests run beside this one.
+/// What it takes on a machine with nothing else to do is in docs/explanation/security.md; other tests run beside this one.
 const IN_TIME: Duration = Duration::from_mins(1);
 /// Far less than the grace period, which is for what can't be broken off.
 const ENDS: Duration = Duration::from_secs(15);

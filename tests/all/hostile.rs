@@ -1,5 +1,5 @@
 //! Hostile repositories: whatever somebody pushes, the program ends in time, within its memory, with an answer, and shows
-//! no secret. Each family of cases has a file; docs/security.md says of each what happens.
+//! no secret. Each family of cases has a file; docs/explanation/security.md says of each what happens.
 
 // A family is a table: names beside functions that make a case, as many as there are.
 #![allow(clippy::type_complexity, clippy::too_many_lines)]
@@ -108,7 +108,7 @@ impl Case {
     }
 }
 
-/// What does not hold yet, by the beginning of the cases' titles and what goes wrong; docs/security.md lists it. One that
+/// What does not hold yet, by the beginning of the cases' titles and what goes wrong; docs/explanation/security.md lists it. One that
 /// holds must go from here.
 const KNOWN: &[(&str, Violation)] = &[];
 
@@ -186,19 +186,19 @@ fn every_hostile_repository_gets_an_answer_in_time_and_within_its_memory() {
 
 #[test]
 fn the_page_on_security_says_what_is_tried() {
-    let page = include_str!("../../docs/security.md");
+    let page = include_str!("../../docs/explanation/security.md");
     let mut counts = BTreeMap::<&str, usize>::new();
     for case in cases() {
         *counts.entry(case.family).or_default() += 1;
     }
     for (family, count) in counts {
         let row = format!("| `{family}` | {count} |");
-        assert!(page.contains(&row), "docs/security.md lacks {row}");
+        assert!(page.contains(&row), "docs/explanation/security.md lacks {row}");
     }
     for (start, _) in KNOWN {
         assert!(
             page.contains(&format!("`{start}`")),
-            "docs/security.md lacks {start}"
+            "docs/explanation/security.md lacks {start}"
         );
     }
 }
@@ -224,7 +224,7 @@ fn named_below(folder: &std::path::Path, names: &mut std::collections::BTreeSet<
 
 #[test]
 fn every_test_that_the_page_on_security_names_is_there() {
-    let page = include_str!("../../docs/security.md");
+    let page = include_str!("../../docs/explanation/security.md");
     let (_, table) = page.split_once("## Other attacks").unwrap();
     let mut names = std::collections::BTreeSet::new();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn every_limit_is_documented() {
-        let page = include_str!("../../../docs/limits.md");
+        let page = include_str!("../../../docs/reference/limits.md");
         for limit in Limit::ALL {
             let row = format!(
                 "| `{limit}` | {} | {}",

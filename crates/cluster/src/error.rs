@@ -180,7 +180,7 @@ fn hint_of(status: &Status) -> Option<&'static str> {
     Some(match status.code {
         401 => "the credentials were not accepted: are they expired?",
         403 => {
-            "`kubectl auth can-i` with the same kubeconfig shows what is allowed; docs/rbac.md lists what is needed"
+            "`kubectl auth can-i` with the same kubeconfig shows what is allowed; docs/how-to/operate.md#rbac lists what is needed"
         }
         409 => "somebody else changes the same fields: see who with `kubectl get --show-managed-fields`",
         429 => "the API server is overloaded; cutover tries again by itself",

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_fixed_limit_of_git_is_documented() {
-        let page = include_str!("../../../docs/limits.md");
+        let page = include_str!("../../../docs/reference/limits.md");
         let url = "https://git.example.com/fleet.git".parse().unwrap();
         let options = crate::Options::new(url, "main", "state");
         for (name, value) in [

@@ -48,11 +48,11 @@ impl Asked {
     }
 
     /// Whether the roles that come along are to allow it. What sync applies, workloads, and what checks and other tools' kinds
-    /// are about is the user's to allow (docs/rbac.md).
+    /// are about is the user's to allow (docs/how-to/operate.md#rbac).
     pub fn is_ours(&self) -> bool {
         let group = self.group.as_str();
         match (group, self.resource.as_str()) {
-            // A namespace of its own, where nobody has made it: docs/rbac.md.
+            // A namespace of its own, where nobody has made it: docs/how-to/operate.md#rbac.
             ("", "namespaces") => self.verb != "create" && self.subresource.is_empty(),
             ("", "events") => true,
             ("", _) => self.namespace == "cutover-system",

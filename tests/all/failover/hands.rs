@@ -280,8 +280,8 @@ async fn without_canary_and_fence_a_failover_is_held_and_says_what_is_needed() {
     until(&fleet, "it says what it needs", |fleet| {
         let why = status(fleet)["waitingFor"]["reason"].to_string();
         phase_is(fleet, FailoverPhase::Fencing)
-            && why.contains("docs/rbac.md")
-            && why.contains("docs/fence.md")
+            && why.contains("docs/how-to/operate.md#rbac")
+            && why.contains("docs/how-to/operate.md#admission-fence")
     })
     .await;
     tokio::time::sleep(Duration::from_mins(5)).await;

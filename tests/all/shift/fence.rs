@@ -66,7 +66,9 @@ async fn without_canary_and_fence_a_shift_waits_and_says_what_is_needed() {
     stage
         .until("it says what it needs", || {
             let why = stage.status("go")["waitingFor"]["reason"].to_string();
-            why.contains("create canary") && why.contains("docs/rbac.md") && why.contains("docs/fence.md")
+            why.contains("create canary")
+                && why.contains("docs/how-to/operate.md#rbac")
+                && why.contains("docs/how-to/operate.md#admission-fence")
         })
         .await;
     tokio::time::sleep(Duration::from_mins(2)).await;

@@ -436,7 +436,7 @@ impl Leader {
         }
         error.hint(format!(
             "allow this identity to get, create and update leases.coordination.k8s.io in the namespace {} of the Karmada \
-             API server (docs/operations.md); or pass --no-lease, if no other reconciler ever works on this control plane",
+             API server (docs/how-to/operate.md); or pass --no-lease, if no other reconciler ever works on this control plane",
             self.options.namespace
         ))
     }

@@ -1,5 +1,5 @@
 //! The admission fence: policies by which an API server itself refuses what would move a claimed workload, and the writes
-//! that show whether it does. Nothing is safe because of it alone: docs/fence.md says what it adds.
+//! that show whether it does. Nothing is safe because of it alone: docs/how-to/operate.md#admission-fence says what it adds.
 
 use serde_json::{Value, json};
 

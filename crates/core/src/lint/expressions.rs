@@ -24,5 +24,5 @@ fn finding(object: &Manifest, mistake: &Mistake) -> Finding {
     let field = mistake.pointer.trim_start_matches('/').replace('/', ".");
     let message = format!("{field} of {} cannot be used: {}", object.key, mistake.message);
     let finding = Finding::new(Code::BadExpression, object.location(&mistake.pointer), message);
-    finding.hint("docs/migrating.md says what an expression may use, and its limits")
+    finding.hint("docs/reference/profiles.md says what an expression may use, and its limits")
 }

@@ -101,7 +101,8 @@ fn finding(asked: &Asked, losses: &[Option<Loss>], is_certain: bool) -> Option<F
         .unwrap_or_else(|| "keep it, if the workload is still needed".to_owned());
     if first.is_doubt {
         let message = format!("{what}: {first}; no WorkloadProfile says whether that loses state");
-        let hint = "write one (see docs/migrating.md), or let it be held back: gate: {unknownKinds: Block}";
+        let hint =
+            "write one (see docs/reference/profiles.md), or let it be held back: gate: {unknownKinds: Block}";
         return Some(Finding::new(Code::MayLoseState, asked.at.clone(), message).hint(hint));
     }
     if ends || all_lose && is_certain {

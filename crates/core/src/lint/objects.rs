@@ -23,7 +23,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             );
             let finding = Finding::new(Code::AppliedTwice, object.location("/metadata"), message);
             findings.push(finding.hint(
-                "let one of them apply it: take the file out here, or there, and the marks with it (docs/argocd-flux.md)",
+                "let one of them apply it: take the file out here, or there, and the marks with it (docs/explanation/argocd-flux.md)",
             ));
         }
         let has = |field: &str| {

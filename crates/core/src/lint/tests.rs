@@ -569,13 +569,13 @@ metadata:
 
 #[test]
 fn every_code_is_in_the_reference() {
-    let reference = include_str!("../../../../docs/checks.md");
+    let reference = include_str!("../../../../docs/reference/checks.md");
     for rule in RULES {
         let row = format!(
             "| {} | `{}` | {} | {} |",
             rule.code, rule.name, rule.severity, rule.explanation
         );
-        assert!(reference.contains(&row), "docs/checks.md lacks:\n{row}");
+        assert!(reference.contains(&row), "docs/reference/checks.md lacks:\n{row}");
     }
 }
 
@@ -683,19 +683,19 @@ fn expressions_of_profiles_are_compiled() {
     insta::assert_snapshot!(check_text(&text), @r#"
     error[CUT0111]: spec.requires.0.cel of WorkloadProfile queue cannot be used: the expression nests more than 3 loops (all, exists, exists_one, map, filter)
       --> a.yaml:7:11
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     error[CUT0111]: spec.suspendedWhen of WorkloadProfile queue cannot be used: at 1:24 of the expression: Syntax error: token recognition error at: '= '; at 1:26 of the expression: Syntax error: extraneous input '0' expecting <EOF>
       --> a.yaml:14:18
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     error[CUT0111]: spec.healthyWhen of WorkloadProfile queue cannot be used: unknown variable status: only object is known
       --> a.yaml:16:5
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     error[CUT0111]: spec.capture.0.jsonPath of WorkloadProfile queue cannot be used: $..*..*..* is not a JSONPath: it has ".." 3 times: the limit is 1
       --> a.yaml:18:30
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     error[CUT0111]: spec.capture.0.validWhen of WorkloadProfile queue cannot be used: unknown function trim: known are size, contains, startsWith, endsWith, matches, json, string, bytes, int, uint, double, bool, dyn, type
       --> a.yaml:18:53
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     "#);
 }
 
@@ -706,7 +706,7 @@ fn a_profile_of_too_many_expressions_is_refused() {
     insta::assert_snapshot!(check_text(&text), @r#"
     error[CUT0111]: spec of WorkloadProfile queue cannot be used: the profile has 86 expressions and paths: the limit is 64
       --> a.yaml:5:3
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     "#);
 }
 
@@ -716,7 +716,7 @@ fn expressions_of_checks_are_compiled() {
     insta::assert_snapshot!(check_text(&format!("{MIGRATION}{checks}{ORDERS}")), @r#"
     error[CUT0111]: spec.verify.checks.1.cel of Migration shop/orders-to-west cannot be used: unknown variable value: only object is known
       --> a.yaml:8:61
-    hint: docs/migrating.md says what an expression may use, and its limits
+    hint: docs/reference/profiles.md says what an expression may use, and its limits
     "#);
 }
 

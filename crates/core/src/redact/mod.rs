@@ -1,5 +1,5 @@
 //! Keeps secrets out of everything that is shown: plans, reports, errors, log lines. The one place that says what a
-//! secret is; docs/secrets.md is its description for users.
+//! secret is; docs/explanation/security.md#secrets is its description for users.
 //!
 //! - [`pair`] hides the secrets of an object before and after a change, for a diff; [`kept`] those of one object.
 //! - [`Secrets`] knows the secrets of some objects, and takes them out of what a server says about these.

@@ -11,7 +11,7 @@ use super::Told;
 /// How a receiver wants to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Format {
-    /// A JSON object of one's own: docs/notifications.md.
+    /// A JSON object of one's own: docs/how-to/integrate.md#notifications.
     Webhook,
     /// `{"text": …}`: Slack's incoming webhooks, and those of Mattermost and Rocket.Chat.
     Slack,

@@ -26,7 +26,7 @@ pub(super) async fn leases(parts: &Parts) -> Seen<BTreeMap<String, LeaseSeen>> {
             Seen::known(value, read)
         }
         Seen::Unknown { why } => Seen::unknown(format!(
-            "the Leases of Karmada's controllers in {KARMADA_NAMESPACE} cannot be seen ({why}): allow it (docs/rbac.md)"
+            "the Leases of Karmada's controllers in {KARMADA_NAMESPACE} cannot be seen ({why}): allow it (docs/how-to/operate.md#rbac)"
         )),
     }
 }

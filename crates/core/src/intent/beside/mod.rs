@@ -180,13 +180,13 @@ impl Beside {
     const fn how(&self) -> &'static str {
         match self.applier.tool {
             Tool::ArgoCd => {
-                "annotate its Application with argocd.argoproj.io/skip-reconcile: \"true\" for that time (docs/argocd-flux.md)"
+                "annotate its Application with argocd.argoproj.io/skip-reconcile: \"true\" for that time (docs/explanation/argocd-flux.md)"
             }
             Tool::FluxKustomize => {
                 "annotate the template with kustomize.toolkit.fluxcd.io/reconcile: disabled for that time, or suspend its \
-                 Kustomization (docs/argocd-flux.md)"
+                 Kustomization (docs/explanation/argocd-flux.md)"
             }
-            Tool::FluxHelm => "suspend its HelmRelease for that time (docs/argocd-flux.md)",
+            Tool::FluxHelm => "suspend its HelmRelease for that time (docs/explanation/argocd-flux.md)",
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `FailoverPlan`: one writer, with its state, when Karmada or a person moves a workload in an emergency. docs/failover.md is for
-//! users.
+//! `FailoverPlan`: one writer, with its state, when Karmada or a person moves a workload in an emergency.
+//! docs/how-to/fail-over.md is for users.
 //!
 //! A standing pin holds every cluster but the writer's, so what a failover creates elsewhere is born held. It is let go when
 //! the old copy is proved harmless, from the state that is known of it. A pass looks for the first goal of its phase that
@@ -407,8 +407,8 @@ const STEPS: usize = 40;
 
 fn again(trouble: &Trouble) -> String {
     let hint = if trouble.no_canary {
-        "; only a canary shows when the scheduler is done with the workload: allow it (docs/rbac.md), or install the \
-         admission fence (docs/fence.md), which makes it needless"
+        "; only a canary shows when the scheduler is done with the workload: allow it (docs/how-to/operate.md#rbac), or install the \
+         admission fence (docs/how-to/operate.md#admission-fence), which makes it needless"
     } else {
         ""
     };

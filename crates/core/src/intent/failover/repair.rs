@@ -29,7 +29,7 @@ impl Machine<'_> {
                     "somebody changed the pin or took it away, while {} had a copy beside {writer}: what the pin held may have run",
                     others.join(", ")
                 ),
-                "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/fence.md)",
+                "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
             )
         });
         if self.status.phase == Phase::Releasing {

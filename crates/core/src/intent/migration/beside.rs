@@ -32,7 +32,7 @@ impl Machine<'_> {
             "spec.changes.patches would be undone: {} applies the template",
             names.join(" and ")
         );
-        let hint = "change the template where that takes it from (docs/argocd-flux.md)";
+        let hint = "change the template where that takes it from (docs/explanation/argocd-flux.md)";
         Some(Finding::new("AppliedByAnother", message, hint))
     }
 
@@ -99,7 +99,7 @@ impl Machine<'_> {
             "{who} changed the template during {}: what runs of it has the change already, and the target gets it too",
             self.status.phase
         );
-        let hint = "let whoever applies it wait until the move is over (docs/argocd-flux.md)";
+        let hint = "let whoever applies it wait until the move is over (docs/explanation/argocd-flux.md)";
         self.status.findings.retain(|known| known.code != CHANGED);
         self.set_condition(HELD_CONDITION, false, "Changed", &message);
         self.status.findings.push(Finding::new(CHANGED, message, hint));

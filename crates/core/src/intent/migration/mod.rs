@@ -608,8 +608,8 @@ const fn holds(held: bool) -> ConditionStatus {
 
 fn again(trouble: &Trouble) -> String {
     let hint = if trouble.no_canary {
-        "; only a canary shows when the scheduler is done with the workload: allow it (docs/rbac.md), or install the \
-         admission fence (docs/fence.md), which makes it needless"
+        "; only a canary shows when the scheduler is done with the workload: allow it (docs/how-to/operate.md#rbac), or install the \
+         admission fence (docs/how-to/operate.md#admission-fence), which makes it needless"
     } else {
         ""
     };

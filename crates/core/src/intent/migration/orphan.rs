@@ -271,7 +271,7 @@ fn only(binding: &ResourceBinding) -> Result<&ClusterName, Verdict> {
             Err(Verdict::Ask {
                 why: format!("its binding lists {}", json!(names)),
                 todo: "ask for the migration again by the same file; or leave the one cluster in the binding that shall keep \
-                       the workload (docs/fence.md, in an emergency): the rest goes by itself then"
+                       the workload (docs/how-to/operate.md#in-an-emergency): the rest goes by itself then"
                     .to_owned(),
             })
         }

@@ -31,7 +31,7 @@ impl Machine<'_> {
                     "{applier} applies the template, and the Git repository here doesn't have it: its changes are in every \
                      cluster at once"
                 ),
-                "let sync apply the template instead (docs/argocd-flux.md)",
+                "let sync apply the template instead (docs/explanation/argocd-flux.md)",
             ));
         }
     }

@@ -58,7 +58,7 @@ impl Machine<'_> {
                 self.status.common.findings.push(Finding::new(
                     UNSEEN,
                     "no canary may be created: what the scheduler had in its queue it may place once more",
-                    "allow it as docs/rbac.md says",
+                    "allow it as docs/how-to/operate.md#rbac says",
                 ));
                 self.pass_barrier(String::new())
             }

@@ -8,7 +8,7 @@ use crate::profile::built_in;
 #[test]
 fn every_fixed_limit_of_a_profile_is_documented() {
     use super::super::{mistakes, path};
-    let page = include_str!("../../../../../docs/limits.md");
+    let page = include_str!("../../../../../docs/reference/limits.md");
     for (name, value) in [
         ("steps of an expression", STEPS),
         ("length of an expression", syntax::SOURCE_BYTES as u64),
