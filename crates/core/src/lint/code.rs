@@ -106,7 +106,7 @@ rules! {
     OldPurgeMode = 202, "old-purge-mode", Error, "The purge mode has been renamed; Karmada refuses or ignores the old name.";
     StateNeverInjected = 203, "state-never-injected", Warning, "Preserved state is only injected with the purge mode Directly.";
     NoPropagateDeps = 204, "no-propagate-deps", Error, "Application failover needs propagateDeps: Karmada's webhook refuses the policy without it.";
-    PlanContradicts = 205, "plan-contradicts", Error, "A failover plan contradicts itself, or asks for what can't be had.";
+    PlanContradicts = 205, "plan-contradicts", Error, "A failover plan contradicts itself, or asks for something unavailable.";
     PlanUnserved = 206, "plan-unserved", Warning, "A failover plan and the policy of its workload don't fit together.";
     PlainSecret = 301, "plain-secret", Warning, "A Secret with its values in plain text is in Git.";
 }
