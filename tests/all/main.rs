@@ -20,6 +20,7 @@ mod cluster_scope;
 mod commit_statuses;
 mod crash;
 mod differential;
+mod docs;
 mod drift;
 mod e2e;
 mod entries;

@@ -1,0 +1,240 @@
+//! The documentation: every link leads somewhere, every page that the code names exists, and no page uses a phrase that has a
+//! plainer one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Pages that other work rewrites as a whole: their links and words are not checked yet.
+const PENDING: &[&str] = &["docs/safety.md"];
+
+/// Decisions are a record of their time: their links are checked, their words stay.
+const RECORDS: &str = "docs/decisions/";
+
+/// Phrases that make a reader stop, and what to write instead. They are looked for in prose, not in code.
+const PHRASES: &[(&str, &str)] = &[
+    ("a hundred at once", "100 concurrent"),
+    ("a person must look", "manual intervention required: <what>"),
+    ("anew", "again, or a verb such as recreate, restart, redistribute"),
+    ("are said", "are reported"),
+    ("are told", "are reported, or: get"),
+    ("as things are", "currently"),
+    ("can't be had", "is not available"),
+    ("comes to nothing", "fails, or: has no effect"),
+    ("fare", "a noun: status, result"),
+    ("fares", "a noun: status, result"),
+    ("foretell", "predict, preview"),
+    ("foretold", "predicted"),
+    ("has its way", "takes effect"),
+    ("has not the", "does not have the, does not carry the"),
+    ("how-manieth", "which"),
+    ("in mid-flight", "during the operation"),
+    ("in vain", "without effect"),
+    ("is foretold", "is predicted"),
+    ("is said", "is reported"),
+    ("is told", "is reported, or: gets"),
+    ("it is looked", "cutover checks"),
+    ("kept back", "held"),
+    ("mend", "fix"),
+    ("mended", "fixed"),
+    ("mends", "fixes"),
+    ("news wake", "a change wakes"),
+    ("nobody", "name what is missing: no cluster, no reconciler"),
+    ("somebody", "name the actor: a user, another tool"),
+    ("stand in the way", "block"),
+    ("stands in its way", "blocks it"),
+    ("stands in the way", "blocks"),
+    ("was over at", "ended at"),
+    ("was told", "was reported, or: got"),
+    ("were told", "were reported, or: got"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the files below the root that have one of the extensions, relative to it.
+fn files(extensions: &[&str]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(root().join(&folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let path = folder.join(&name);
+            if entry.file_type().unwrap().is_dir() {
+                let is_hidden = name.starts_with('.') && name != ".github";
+                if !is_hidden && name != "target" {
+                    folders.push(path);
+                }
+            } else if extensions.iter().any(|extension| name.ends_with(extension)) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn pages() -> Vec<(PathBuf, String)> {
+    let pages = files(&[".md"])
+        .into_iter()
+        .filter(|path| !PENDING.iter().any(|pending| path == Path::new(pending)));
+    pages
+        .map(|path| {
+            let text = std::fs::read_to_string(root().join(&path)).unwrap();
+            (path, text)
+        })
+        .collect()
+}
+
+/// Returns the lines of a page without its blocks and spans of code, so that each keeps its number.
+fn prose(text: &str) -> Vec<String> {
+    let (mut is_fenced, mut before) = (false, String::new());
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```");
+        is_fenced ^= is_fence;
+        let is_indented = line.starts_with("    ") && (before.is_empty() || before.starts_with("    "));
+        lines.push(if is_fence || is_fenced || is_indented {
+            String::new()
+        } else {
+            line.split('`').step_by(2).collect::<Vec<_>>().join("`")
+        });
+        line.clone_into(&mut before);
+    }
+    lines
+}
+
+/// Returns where the links of a page lead, each with the number of its line.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut links = Vec::new();
+    for (index, line) in prose(text).iter().enumerate() {
+        for rest in line.split("](").skip(1) {
+            let target = rest.split([')', ' ']).next().unwrap_or_default();
+            links.push((index + 1, target.to_owned()));
+        }
+    }
+    links
+}
+
+/// Returns the anchors that Git hosts give the headings of a page.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut is_fenced = false;
+    for line in text.lines() {
+        is_fenced ^= line.starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_fenced || heading == line || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let slug: String = heading.trim().to_lowercase().chars().filter(kept).collect();
+        let slug = slug.replace(' ', "-");
+        let mut number = 0;
+        let mut anchor = slug.clone();
+        while !anchors.insert(anchor) {
+            number += 1;
+            anchor = format!("{slug}-{number}");
+        }
+    }
+    anchors
+}
+
+/// Returns what is wrong with a target that is written relative to a folder.
+fn fault(folder: &Path, page: &Path, target: &str) -> Option<String> {
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let file = if path.is_empty() {
+        root().join(page)
+    } else {
+        root().join(folder).join(path)
+    };
+    if !file.exists() {
+        return Some(format!("{target}: there is no such file"));
+    }
+    if anchor.is_empty() {
+        return None;
+    }
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    (!anchors(&text).contains(anchor)).then(|| format!("{target}: the page has no such heading"))
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let mut faults = Vec::new();
+    for (page, text) in pages() {
+        let folder = page.parent().unwrap();
+        for (line, target) in links(&text) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            if let Some(fault) = fault(folder, &page, &target) {
+                faults.push(format!("{}:{line}: {fault}", page.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Hints, comments and help name pages as `docs/…`.
+#[test]
+fn every_page_that_the_code_names_exists() {
+    let mut faults = Vec::new();
+    for path in files(&[".rs", ".toml", ".yaml", ".yml", ".sh", ".trycmd", "justfile"]) {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap_or_default();
+        for (index, line) in text.lines().enumerate() {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.' | '#');
+            for (at, start) in line.match_indices("docs/") {
+                let (before, rest) = line.split_at(at);
+                let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+                let target = rest[..end].trim_end_matches('.');
+                let is_elsewhere = before.ends_with(|c: char| c.is_alphanumeric());
+                if is_elsewhere || target == start || !target.contains(".md") {
+                    continue;
+                }
+                if let Some(fault) = fault(Path::new(""), &path, target) {
+                    faults.push(format!("{}:{}: {fault}", path.display(), index + 1));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn no_page_uses_a_phrase_that_has_a_plainer_one() {
+    let mut found = Vec::new();
+    for (page, text) in pages() {
+        let is_documentation = page == Path::new("README.md") || page.starts_with("docs");
+        if !is_documentation || page.starts_with(RECORDS) {
+            continue;
+        }
+        let lines = prose(&text.to_lowercase());
+        for (index, line) in lines.iter().enumerate() {
+            // A phrase may go over the end of its line.
+            let next = lines.get(index + 1).map_or("", |next| next.trim_start());
+            let joined = format!("{line} {next}");
+            for (phrase, better) in PHRASES {
+                let is_whole = |at: usize| {
+                    let (before, after) = (&joined[..at], &joined[at + phrase.len()..]);
+                    at < line.len()
+                        && !before.ends_with(|c: char| c.is_alphanumeric() || c == '-')
+                        && !after.starts_with(|c: char| c.is_alphanumeric() || c == '-')
+                };
+                if joined.match_indices(phrase).any(|(at, _)| is_whole(at)) {
+                    let place = format!("{}:{}", page.display(), index + 1);
+                    found.push(format!("{place}: \"{phrase}\"; write: {better}"));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn code_is_no_prose_and_headings_have_anchors() {
+    let page = "# One `cutover.yaml`\n\nsee [x](y.md#z) `[not](this)`\n\n    nobody\n\n```\n[nor](that)\n```\n## A, b\n## A, b\n";
+    assert_eq!(links(page), [(3, "y.md#z".to_owned())]);
+    assert!(!prose(page).concat().contains("nobody"));
+    let anchors: Vec<String> = anchors(page).into_iter().collect();
+    assert_eq!(anchors, ["a-b", "a-b-1", "one-cutoveryaml"]);
+}
