@@ -79,8 +79,10 @@ pub(super) fn line(overview: &Overview, syncs: SyncCounts) -> String {
             continue;
         };
         // What is worst is said; of what else there is, how much.
+        // These are counted already.
+        let is_count = first.rank >= Rank::Problem;
         parts.push(match rest.len() {
-            0 => first.text.clone(),
+            0 if first.rank == worst || is_count => first.text.clone(),
             more if first.rank == worst => format!("{}, and {more} more like it", first.text),
             _ => several(first.rank, group.len()),
         });
@@ -104,7 +106,7 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
                 push(
                     items,
                     Rank::Down,
-                    format!("{workload} runs nowhere since {}", instant(since)),
+                    format!("{workload} has not been seen running since {}", instant(since)),
                 );
             }
             asks(&who, status.waiting_for.as_ref(), items);
@@ -233,7 +235,7 @@ fn push(items: &mut Vec<Item>, rank: Rank, text: String) {
 fn several(rank: Rank, number: usize) -> String {
     let (s, verb) = if number == 1 { ("", "s") } else { ("s", "") };
     match rank {
-        Rank::Down => format!("{number} workload{s} run{verb} nowhere"),
+        Rank::Down => format!("{number} workload{s} not seen running"),
         Rank::WaitsForYou => format!("{number} intent{s} wait{verb} for you"),
         Rank::Failed => format!("{number} intent{s} failed"),
         Rank::RolledBack => format!("{number} migration{s} rolled back"),

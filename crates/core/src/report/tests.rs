@@ -209,6 +209,7 @@ fn what_waits_is_told_together_and_is_no_news() {
     - ⏳ Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC.
     ");
     assert_snapshot!(anstream::adapter::strip_str(&View::of(&waiting).text(NOW)).to_string(), @"
+    2 objects waiting for a turn
     fleet  01234567  in sync: 6, held back: 0, waiting: 2, problems: 0
       Deployment shop/web and 1 more wait since 2026-03-01 10:00:00 UTC for Deployment shop/db: 1 of 3 replicas updated, until 2026-03-01 10:05:00 UTC
     no migrations
@@ -244,6 +245,7 @@ fn problems_of_the_desired_state_come_with_position_and_hint() {
       *Hint:* remove one of them
     "#);
     assert_snapshot!(anstream::adapter::strip_str(&View::of(&overview).text(NOW)).to_string(), @r#"
+    1 problem in the desired state
     fleet  01234567  in sync: 6, held back: 0, waiting: 0, problems: 1
       "name" is written twice | <b>
       --> apps/orders.yaml:4:3
@@ -439,7 +441,8 @@ fn told(status: serde_json::Value) -> String {
         migrations: vec![migration(status)],
         ..Overview::default()
     });
-    anstream::adapter::strip_str(&view.text(NOW)).to_string()
+    let one = view.only(|namespace, name| (namespace, name) == ("shop", "orders-to-west"));
+    anstream::adapter::strip_str(&one.text(NOW)).to_string()
 }
 
 fn journal(more: serde_json::Value) -> serde_json::Value {
@@ -461,6 +464,48 @@ fn journal(more: serde_json::Value) -> serde_json::Value {
         journal[field] = value.clone();
     }
     journal
+}
+
+#[test]
+fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said() {
+    let down = migration(json!({
+        "phase": "Handoff", "attempt": 1, "source": "east",
+        "journal": journal(json!({"downSince": "2026-03-01T10:00:01Z"})),
+    }));
+    let waits = migration(json!({
+        "phase": "Pending", "attempt": 1,
+        "waitingFor": {"code": "Approval", "reason": "approval of Hold", "since": "2026-03-01T10:00:05Z"},
+    }));
+    let back = migration(json!({
+        "phase": "RolledBack", "attempt": 1, "source": "east",
+        "steps": [step("Verify", "01", Some("02"), &["west: not healthy"])],
+    }));
+    let failed = migration(json!({"phase": "Failed", "attempt": 1}));
+    let mut all = overview(vec![back.clone(), failed, waits.clone(), down]);
+    all.syncs[0].problems.push(Problem {
+        message: "no".to_owned(),
+        location: None,
+        hint: None,
+    });
+    let mut said = Vec::new();
+    while !all.migrations.is_empty() {
+        said.push(headline::headline(&all));
+        all.migrations.pop();
+    }
+    said.push(headline::headline(&all));
+    all.syncs[0].problems.clear();
+    said.push(headline::headline(&all));
+    all.migrations = vec![back, waits.clone(), waits];
+    said.push(headline::headline(&all));
+    assert_snapshot!(said.join("\n"), @"
+    FlinkDeployment shop/orders has not been seen running since 2026-03-01 10:00:01 UTC; 1 intent waits for you; 1 intent failed; 1 migration rolled back; 1 problem in the desired state; 2 of 4 migrations running
+    Migration shop/orders-to-west waits for you: approval of Hold; 1 intent failed; 1 migration rolled back; 1 problem in the desired state; 1 of 3 migrations running
+    Migration shop/orders-to-west failed; 1 migration rolled back; 1 problem in the desired state
+    Migration shop/orders-to-west was rolled back: west: not healthy (in Verify); 1 problem in the desired state
+    1 problem in the desired state
+    All is well
+    Migration shop/orders-to-west waits for you: approval of Hold, and 1 more like it; 1 migration rolled back; 2 of 3 migrations running
+    ");
 }
 
 #[test]
