@@ -19,7 +19,7 @@ use super::discover::Discovery;
 use super::error::{self, Error};
 use super::limits::{Limits, Sender};
 use super::together::Together;
-use super::{Reader, Result, Writer};
+use super::{Reader, RequestObserver, Result, Writer};
 use cutover_core::redact::Secrets;
 use cutover_karmada::name::ClusterName;
 use cutover_tenure::Tenure;
@@ -120,6 +120,12 @@ impl Cluster {
     #[must_use]
     pub fn with_limits(&self, limits: Limits) -> Self {
         self.sending(self.sender.with(limits))
+    }
+
+    /// Returns the same control plane, with somebody who is told of every exchange.
+    #[must_use]
+    pub fn observed(&self, observer: Arc<dyn RequestObserver>) -> Self {
+        self.sending(self.sender.observed(observer))
     }
 
     fn sending(&self, sender: Sender) -> Self {

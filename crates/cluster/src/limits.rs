@@ -15,6 +15,7 @@ use tower::BoxError;
 
 use super::brake::Brake;
 use super::error::{TimedOut, is_about_the_object};
+use super::exchange::{Exchange, RequestObserver, verb};
 use cutover_base::USER_AGENT;
 use cutover_tenure::{Refused, Tenure};
 
@@ -71,6 +72,7 @@ pub(super) struct Sender {
     jitter: Arc<Jitter>,
     brake: Arc<Brake>,
     tenure: Tenure,
+    observer: Option<Arc<dyn RequestObserver>>,
 }
 
 impl Sender {
@@ -82,12 +84,24 @@ impl Sender {
             brake: Arc::new(Brake::new(&limits)),
             limits,
             tenure: Tenure::unbounded(),
+            observer: None,
         }
     }
 
     /// Returns one that shares the connections, with limits and a budget of its own.
     pub(super) fn with(&self, limits: Limits) -> Self {
-        Self::new(self.inner.clone(), limits)
+        Self {
+            observer: self.observer.clone(),
+            ..Self::new(self.inner.clone(), limits)
+        }
+    }
+
+    /// Returns one that shares everything, and whose exchanges are told.
+    pub(super) fn observed(&self, observer: Arc<dyn RequestObserver>) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self.clone()
+        }
     }
 
     /// Returns one that shares everything, and writes only during the tenure.
@@ -158,6 +172,7 @@ impl Sender {
         let _under_way = write.transpose()?;
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
         let streams = is_watch(&parts.method, &parts.uri);
+        let began = Instant::now();
         let exchange = async {
             let response = self.inner.send(request).await?;
             if streams && response.status().is_success() {
@@ -173,6 +188,18 @@ impl Sender {
             Ok(outcome) => outcome,
             Err(_elapsed) => Err(TimedOut(self.limits.request).into()),
         };
+        if let Some(observer) = &self.observer {
+            let why = exchanged.as_ref().map_err(ToString::to_string);
+            observer.observe(&Exchange {
+                verb: verb(parts),
+                is_of_member: is_of_member(&parts.uri),
+                outcome: why
+                    .as_ref()
+                    .map(|(response, _)| response.status().as_u16())
+                    .map_err(String::as_str),
+                took: began.elapsed(),
+            });
+        }
         if !is_of_member(&parts.uri) {
             match &exchanged {
                 Ok((_, false)) => self.brake.succeeded(),
