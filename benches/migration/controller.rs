@@ -91,6 +91,7 @@ impl Controller {
             clock: Arc::new(jiff::Timestamp::now),
             witness: Arc::new(trace.clone()),
             canaries: intents::Canaries::default(),
+            telemetry: cutover::telemetry::Telemetry::default(),
             metrics: Arc::new(intents::NoMetrics),
             notifier: None,
         };

@@ -135,6 +135,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         clock: Arc::new(jiff::Timestamp::now),
         witness: Arc::new(Nobody),
         canaries: intents::Canaries::default(),
+        telemetry: cutover::telemetry::Telemetry::default(),
     };
     tokio::spawn(intents::run(parts, CancellationToken::new()));
     let reported = Reports {

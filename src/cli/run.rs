@@ -17,7 +17,8 @@ use cutover_cluster::{Prometheus, PrometheusOptions};
 use cutover_controller::reconcile::intents::{Metrics, NoMetrics};
 use cutover_controller::reconcile::lease::{LeaseOptions, Terms};
 use cutover_controller::reconcile::{self, Options, Summary, Target};
-use cutover_controller::serve::{ConnectionLimits, HookOptions, hooks};
+use cutover_controller::serve::{ConnectionLimits, HookOptions, hooks, hooks_and_pages, pages};
+use cutover_controller::telemetry::Telemetry;
 use cutover_core::config::Receivers;
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::plan::{Expected, Palette, TextOptions};
@@ -52,6 +53,10 @@ pub struct Run {
     metrics: MetricsArgs,
     #[command(flatten)]
     hook: HookArgs,
+    /// Serve probes (/livez, /readyz) and metrics for Prometheus (/metrics) there, without TLS; for instance 0.0.0.0:9090. May be the
+    /// address of --webhook-listen
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "once")]
+    metrics_addr: Option<SocketAddr>,
     /// Tell others what happens: a file that names them (docs/how-to/integrate.md#notifications)
     #[arg(long, value_name = "FILE")]
     notify_file: Option<PathBuf>,
@@ -120,8 +125,14 @@ struct HookArgs {
 }
 
 impl HookArgs {
-    /// Listens, if that is asked for, until it is cancelled.
-    async fn listen(&self, branch: &str, trigger: Trigger, cancel: &CancellationToken) -> Result<()> {
+    /// Listens, if that is asked for, until it is cancelled; with `telemetry`, it serves probes and metrics, too.
+    async fn listen(
+        &self,
+        branch: &str,
+        trigger: Trigger,
+        telemetry: Option<Telemetry>,
+        cancel: &CancellationToken,
+    ) -> Result<()> {
         let (Some(listen), Some(file)) = (self.webhook_listen, &self.webhook_secret_file) else {
             return Ok(());
         };
@@ -137,9 +148,16 @@ impl HookArgs {
             trigger,
             limits: ConnectionLimits::default(),
         };
-        let (address, serving) = hooks(options, cancel.clone()).await?;
+        let serves_metrics = telemetry.is_some();
+        let (address, serving) = match telemetry {
+            Some(telemetry) => hooks_and_pages(options, telemetry, cancel.clone()).await?,
+            None => hooks(options, cancel.clone()).await?,
+        };
         tokio::spawn(serving);
         output::note(format!("webhooks are heard at http://{address}/hook"));
+        if serves_metrics {
+            note_metrics(address);
+        }
         Ok(())
     }
 }
@@ -270,10 +288,25 @@ impl Run {
             }
             return once(options, cancel).await;
         }
-        let trigger = options.repo.trigger.clone();
-        self.hook.listen(&self.branch, trigger, &cancel).await?;
+        self.serve(&options, &cancel).await?;
         reconcile::run(options, cancel).await?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Listens for webhooks, probes and scrapes, as far as that is asked for.
+    async fn serve(&self, options: &Options, cancel: &CancellationToken) -> Result<()> {
+        let trigger = options.repo.trigger.clone();
+        let is_shared = self.metrics_addr.is_some() && self.metrics_addr == self.hook.webhook_listen;
+        let shared = is_shared.then(|| options.telemetry.clone());
+        self.hook.listen(&self.branch, trigger, shared, cancel).await?;
+        if let (Some(listen), false) = (self.metrics_addr, is_shared) {
+            let telemetry = options.telemetry.clone();
+            let (address, serving) =
+                pages(listen, telemetry, ConnectionLimits::default(), cancel.clone()).await?;
+            tokio::spawn(serving);
+            note_metrics(address);
+        }
+        Ok(())
     }
 
     /// Prepares to say beside commits how they fare, if that is asked for.
@@ -302,6 +335,10 @@ impl Run {
         options.notifier = Some(notifier);
         Ok(Some(sending))
     }
+}
+
+fn note_metrics(address: SocketAddr) {
+    output::note(format!("probes and metrics are served at http://{address}"));
 }
 
 /// How long what is left to be told may take at the end.

@@ -76,3 +76,4 @@ mod signing;
 mod status_branch;
 mod suspension;
 mod sync;
+mod telemetry;

@@ -353,13 +353,13 @@ fn migration_files() -> Vec<(&'static str, String)> {
         .collect()
 }
 
-async fn with_a_running_job() -> Stage {
+pub async fn with_a_running_job() -> Stage {
     let files = migration_files();
     let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
     Stage::with(&files).await
 }
 
-fn migrate(stage: &Stage) {
+pub fn migrate(stage: &Stage) {
     let files = migration_files();
     let (_, intent) = files
         .iter()
@@ -370,7 +370,7 @@ fn migrate(stage: &Stage) {
         .commit("main", &[("intents/orders-to-west.yaml", intent)]);
 }
 
-fn migration(stage: &Stage) -> Value {
+pub fn migration(stage: &Stage) -> Value {
     let server = stage.world.control_plane();
     let found = server.get(&MIGRATIONS, Some("shop"), "orders-to-west");
     found
@@ -382,7 +382,7 @@ fn phase(stage: &Stage) -> Option<Phase> {
     serde_json::from_value(migration(stage)["phase"].clone()).ok()
 }
 
-async fn job_runs(stage: &Stage) {
+pub async fn job_runs(stage: &Stage) {
     stage
         .until("the job runs", |stage| {
             let verdict = stage.world.ledger().verdict();
@@ -418,7 +418,7 @@ fn history(stage: &Stage) -> Vec<Value> {
     lines
 }
 
-async fn assert_completed(stage: &Stage) {
+pub async fn assert_completed(stage: &Stage) {
     stage
         .until("the migration ends", |stage| {
             phase(stage).is_some_and(Phase::is_terminal)

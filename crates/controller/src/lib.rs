@@ -4,3 +4,5 @@
 pub mod reconcile;
 /// What is answered over HTTP.
 pub mod serve;
+/// What is measured, and whether it is well.
+pub mod telemetry;

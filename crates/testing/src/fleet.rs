@@ -9,6 +9,7 @@ use cutover_cluster::{Cluster, Limits, Observer, Queried};
 use cutover_controller::reconcile::intents::{
     self, Canaries, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
 };
+use cutover_controller::telemetry::Telemetry;
 use cutover_core::api::{self, FailoverPlanStatus, Migration, Phase};
 use cutover_core::error::{Error, Kind};
 use cutover_core::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
@@ -199,6 +200,7 @@ impl Fleet {
             clock: Arc::new(move || clock.now()),
             witness,
             canaries: Canaries::default(),
+            telemetry: Telemetry::default(),
         };
         Controller(tokio::spawn(intents::run(parts, CancellationToken::new())))
     }

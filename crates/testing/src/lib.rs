@@ -19,6 +19,7 @@ pub mod killed;
 pub mod kubectl;
 pub mod many;
 pub mod oracle;
+pub mod pages;
 pub mod person;
 pub mod plane;
 pub mod proxy;

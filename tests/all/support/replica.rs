@@ -68,6 +68,11 @@ impl Stage {
         self.run(name, server, self.origin.path().as_ref(), &[], None)
     }
 
+    /// Starts `cutover run` with an API server that is somewhere else, and more arguments.
+    pub fn start_at_with(&self, name: &str, server: SocketAddr, more: &[&str]) -> Replica {
+        self.run(name, server, self.origin.path().as_ref(), more, None)
+    }
+
     /// Starts `cutover run` with a repository that is reached in another way, more arguments, and no more descriptors than this.
     pub fn start_with(&self, name: &str, repo: &RemoteUrl, more: &[&str], descriptors: u32) -> Replica {
         self.run(
@@ -127,7 +132,7 @@ impl Stage {
     }
 
     /// Writes a kubeconfig in somebody's name.
-    fn kubeconfig(&self, name: &str, server: SocketAddr) -> PathBuf {
+    pub fn kubeconfig(&self, name: &str, server: SocketAddr) -> PathBuf {
         let mut config = self.control();
         config["clusters"][0]["cluster"]["server"] = json!(format!("http://{server}"));
         config["users"] = json!([{"name": "admin", "user": {"as": name}}]);

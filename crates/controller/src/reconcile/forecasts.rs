@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::intents::{self, Canaries, NoMetrics, Nobody, Parts};
 use super::plan::Plan;
 use super::records::Unread;
+use crate::telemetry::Telemetry;
 use cutover_cluster::{Answer, Cluster, Lookup, Observer};
 use cutover_core::api::{self, WorkloadRef};
 use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
@@ -31,6 +32,7 @@ pub(super) async fn forecasts(
         clock: Arc::new(move || now),
         witness: Arc::new(Nobody),
         canaries: Canaries::default(),
+        telemetry: Telemetry::default(),
     };
     let mut asked = Vec::new();
     for change in plan.changes.changes.iter().filter(|change| is_written(change)) {

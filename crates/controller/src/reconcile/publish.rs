@@ -17,6 +17,7 @@ use super::overview::{Reports, Seen};
 use super::records::parse;
 use super::refusals::Refusals;
 use super::sync::LeftBehind;
+use crate::telemetry::{PUBLISH, Telemetry};
 use cutover_cluster::{Observer, off_the_runtime};
 use cutover_core::api::{self, MigrationStatus};
 use cutover_core::error::Error;
@@ -44,6 +45,7 @@ pub struct Publisher {
     seen: Seen,
     /// Who is told in the cluster when the branch can't be written.
     refusals: Option<Refusals>,
+    telemetry: Telemetry,
     keep: Option<Keep>,
     /// What the branch holds of ours, so that nothing new costs nothing.
     published: BTreeMap<String, Vec<u8>>,
@@ -61,6 +63,7 @@ impl Publisher {
             repo,
             seen: Seen::new(observer, reports),
             refusals: None,
+            telemetry: Telemetry::default(),
             keep: None,
             published: BTreeMap::new(),
             every: Duration::from_secs(10),
@@ -100,6 +103,12 @@ impl Publisher {
             refusals: Some(refusals),
             ..self
         }
+    }
+
+    /// Counts what is published there.
+    #[must_use]
+    pub(super) fn measured(self, telemetry: Telemetry) -> Self {
+        Self { telemetry, ..self }
     }
 
     /// Makes one commit of those that are older than so many days, now and then.
@@ -143,6 +152,12 @@ impl Publisher {
                     published = self.once() => published,
                     () = slow => return ControlFlow::Break(()),
                 };
+                match &published {
+                    // Nothing was sent.
+                    Ok(Published::Unchanged(_)) => {}
+                    Ok(_) => self.telemetry.git(PUBLISH, Ok(())),
+                    Err(error) => self.telemetry.git(PUBLISH, Err(error.to_string())),
+                }
                 if let Some(refusals) = &mut self.refusals {
                     match &published {
                         Ok(_) => refusals.published(),

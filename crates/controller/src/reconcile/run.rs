@@ -21,6 +21,7 @@ use super::sync::{Abandoned, LeftBehind, Selection, Sync, SyncReport};
 use super::templates::AllTemplates;
 use super::verdicts::{Pages, Saying, Statuses};
 use super::{GitRecords, settings};
+use crate::telemetry::Telemetry;
 use cutover_cluster::{Cluster, Observer};
 use cutover_core::api::{
     self, MovesPhase, Phase, RolloutPolicySpec, RolloutPolicyStatus, RolloutStatus, SYNC_MANAGER, ShiftPhase,
@@ -56,6 +57,8 @@ pub struct Options {
     pub witness: Arc<dyn Witness>,
     /// What checks with queries ask.
     pub metrics: Arc<dyn Metrics>,
+    /// What is measured, for /metrics and /readyz.
+    pub telemetry: Telemetry,
     /// Who is told what happens, beside the status branch and the Events.
     pub notifier: Option<Notifier>,
     /// Where people see the repository.
@@ -83,6 +86,7 @@ impl Options {
             clock: Arc::new(Timestamp::now),
             witness: Arc::new(Nobody),
             metrics: Arc::new(NoMetrics),
+            telemetry: Telemetry::default(),
             notifier: None,
             web: None,
             statuses: None,
@@ -96,6 +100,17 @@ impl Options {
         Self {
             cluster: self.cluster.within(tenure.clone()),
             ..self.clone()
+        }
+    }
+
+    /// Lets everything that is sent be measured, the election too.
+    fn measured(self) -> Self {
+        if let Some(lease) = &self.lease {
+            self.telemetry.follow(lease.standing.subscribe());
+        }
+        Self {
+            cluster: self.cluster.observed(Arc::new(self.telemetry.clone())),
+            ..self
         }
     }
 }
@@ -137,6 +152,7 @@ impl Summary {
 
 /// Works whenever it leads, until it is cancelled; ends within the grace period.
 pub fn run(options: Options, cancel: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+    let options = options.measured();
     Box::pin(async move {
         let working = async {
             match options.lease.clone() {
@@ -200,7 +216,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
         tenure: tenure.clone(),
     };
     let begin = async {
-        let settings = settings::first(&options.repo, &talk).await?;
+        let settings = settings::first(&options, &talk).await?;
         let repos = settings.open(&options, &talk).await?;
         Ok::<_, Error>((settings, repos))
     };
@@ -214,6 +230,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
             return Err(Error::user("cutover.yaml names no sync"));
         };
         let source = layout.repos.source.clone();
+        let attached = options.telemetry.attach(layout.observer.clone());
         let mut running = layout.spawn(&options, &settings.config);
         let changed = tokio::select! {
             () = cancel.cancelled() => None,
@@ -221,6 +238,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
             changed = settings.changed(&source, desired, &options) => Some(changed),
         };
         running.end(&stop).await;
+        drop(attached);
         match changed {
             Some(changed) if !cancel.is_cancelled() => settings = changed,
             _ => return Ok(()),
@@ -353,6 +371,7 @@ impl Layout {
             witness: Arc::clone(&options.witness),
             canaries: Canaries::default(),
             metrics: Arc::clone(&options.metrics),
+            telemetry: options.telemetry.clone(),
             notifier: options.notifier.clone(),
         }
     }
@@ -449,11 +468,13 @@ impl Layout {
             .publisher(options.web.clone())
             .every(config.status.every.duration())
             .keeping(config.status.keep_days, Arc::clone(&options.clock))
-            .telling(refusals);
+            .telling(refusals)
+            .measured(options.telemetry.clone());
         let (abandoned, source) = (self.abandoned, self.repos.source.source());
         running.spawn(|stop| abandoned.run(source, stop));
         running.publish(|finish| publisher.run(finish));
-        for (_, sync) in self.syncs {
+        for (name, sync) in self.syncs {
+            let sync = sync.measured(options.telemetry.sync(&name));
             running.spawn(|stop| sync.run(polling, stop));
         }
         running

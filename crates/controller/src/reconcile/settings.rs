@@ -16,6 +16,7 @@ use cutover_tenure::Tenure;
 
 use super::run::Options;
 use super::sync::Desired;
+use crate::telemetry::FETCH;
 
 /// How long a conversation that was broken off may still have the mirror.
 const LEFT_WITHIN: Duration = Duration::from_secs(10);
@@ -31,11 +32,12 @@ pub(super) struct Settings {
 }
 
 /// Reads the file; waits while Git can't be reached, and fails when what it says can't be used.
-pub(super) async fn first(options: &repo::Options, cancel: &CancellationToken) -> Result<Settings, Error> {
-    let repo = open(options.clone(), cancel).await?;
+pub(super) async fn first(run: &Options, cancel: &CancellationToken) -> Result<Settings, Error> {
+    let repo = open(run.repo.clone(), cancel).await?;
     loop {
         match read(&repo).await {
             Err(error) if error.kind() == Kind::Unreachable => {
+                run.telemetry.git(FETCH, Err(error.to_string()));
                 tracing::warn!(%error, "Git cannot be reached");
                 tokio::select! {
                     () = cancel.cancelled() => return Err(error),

@@ -65,6 +65,8 @@ use source::Source;
 use standing::Standing;
 use waves::Waves;
 
+use crate::telemetry::SyncMeter;
+
 /// How long a pass waits for the first list of a kind.
 const LISTED_WITHIN: Duration = Duration::from_secs(20);
 /// How long changes are gathered before they are looked at together.
@@ -114,6 +116,7 @@ pub struct Sync {
     failures: u32,
     /// What is known of this sync's set, when it prunes.
     pruner: Option<Pruner>,
+    meter: Option<SyncMeter>,
 }
 
 impl Sync {
@@ -145,6 +148,16 @@ impl Sync {
             reports: watch::Sender::new(None),
             failures: 0,
             pruner,
+            meter: None,
+        }
+    }
+
+    /// Lets it be measured.
+    #[must_use]
+    pub fn measured(self, meter: SyncMeter) -> Self {
+        Self {
+            meter: Some(meter),
+            ..self
         }
     }
 
@@ -202,6 +215,10 @@ impl Sync {
     fn note_fetch(&mut self, fetched: &Result<Fetched, repo::Error>) {
         if let Some(pruner) = &mut self.pruner {
             pruner.unreachable = fetched.as_ref().err().map(ToString::to_string);
+        }
+        if let Some(meter) = &mut self.meter {
+            let fetched = fetched.as_ref().map(|fetched| &fetched.revision);
+            meter.fetched(fetched.map_err(ToString::to_string));
         }
     }
 
@@ -287,8 +304,10 @@ impl Sync {
                         self.look_again().await
                     }
                 };
-                if let Ok(report) = &outcome {
-                    told = tell(report, &told);
+                match (&outcome, &mut self.meter) {
+                    (Ok(report), _) => told = tell(report, &told),
+                    (Err(_), Some(meter)) => meter.failed(),
+                    (Err(_), None) => {}
                 }
                 again = self.next_try(outcome.is_ok(), again);
             }
@@ -394,6 +413,11 @@ impl Sync {
             .source
             .advance(revision, |gvk| watch_kind(observer, gvk, care))
             .await?;
+        if let Some(meter) = &mut self.meter {
+            let commit = self.source.repo.commit(revision.clone()).await;
+            let committed = commit.ok().map(|commit| commit.time);
+            meter.begins(revision, committed.filter(|_| !is_first));
+        }
         if let Some(pruner) = &mut self.pruner {
             pruner.advance();
         }

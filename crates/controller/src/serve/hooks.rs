@@ -14,7 +14,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::listener::{self, ConnectionLimits, Place};
+use super::pages;
 use super::refusals::Refusals;
+use crate::telemetry::Telemetry;
 use cutover_core::error::{Error, Kind, Result};
 use cutover_forge::{Heard, Hook};
 use cutover_git::Trigger;
@@ -37,6 +39,23 @@ pub fn hooks(
     options: HookOptions,
     cancel: CancellationToken,
 ) -> BoxFuture<'static, Result<(SocketAddr, BoxFuture<'static, ()>)>> {
+    serve(options, None, cancel)
+}
+
+/// The same, with probes and metrics at the same address.
+pub fn hooks_and_pages(
+    options: HookOptions,
+    telemetry: Telemetry,
+    cancel: CancellationToken,
+) -> BoxFuture<'static, Result<(SocketAddr, BoxFuture<'static, ()>)>> {
+    serve(options, Some(telemetry), cancel)
+}
+
+fn serve(
+    options: HookOptions,
+    telemetry: Option<Telemetry>,
+    cancel: CancellationToken,
+) -> BoxFuture<'static, Result<(SocketAddr, BoxFuture<'static, ()>)>> {
     Box::pin(async move {
         let at = options.listen;
         let failed = |error: std::io::Error| {
@@ -45,13 +64,16 @@ pub fn hooks(
         };
         let listener = TcpListener::bind(at).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let refusals = Arc::new(Refusals::default());
+        let refusals = Arc::new(Refusals::of("webhooks"));
         let door = Arc::new(Door {
             hook: options.hook,
             trigger: options.trigger,
             refusals: Arc::clone(&refusals),
         });
-        let app = Router::new().route("/hook", post(hear)).with_state(door);
+        let mut app = Router::new().route("/hook", post(hear)).with_state(door);
+        if let Some(telemetry) = telemetry {
+            app = app.merge(pages::router(telemetry));
+        }
         let serving = listener::serve(listener, app, options.limits, refusals, cancel);
         Ok((address, Box::pin(serving) as BoxFuture<'static, ()>))
     })

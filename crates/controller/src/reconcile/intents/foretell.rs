@@ -46,7 +46,7 @@ pub(in crate::reconcile) async fn foretell(
 ) -> Option<Forecast> {
     let object = object.clone();
     match object["kind"].as_str()? {
-        "Rollout" => Some(of_rollout(parts, serde_json::from_value(object).ok()?, later).await),
+        "Rollout" => Some(Box::pin(of_rollout(parts, serde_json::from_value(object).ok()?, later)).await),
         "RolloutPolicy" => {
             let selected = selected(parts, &object);
             let intent: RolloutPolicy = serde_json::from_value(object).ok()?;

@@ -71,6 +71,8 @@ use suspending::Suspending;
 use wake::Workers;
 use worker::{Turns, Worker};
 
+use crate::telemetry::Telemetry;
+
 /// Where what an intent leaves in Git is read and pushed.
 pub trait Records: Send + Sync {
     /// Reads the record of an intent at the remote; `None` only if there certainly is none.
@@ -143,6 +145,8 @@ pub struct Parts {
     pub witness: Arc<dyn Witness>,
     /// What the intents of this process wait for together.
     pub canaries: Canaries,
+    /// What is measured of them.
+    pub telemetry: Telemetry,
 }
 
 impl std::fmt::Debug for Parts {

@@ -267,6 +267,8 @@ impl<K: Kind> Worker<K> {
             step.status.note_format();
             let written = self.journal(&served, &raw, &step.status).await?;
             intent.meta_mut().resource_version = Some(written);
+            let telemetry = &self.parts.telemetry;
+            telemetry.progressed(&self.key.kind, &before, &step.status);
             self.tell(told, &intent);
         }
         let pass = self.send(&intent, &step).await;

@@ -70,6 +70,9 @@ impl Sync {
             pruned,
         });
         self.reports.send_replace(Some(Arc::clone(&report)));
+        if let Some(meter) = &mut self.meter {
+            meter.passed(&report);
+        }
         Ok(report)
     }
 
