@@ -6,6 +6,7 @@
 // Doc lines are the help that people read in a terminal, where backticks are noise.
 #![allow(clippy::doc_markdown)]
 
+mod check;
 mod completions;
 mod connection;
 mod control;
@@ -39,6 +40,7 @@ mod signal;
 mod status;
 mod suspend;
 mod validate;
+mod version;
 mod workspace;
 
 use std::num::NonZero;
@@ -51,6 +53,7 @@ use cutover_core::intent::control::Control;
 
 pub use example::FILES as EXAMPLE_FILES;
 pub use output::{failed, usage};
+pub use version::{KARMADA, KUBERNETES};
 
 /// Moves live workloads between clusters from a Git push, with never two writers and never lost state.
 #[derive(Debug, Parser)]
@@ -70,6 +73,8 @@ enum Command {
     Demo(demo::Demo),
     /// Write a new repository to start from, or install what a control plane needs
     Init(init::Init),
+    /// Check that everything cutover needs is there: API server, CRDs, permissions, fence, Git, members
+    Check(check::Check),
     /// Check a repository's files offline: syntax, fields, references
     Validate(validate::Validate),
     /// Show what a push would change in a live control plane, without changing it
@@ -111,6 +116,8 @@ enum Command {
     Schema(schema::SchemaCommand),
     /// Print a completion script for a shell
     Completions(completions::Completions),
+    /// Print the version, the commit, and the versions of Kubernetes and Karmada it is built for
+    Version(version::Version),
 }
 
 impl Cli {
@@ -120,6 +127,7 @@ impl Cli {
             #[cfg(feature = "sandbox")]
             Command::Demo(command) => block_on(command.run()),
             Command::Init(command) => block_on(command.run()),
+            Command::Check(command) => block_on(command.run()),
             Command::Validate(command) => command.run(),
             Command::Plan(command) => block_on(command.run()),
             Command::Review(command) => block_on(command.run()),
@@ -141,6 +149,7 @@ impl Cli {
             Command::Sandbox(command) => block_on(command.run()),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),
+            Command::Version(command) => command.run(),
         }
     }
 }

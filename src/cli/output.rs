@@ -24,6 +24,11 @@ pub fn data(text: impl AsRef<str>) -> Result<()> {
     raw(escape::terminal(text.as_ref()))
 }
 
+/// Returns words of others as they may stand in a line of [`data`].
+pub fn line(words: &str) -> String {
+    escape::line(&redact::text(words))
+}
+
 /// Writes JSON to stdout.
 pub fn json(text: impl AsRef<str>) -> Result<()> {
     raw(escape::json(text.as_ref()))

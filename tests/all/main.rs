@@ -14,6 +14,7 @@ mod belt;
 mod beside;
 mod border;
 mod canaries;
+mod check;
 mod cli;
 mod cluster;
 mod cluster_scope;

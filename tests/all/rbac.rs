@@ -84,6 +84,54 @@ async fn the_roles_allow_what_is_asked_for_and_nothing_else() {
     assert!(unused.is_empty(), "`init --cluster` does not need {unused:#?}");
 }
 
+/// Without a role, `cutover check` names what is missing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_check_names_what_the_account_may_not_do() {
+    let Some(tools) = real::tools_for("the check of roles") else {
+        return;
+    };
+    let server = Kube::start(&tools).await;
+    server.set_up().await;
+    server.install().await;
+    let kubeconfig = server.kubeconfig("cutover").await;
+    let look = || -> (Option<i32>, Vec<Value>) {
+        let output = Command::new(env!("CARGO_BIN_EXE_cutover"))
+            .args(["check", "-o", "json", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+        let checks = document["checks"].as_array().unwrap().clone();
+        let about_rights = |check: &Value| check["name"].as_str().unwrap().starts_with("permissions");
+        (
+            output.status.code(),
+            checks.into_iter().filter(about_rights).collect(),
+        )
+    };
+    let (code, checks) = look();
+    assert_eq!((code, checks.len()), (Some(0), 1), "{checks:#?}");
+    assert_eq!(checks[0]["outcome"], "ok", "{checks:#?}");
+    for (binding, outcome, words) in [
+        ("cutover-dry-runs", "warning", "create works of work.karmada.io"),
+        ("cutover-intents", "failed", "create migrations of cutover.dev"),
+    ] {
+        let path = format!("{RBAC}/clusterrolebindings/{binding}");
+        server.ask("DELETE", &path, &Value::Null).await;
+        let expects = |checks: &[Value]| {
+            checks.iter().any(|check| {
+                let message = check["message"].as_str().unwrap();
+                check["outcome"] == outcome && message.contains(ACCOUNT) && message.contains(words)
+            })
+        };
+        // The server's authorizer hears of it by a watch.
+        server
+            .until("the missing right is named", async || expects(&look().1))
+            .await;
+    }
+    assert_eq!(look().0, Some(1));
+}
+
 /// Kinds whose objects others name, or that get their names by what they are about: no role can know them.
 const NAMED_BY_OTHERS: &[(&str, &str)] = &[
     // By the names of syncs, of what asks for a canary, and of what an Event is about.

@@ -1,5 +1,7 @@
 //! What runs: the loops, and what is answered over HTTP.
 
+/// Whether everything that a reconciler needs is there.
+pub mod check;
 /// The loops: sync, intents, publish.
 pub mod reconcile;
 /// What is answered over HTTP.

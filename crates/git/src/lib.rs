@@ -283,6 +283,13 @@ impl Repo {
         self.converse(move || mirror.fetch()).await
     }
 
+    /// Asks the remote whether it lets this identity push, and pushes nothing. What a server decides about a single branch (protected
+    /// branches, hooks) shows only when something is pushed there.
+    pub async fn try_push(&self) -> Result<(), Error> {
+        let mirror = Arc::clone(&self.mirror);
+        self.converse(move || mirror.try_push()).await
+    }
+
     /// Sees to it that commits can be read. [`Error::UnknownRevision`]: one is not in the history of the branch, if the
     /// repository is elsewhere, or not there at all, if it is on this machine.
     pub async fn obtain(&self, revisions: Vec<Revision>) -> Result<(), Error> {

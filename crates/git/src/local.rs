@@ -21,6 +21,20 @@ pub(super) fn open(path: &Path) -> Result<Repository, git2::Error> {
     Repository::open(path)
 }
 
+/// Returns an error if nobody here may write into a repository on this machine.
+pub(super) fn try_push(path: &Path) -> Result<(), git2::Error> {
+    let repo = open(path)?;
+    let objects = repo.commondir().join("objects");
+    let written = tempfile::tempfile_in(&objects).map(drop);
+    written.map_err(|error| {
+        git2::Error::new(
+            ErrorCode::Auth,
+            ErrorClass::Os,
+            format!("cannot write into {}: {error}", objects.display()),
+        )
+    })
+}
+
 /// Opens the repository that a directory is in.
 pub fn discover(directory: &Path) -> Result<Repository, git2::Error> {
     if let Ok(directory) = directory.canonicalize() {

@@ -214,6 +214,11 @@ impl Mirror {
         Err(error)
     }
 
+    /// Asks the remote whether it lets a push in.
+    pub(super) fn try_push(&self) -> Result<(), Error> {
+        self.access.try_push(&self.repository()?)
+    }
+
     /// Names the commit that can't be read, if that is what went wrong.
     fn name_commit(&self, error: Error) -> Error {
         if !matches!(error, Error::Corrupt { .. } | Error::Damaged(_) | Error::Git(_)) {

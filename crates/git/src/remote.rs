@@ -112,6 +112,15 @@ impl Access {
         result.map_err(|error| classify(&self.url, &error))
     }
 
+    /// Begins a push and sends nothing: a server says by then whether it lets this identity in.
+    pub(super) fn try_push(&self, mirror: &Repository) -> Result<(), Error> {
+        if let Some(path) = self.url.local_path() {
+            return local::try_push(path).map_err(|error| classify(&self.url, &error));
+        }
+        let call = Call::new(self);
+        call.explain(call.try_push(mirror))
+    }
+
     /// Pushes `commit` to `branch` if it still is at `expected` (`None`: doesn't exist): compare-and-swap.
     ///
     /// The parent of `commit` must be `expected`, and its objects in the mirror. Two comparisons make the swap exact:
@@ -239,6 +248,13 @@ impl<'a> Call<'a> {
             connection.remote().download(&missing, Some(&mut options))?;
         }
         Ok(tips)
+    }
+
+    fn try_push(&self, mirror: &Repository) -> Result<(), git2::Error> {
+        let _conversation = self.budget.begin();
+        let mut remote = mirror.remote_anonymous(self.access.url.address())?;
+        let connection = remote.connect_auth(Direction::Push, Some(self.callbacks()), Some(proxy()))?;
+        connection.list().map(drop)
     }
 
     fn push(

@@ -49,6 +49,11 @@ impl Served {
         Self::sandbox(server, "nobody-asks")
     }
 
+    /// Starts one that is not Karmada's.
+    pub fn bare() -> Self {
+        Self::sandbox(ApiServer::new(Options::new("host", 1)), "nobody-asks")
+    }
+
     fn sandbox(server: ApiServer, token: &str) -> Self {
         let listener = in_background(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

@@ -25,4 +25,5 @@ pub use plan::{Plan, Target, plan};
 pub use publish::Publisher;
 pub use records::GitRecords;
 pub use run::{Elsewhere, Options, Summary, once, run};
+pub(crate) use settings::check as check_settings;
 pub use verdicts::Statuses;

@@ -8,13 +8,13 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use cutover_core::config::{self, Config};
+use cutover_core::config::{self, Config, StatusBranches};
 use cutover_core::error::{Error, Kind};
 use cutover_git::{self as repo, Author, Branch, Repo};
 use cutover_karmada::name::Revision;
 use cutover_tenure::Tenure;
 
-use super::run::Options;
+use super::run::{Elsewhere, Options};
 use super::sync::Desired;
 use crate::telemetry::FETCH;
 
@@ -87,7 +87,7 @@ impl Settings {
     /// Opens the repositories with the status branch and the author that the file names. Which repository status goes to is
     /// not the file's to say: whoever may push could have credentials sent anywhere.
     pub(super) async fn open(&self, run: &Options, cancel: &CancellationToken) -> Result<Repos, Error> {
-        check(&self.config, run)?;
+        allowed(&self.config, run)?;
         let (options, elsewhere) = (&run.repo, run.status_repo.as_ref());
         let status = &self.config.status;
         let source = repo::Options {
@@ -150,7 +150,7 @@ impl Settings {
                 }
             };
             let usable = settings(repo, bytes).await;
-            let usable = usable.and_then(|changed| check(&changed.config, run).map(|()| changed));
+            let usable = usable.and_then(|changed| allowed(&changed.config, run).map(|()| changed));
             match usable {
                 Ok(changed) => return changed,
                 Err(error) => {
@@ -162,17 +162,70 @@ impl Settings {
 }
 
 /// Checks that status may go where the file says.
-fn check(config: &Config, run: &Options) -> Result<(), Error> {
-    let (status, synced) = (&config.status, &run.repo.branch);
-    match &run.status_repo {
-        None => status.check(Some(synced), &run.status_branches),
+fn allowed(config: &Config, run: &Options) -> Result<(), Error> {
+    may_go_there(config, &run.repo, run.status_repo.as_ref(), &run.status_branches)
+}
+
+fn may_go_there(
+    config: &Config,
+    repo: &repo::Options,
+    elsewhere: Option<&Elsewhere>,
+    branches: &StatusBranches,
+) -> Result<(), Error> {
+    let (status, synced) = (&config.status, &repo.branch);
+    match elsewhere {
+        None => status.check(Some(synced), branches),
         Some(elsewhere) => {
             let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
-            let is_same = elsewhere.url.place() == run.repo.url.place();
+            let is_same = elsewhere.url.place() == repo.url.place();
             let synced = is_same.then_some(synced.as_str());
-            status.check_branch(branch, synced, &run.status_branches)
+            status.check_branch(branch, synced, branches)
         }
     }
+}
+
+/// Reads the branch and the file as a reconciler would, and asks the server whether it lets a push in; returns the revision, and
+/// where status goes.
+pub(crate) async fn check(
+    options: &repo::Options,
+    elsewhere: Option<&Elsewhere>,
+    branches: &StatusBranches,
+    cancel: &CancellationToken,
+) -> (Result<Revision, Error>, Result<String, Error>) {
+    let reading = async {
+        let repo = open(options.clone(), cancel).await?;
+        let revision = repo.fetch().await?.revision;
+        let config = of(&repo, revision.clone()).await?;
+        may_go_there(&config, options, elsewhere, branches)?;
+        Ok::<_, Error>((repo, revision, config))
+    };
+    let (repo, revision, config) = match reading.await {
+        Ok(read) => read,
+        Err(error) => return (Err(error.clone()), Err(error)),
+    };
+    let pushing = async {
+        match elsewhere {
+            None => {
+                repo.try_push().await?;
+                Ok(config.status.branch_beside(&options.branch).to_owned())
+            }
+            Some(elsewhere) => {
+                let branch = config.status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+                let there = repo::Options {
+                    url: elsewhere.url.clone(),
+                    credentials: elsewhere.credentials.clone(),
+                    branch: branch.to_owned(),
+                    status_branch: branch.to_owned(),
+                    status_only: true,
+                    state_dir: options.state_dir.join("status-repository"),
+                    ..options.clone()
+                };
+                open(there, cancel).await?.try_push().await?;
+                Ok(format!("{branch} of {}", elsewhere.url))
+            }
+        }
+    };
+    (Ok(revision), pushing.await)
 }
 
 /// Opens the mirror; waits for a conversation with Git that was broken off and still has it.

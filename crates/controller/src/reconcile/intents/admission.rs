@@ -57,6 +57,37 @@ pub fn install_fence<'a>(
     })
 }
 
+/// What dry-runs show of a fence, whether a claim is there or not.
+#[derive(Clone, Debug)]
+pub struct FenceTrial {
+    /// A pin that nobody may write.
+    pub self_test: Outcome,
+    /// A pin that those who reconcile may write.
+    pub pins: Outcome,
+}
+
+/// Tries the fence by dry-runs. `None`: the API server knows no such policies.
+pub fn try_fence(cluster: &Cluster) -> BoxFuture<'_, Result<Option<FenceTrial>, Error>> {
+    Box::pin(async move {
+        let policies = Gvk::new("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy");
+        if cluster.lookup(&policies).await? == Lookup::NotServed {
+            return Ok(None);
+        }
+        let probe = admission::claims_probe("default");
+        let mut pin = probe.clone();
+        if let Attempt::Create(object) = &mut pin.attempt {
+            object["metadata"]["name"] = PIN.into();
+        }
+        Ok(Some(FenceTrial {
+            self_test: once(cluster, &probe).await,
+            pins: once(cluster, &pin).await,
+        }))
+    })
+}
+
+/// Named as pins are, and never written.
+const PIN: &str = "zzzz-cutover-check";
+
 /// Returns what came of each probe.
 pub(super) async fn try_out(cluster: &Cluster, probes: Vec<Probe>) -> Vec<(Guard, Outcome)> {
     let tried = probes.into_iter().map(|probe| async move {

@@ -34,7 +34,7 @@ mod wanted;
 mod witness;
 mod worker;
 
-pub use admission::{Fence, install_fence};
+pub use admission::{Fence, FenceTrial, install_fence, try_fence};
 pub use canaries::Canaries;
 pub(super) use foretell::{foretell, rollout_of_policy, unasked};
 pub use metrics::{Metrics, NoMetrics};
