@@ -35,9 +35,10 @@ bench-status *sizes:
 bench *row:
     cargo bench --bench sync -- {{ row }}
 
-# Build the real API server that some tests run against; seconds when it is there
+# Build the real API server and the helm that some tests run; seconds when they are there
 kube-tools:
     tools/build.sh
+    tools/helm.sh
 
 # Run what doesn't need Karmada's controllers on a real API server, and compare it with the sandbox's on so many
 # generated sequences of requests from a seed on
@@ -53,6 +54,7 @@ gen:
 accept:
     TRYCMD=overwrite cargo test --test all cli::
     CUTOVER_ACCEPT=1 cargo test --test all mishaps::the_table
+    CUTOVER_ACCEPT=1 cargo test --test all -- install::kustomize_runs telemetry::the_reference
     INSTA_UPDATE=always cargo test
 
 # The control plane is the one that CUTOVER_E2E_KUBECONFIG and CUTOVER_E2E_MEMBERS name

@@ -41,6 +41,7 @@ mod generated;
 mod handover;
 mod hooks;
 mod hostile;
+mod install;
 mod kinds;
 mod kubectl;
 mod lease;
