@@ -309,7 +309,7 @@ fn kustomize_has_every_crd_of_deploy() {
     assert_eq!(listed, expected);
 }
 
-/// The manifests of kustomize are the chart's: one place says what runs. CUTOVER_ACCEPT=1 writes them.
+/// The manifests of kustomize are the chart's: one place says what runs. `CUTOVER_ACCEPT=1` writes them.
 #[test]
 fn kustomize_runs_what_the_chart_runs() {
     let Some(helm) = helm() else { return };
@@ -391,6 +391,7 @@ const IN_THE_SANDBOX: [&str; 4] = [
     "ValidatingAdmissionPolicy",
 ];
 
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn an_api_server_accepts_everything_that_is_rendered(on: On) {
     let Some(helm) = helm() else { return };
     if !crate::support::kubectl::is_there(READS_V3).await {
@@ -693,6 +694,7 @@ async fn until_ready(port: u16, path: &str, pod: &Pod) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn two_pods_of_the_deployment_get_ready_one_leads_and_both_end_in_order() {
     let Some(helm) = helm() else { return };
     for profile in PROFILES {

@@ -75,6 +75,7 @@ fn sum(text: &str, prefix: &str) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_migration_is_measured_from_its_push_to_its_end() {
     let stage = process::with_a_running_job().await;
     let (_replica, port) = start(&stage, "one").await;
@@ -368,7 +369,7 @@ fn every_alert_says_what_to_do() {
     }
 }
 
-/// The reference is made of the catalog. CUTOVER_ACCEPT=1 writes it.
+/// The reference is made of the catalog. `CUTOVER_ACCEPT=1` writes it.
 #[test]
 fn the_reference_of_metrics_is_fresh() {
     let path = "docs/reference/metrics.md";
