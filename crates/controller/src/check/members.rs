@@ -23,7 +23,7 @@ pub(super) async fn check(cluster: &Cluster) -> Vec<Check> {
     let members = match cluster.reader().list(&served, None, None).await.answer {
         Answer::Found(members) => members,
         Answer::NotFound => Vec::new(),
-        Answer::Unknown { why } => return vec![Check::failed(NAME, why).fix("docs/rbac.md")],
+        Answer::Unknown { why } => return vec![Check::failed(NAME, why).fix("docs/how-to/operate.md#rbac")],
     };
     if members.is_empty() {
         return vec![
@@ -54,7 +54,7 @@ async fn one(cluster: Cluster, member: Value) -> Check {
         Err(error) if error.code() == 403 => {
             Check::failed(check, Error::from(error).to_string()).fix(
                 "allow this identity to get clusters/proxy in the Karmada API server, and in the member the user that Karmada passes on \
-                 to list pods (docs/rbac.md)",
+                 to list pods (docs/how-to/operate.md#rbac)",
             )
         }
         Err(error) => Check::failed(check, Error::from(error).to_string())

@@ -86,7 +86,7 @@ pub(super) async fn check(cluster: &Cluster, identity: Option<&str>) -> Vec<Chec
     } else {
         let message = format!("{whom} may not {}", listed(&missing));
         checks.push(Check::failed(NAME, message).fix(
-            "kubectl apply -f deploy/rbac.yaml with the kubeconfig of the Karmada API server (docs/rbac.md says what follows without \
+            "kubectl apply -f deploy/rbac.yaml with the kubeconfig of the Karmada API server (docs/how-to/operate.md#rbac says what follows without \
              each)",
         ));
     }
@@ -96,7 +96,7 @@ pub(super) async fn check(cluster: &Cluster, identity: Option<&str>) -> Vec<Chec
                 "permissions for Events",
                 format!("{whom} may not {}", listed(&events)),
             )
-            .fix("without, intents don't tell in Events what they do (docs/rbac.md)"),
+            .fix("without, intents don't tell in Events what they do (docs/how-to/operate.md#rbac)"),
         );
     }
     match self::missing(cluster, dry_runs).await {
