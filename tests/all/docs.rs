@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Pages that other work rewrites as a whole: their links and words are not checked yet.
+/// Pages that other work rewrites as a whole: their words are not checked yet.
 const PENDING: &[&str] = &["docs/safety.md"];
 
 /// Decisions are a record of their time: their links are checked, their words stay.
@@ -76,10 +76,8 @@ fn files(extensions: &[&str]) -> Vec<PathBuf> {
 }
 
 fn pages() -> Vec<(PathBuf, String)> {
-    let pages = files(&[".md"])
+    files(&[".md"])
         .into_iter()
-        .filter(|path| !PENDING.iter().any(|pending| path == Path::new(pending)));
-    pages
         .map(|path| {
             let text = std::fs::read_to_string(root().join(&path)).unwrap();
             (path, text)
@@ -205,7 +203,8 @@ fn no_page_uses_a_phrase_that_has_a_plainer_one() {
     let mut found = Vec::new();
     for (page, text) in pages() {
         let is_documentation = page == Path::new("README.md") || page.starts_with("docs");
-        if !is_documentation || page.starts_with(RECORDS) {
+        let is_pending = PENDING.iter().any(|pending| page == Path::new(pending));
+        if !is_documentation || is_pending || page.starts_with(RECORDS) {
             continue;
         }
         let lines = prose(&text.to_lowercase());

@@ -38,8 +38,8 @@ fn with_fix(name: &str, error: &Error) -> Check {
     let check = Check::of_error(name, error);
     match check.fix {
         Some(_) => check,
-        None => {
-            check.fix("give the token or key the right to push to the status branch (docs/status-branch.md)")
-        }
+        None => check.fix(
+            "give the token or key the right to push to the status branch (docs/reference/status-branch.md)",
+        ),
     }
 }

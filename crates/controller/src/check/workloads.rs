@@ -38,7 +38,7 @@ pub(super) async fn check(cluster: &Cluster) -> Vec<Check> {
     if !unknown.is_empty() {
         checks.push(
             Check::warning(NAME, format!("no profile for {}", unknown.join(", ")))
-                .fix("write a WorkloadProfile if they are to be moved (docs/migrating.md)"),
+                .fix("write a WorkloadProfile if they are to be moved (docs/how-to/migrate.md)"),
         );
     }
     checks

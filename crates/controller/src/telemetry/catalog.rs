@@ -59,7 +59,7 @@ catalog! {
         "From a push until everything that it changes is applied; at the most, as the time of a push is known only from the commit and \
          from the fetch before";
     DRIFT: Counter "cutover_drift_corrected_total" ["sync"]
-        "Objects that were written because somebody had changed or deleted them, and not because Git had changed";
+        "Objects that were written because they had been changed or deleted in the control plane, not because Git had changed";
     GIT: Counter "cutover_git_operations_total" ["operation", "result"]
         "Conversations with Git by operation (fetch, publish) and result (ok, error)";
     GIT_SUCCESS: Gauge "cutover_git_last_success_timestamp_seconds" ["operation"]
