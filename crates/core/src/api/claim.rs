@@ -1,5 +1,6 @@
 //! `Claim`: an intent's exclusive hold on a workload; the truth that a pin projects.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use kube::CustomResource;
@@ -7,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::PinnedRule;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Who may write. Changed by compare-and-swap, always before what it allows is written.
@@ -53,6 +55,22 @@ pub struct ClaimSpec {
     /// The intent rests, and waits for what Git changes of the workload: nothing is held back for its sake.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standing: bool,
+    /// What other intents change of what runs while the owner decides who may run it, by the uid of each. An intent writes its own
+    /// entry and no other; the owner compiles them into its pin.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub differences: BTreeMap<String, Differences>,
+    /// The differences that the pin of `marker` includes: the digest of the rules, by uid. It changes with the marker alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub included: BTreeMap<String, String>,
+}
+
+/// What a guest of a claim says: see [`ClaimSpec::differences`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Differences {
+    pub owner: ClaimOwner,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<PinnedRule>,
 }
 
 /// The intent that holds a claim.

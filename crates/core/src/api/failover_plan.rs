@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{anything, is_zero};
 use super::{
-    BindingId, ClaimOwner, Common, Fence, PinState, Progress, WaitingFor, Watched, WorkloadProfileSpec,
-    WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, PinState, Progress, WaitingFor, Watched,
+    WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -491,6 +491,9 @@ pub struct FailoverJournal {
     /// Who has the claim for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent: Option<ClaimOwner>,
+    /// What guests of the claim say, as the pin of this sequence includes it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub guests: BTreeMap<String, Differences>,
     /// The failover that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flight: Option<Flight>,

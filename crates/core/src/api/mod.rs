@@ -19,7 +19,7 @@ mod suspension;
 pub mod watched;
 mod window;
 
-pub use claim::{Claim, ClaimOwner, ClaimSpec, claim_name};
+pub use claim::{Claim, ClaimOwner, ClaimSpec, Differences, claim_name};
 pub use common::{
     Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
     STATUS_FORMAT, StepRecord, WaitCode, WaitingFor, WorkloadRef,

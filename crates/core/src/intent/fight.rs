@@ -57,12 +57,7 @@ pub fn fights(
 ) -> Vec<Fight> {
     let (mut cluster_wide, mut namespaced) = others(all, pin.namespace.as_deref(), &pin.name);
     let narrow = pin.policy();
-    let wide = ClusterOverridePolicy {
-        metadata: narrow.metadata.clone(),
-        spec: ClusterOverridePolicySpec {
-            spec: narrow.spec.clone(),
-        },
-    };
+    let wide = as_wide(&narrow);
     if pin.namespace.is_some() {
         namespaced.push(&narrow);
     } else {
@@ -124,6 +119,15 @@ fn undone(
     None
 }
 
+fn as_wide(policy: &OverridePolicy) -> ClusterOverridePolicy {
+    ClusterOverridePolicy {
+        metadata: policy.metadata.clone(),
+        spec: ClusterOverridePolicySpec {
+            spec: policy.spec.clone(),
+        },
+    }
+}
+
 /// Returns all policies but one.
 pub(super) fn others<'a>(
     all: &'a Overrides,
@@ -151,15 +155,52 @@ pub fn removal_changes(
     ignored: &[String],
 ) -> Result<bool, OverrideError> {
     let (cluster_wide, namespaced) = others(all, namespace, name);
-    let mut with = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)?;
-    let mut without = overrides::effective(template, cluster, &cluster_wide, &namespaced)?;
-    for manifest in [&mut with, &mut without] {
+    let with = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)?;
+    let without = overrides::effective(template, cluster, &cluster_wide, &namespaced)?;
+    Ok(differ(with, without, ignored))
+}
+
+/// Returns whether a cluster gets something else when a pin says less, but for what may change. `instead`: the pin as it is to
+/// be.
+pub fn change_matters(
+    template: &Value,
+    cluster: &Cluster,
+    all: &Overrides,
+    instead: &OverridePolicy,
+    ignored: &[String],
+) -> Result<bool, OverrideError> {
+    let now = overrides::effective(template, cluster, &all.cluster_wide, &all.namespaced)?;
+    let then = with_pin(template, cluster, all, instead)?;
+    Ok(differ(now, then, ignored))
+}
+
+/// Returns what a cluster gets with a pin, whatever pin there is.
+pub fn with_pin(
+    template: &Value,
+    cluster: &Cluster,
+    all: &Overrides,
+    pin: &OverridePolicy,
+) -> Result<Value, OverrideError> {
+    let namespace = pin.metadata.namespace.as_deref();
+    let name = pin.metadata.name.as_deref().unwrap_or_default();
+    let (mut cluster_wide, mut namespaced) = others(all, namespace, name);
+    let wide = as_wide(pin);
+    if namespace.is_some() {
+        namespaced.push(pin);
+    } else {
+        cluster_wide.push(&wide);
+    }
+    overrides::effective(template, cluster, &cluster_wide, &namespaced)
+}
+
+fn differ(mut one: Value, mut other: Value, ignored: &[String]) -> bool {
+    for manifest in [&mut one, &mut other] {
         for pointer in ignored {
             remove(manifest, pointer);
         }
         remove(manifest, "/metadata/annotations");
     }
-    Ok(with != without)
+    one != other
 }
 
 fn remove(manifest: &mut Value, pointer: &str) {
@@ -190,6 +231,7 @@ mod tests {
             kind: "FlinkDeployment".into(),
             workload: "orders".into(),
             marker: "uid.1.1".into(),
+            differences: Vec::new(),
             says: Says::Token(Token {
                 tenure,
                 hold: vec![PatchOp::add("/spec/job/state", "suspended")],

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::effect::Exactly;
 use super::proof::{Loose, Release, Sole, Stateless};
-use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp};
+use crate::api::{MARKER_ANNOTATION, PIN_FINALIZER, PatchOp, PinnedRule};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{
     ClusterAffinity, MapOverrider, Operator, OverridePolicy, OverrideRule, OverrideSpec, Overriders,
@@ -119,6 +119,33 @@ pub struct Rule {
     pub patches: Vec<PatchOp>,
 }
 
+impl From<&PinnedRule> for Rule {
+    fn from(rule: &PinnedRule) -> Self {
+        let place = match (&rule.all_but, &rule.only) {
+            (_, Some(these)) => Place::Only(these.clone()),
+            (others, None) => Place::AllBut(others.clone().unwrap_or_default()),
+        };
+        Self {
+            place,
+            patches: rule.patches.clone(),
+        }
+    }
+}
+
+impl From<Rule> for PinnedRule {
+    fn from(rule: Rule) -> Self {
+        let (all_but, only) = match rule.place {
+            Place::AllBut(others) => (Some(others), None),
+            Place::Only(these) => (None, Some(these)),
+        };
+        Self {
+            all_but,
+            only,
+            patches: rule.patches,
+        }
+    }
+}
+
 /// What a pin says of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Says {
@@ -214,6 +241,8 @@ pub struct Pin {
     pub kind: String,
     pub workload: String,
     pub marker: String,
+    /// What guests of the workload change of what runs. It comes first: whatever it says, who is held stays held.
+    pub differences: Vec<Rule>,
     pub says: Says,
 }
 
@@ -249,31 +278,19 @@ impl Pin {
 
     /// Compiles the rules: what it says, and the marker everywhere.
     pub fn spec(&self) -> OverrideSpec {
-        let said = self.says.rules();
-        let rule = |rule: &Rule| OverrideRule {
-            target_cluster: rule.place.target(),
-            overriders: plaintext(&rule.patches),
-            ..OverrideRule::default()
-        };
-        let mut rules: Vec<OverrideRule> = said.iter().map(rule).collect();
-        let marker = BTreeMap::from([(MARKER_ANNOTATION.to_owned(), self.marker.clone())]);
-        rules.push(OverrideRule {
-            target_cluster: None,
-            overriders: Overriders {
-                annotations_overrider: vec![MapOverrider {
-                    operator: Operator::Add,
-                    value: marker,
-                    ..MapOverrider::default()
-                }],
-                ..Overriders::default()
-            },
-            ..OverrideRule::default()
-        });
+        let mut rules = compiled(self.rules().iter());
+        rules.push(marks(&self.marker));
         OverrideSpec {
             resource_selectors: self.selectors(),
             override_rules: rules,
             ..OverrideSpec::default()
         }
+    }
+
+    /// Differences first, then who may run it.
+    fn rules(&self) -> Vec<Rule> {
+        let said = self.says.rules();
+        self.differences.iter().chain(said.iter()).cloned().collect()
     }
 
     /// Names the workload under each version of its kind: the one that the intent speaks of first.
@@ -341,7 +358,7 @@ impl Pin {
 
     /// Returns what a cluster gets, in the order in which it is set.
     pub(super) fn says_in(&self, cluster: &ClusterName) -> Vec<PatchOp> {
-        let rules = self.says.rules();
+        let rules = self.rules();
         let here = rules.iter().filter(|rule| rule.place.contains(cluster));
         here.flat_map(|rule| rule.patches.iter().cloned()).collect()
     }
@@ -391,6 +408,68 @@ pub fn not_blank(live: Option<&OverridePolicy>) -> Option<&OverridePolicy> {
 /// Returns the uid of the intent that a pin is labelled with.
 pub fn owner_of(policy: &OverridePolicy) -> Option<&String> {
     policy.metadata.labels.as_ref()?.get(OWNER_LABEL)
+}
+
+fn compiled<'r>(rules: impl Iterator<Item = &'r Rule>) -> Vec<OverrideRule> {
+    let rule = |rule: &Rule| OverrideRule {
+        target_cluster: rule.place.target(),
+        overriders: plaintext(&rule.patches),
+        ..OverrideRule::default()
+    };
+    rules.map(rule).collect()
+}
+
+/// Returns the rule by which every Work that is made with a pin carries its marker.
+fn marks(marker: &str) -> OverrideRule {
+    OverrideRule {
+        target_cluster: None,
+        overriders: Overriders {
+            annotations_overrider: vec![MapOverrider {
+                operator: Operator::Add,
+                value: BTreeMap::from([(MARKER_ANNOTATION.to_owned(), marker.to_owned())]),
+                ..MapOverrider::default()
+            }],
+            ..Overriders::default()
+        },
+        ..OverrideRule::default()
+    }
+}
+
+/// Returns the rules of a pin by which it says who may run the workload, the marker included: what guests say stands before
+/// them. They begin with the hold, the last rule that is about every cluster but one, or about every cluster.
+pub fn tenure_of(live: &OverridePolicy) -> &[OverrideRule] {
+    let rules = &live.spec.override_rules;
+    let is_hold = |rule: &OverrideRule| {
+        let target = rule.target_cluster.as_ref();
+        let names = target.and_then(|target| target.cluster_names.as_ref());
+        rule.overriders.annotations_overrider.is_empty() && names.is_none_or(Vec::is_empty)
+    };
+    &rules[rules.iter().rposition(is_hold).unwrap_or(0)..]
+}
+
+/// Returns where a pin says these differences.
+fn place_of(live: &OverridePolicy, rules: &[PinnedRule]) -> Option<std::ops::Range<usize>> {
+    let rules: Vec<Rule> = rules.iter().map(Rule::from).collect();
+    let wanted = compiled(rules.iter());
+    if wanted.is_empty() {
+        return Some(0..0);
+    }
+    let all = &live.spec.override_rules;
+    let before = &all[..all.len() - tenure_of(live).len()];
+    let from = before.windows(wanted.len()).position(|some| *some == *wanted)?;
+    Some(from..from + wanted.len())
+}
+
+/// Returns whether a pin says these differences, as they are.
+pub fn includes(live: &OverridePolicy, rules: &[PinnedRule]) -> bool {
+    place_of(live, rules).is_some()
+}
+
+/// Returns a pin as it would be without these differences; `None` if it doesn't say them.
+pub fn without(live: &OverridePolicy, rules: &[PinnedRule]) -> Option<OverridePolicy> {
+    let mut left = live.clone();
+    left.spec.override_rules.drain(place_of(live, rules)?);
+    Some(left)
 }
 
 fn plaintext(patches: &[PatchOp]) -> Overriders {
@@ -503,6 +582,26 @@ impl PinWrite {
             says: pin.says.to_string(),
             creates: false,
         })
+    }
+
+    /// Another wording of what guests say, before a tenure that stays as it is.
+    pub fn of_guests(live: &OverridePolicy, differences: &[Rule], marker: &str) -> Self {
+        let mut policy = live.clone();
+        let mut rules = compiled(differences.iter());
+        let tenure = tenure_of(live).iter();
+        rules.extend(
+            tenure
+                .filter(|rule| rule.overriders.annotations_overrider.is_empty())
+                .cloned(),
+        );
+        rules.push(marks(marker));
+        policy.spec.override_rules = rules;
+        policy.metadata.managed_fields = None;
+        Self {
+            policy,
+            says: "other differences".to_owned(),
+            creates: false,
+        }
     }
 
     fn blank(pin: &Pin) -> Self {

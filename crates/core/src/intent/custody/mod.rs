@@ -6,9 +6,11 @@
 //! older than the pin. That is the barrier before whatever relies on the pin.
 
 mod barrier;
+mod guest;
 mod release;
 
 pub use barrier::{Scheduler, canary_name, refuses};
+pub use guest::{Guest, guests_of, held, included, is_hosts, may_enter, without_guest};
 pub use release::{Gives, Granted, names, says_the_same};
 
 use std::borrow::Cow;
@@ -22,7 +24,9 @@ use super::fight::{self, How};
 use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
 use super::world::Overrides;
-use crate::api::{Claim, ClaimOwner, ClaimSpec, MARKER_ANNOTATION, PinState, WaitingFor, claim_name};
+use crate::api::{
+    Claim, ClaimOwner, ClaimSpec, Differences, MARKER_ANNOTATION, PinState, WaitingFor, claim_name,
+};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
 
@@ -67,6 +71,8 @@ pub struct Terms {
     pub standing: bool,
     /// There is no pin yet, and so no marker to be expected.
     pub unmarked: bool,
+    /// What guests say, as the pin includes it.
+    pub guests: BTreeMap<String, Differences>,
 }
 
 /// How the pin in the API server stands to the one of the journal.
@@ -115,9 +121,7 @@ impl<'a> Custody<'a> {
                 name: claim_name(&self.workload),
                 spec: wanted,
             })),
-            Some(claim) if claim.spec.owner.uid != wanted.owner.uid => {
-                Err(Due::Wait(held_by(&claim.spec.owner)))
-            }
+            Some(claim) if claim.spec.owner.uid != wanted.owner.uid => Err(Due::Wait(held(claim))),
             Some(claim) if claim.spec != wanted => Err(act(Effect::ReplaceClaim {
                 claim: exactly(claim),
                 spec: wanted,
@@ -126,7 +130,8 @@ impl<'a> Custody<'a> {
         }
     }
 
-    /// Returns what the claim is to say.
+    /// Returns what the claim is to say. What guests say in it is theirs to change; one that was lost is made anew with what the
+    /// pin includes of it.
     pub fn spec(&self, state: &PinState, terms: Terms) -> ClaimSpec {
         ClaimSpec {
             workload: claimed(&self.workload),
@@ -145,6 +150,11 @@ impl<'a> Custody<'a> {
             lender: terms.lender,
             clusters: terms.clusters,
             standing: terms.standing,
+            included: guest::included(&terms.guests),
+            differences: match &self.claim {
+                Ok(Some(claim)) => claim.spec.differences.clone(),
+                _ => terms.guests,
+            },
         }
     }
 
@@ -186,6 +196,7 @@ impl<'a> Custody<'a> {
             kind: self.workload.kind.clone(),
             workload: self.workload.name.clone(),
             marker: self.marker(state),
+            differences: Vec::new(),
             says,
         })
     }

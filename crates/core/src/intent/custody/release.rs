@@ -101,11 +101,12 @@ fn holds_everybody(live: &OverridePolicy, pin: &Pin, token: &Token, under: &str)
     nobody.is_written_as(live)
 }
 
-/// Returns whether a pin of an intent lets that cluster run already, whatever else it says.
+/// Returns whether a pin of an intent lets that cluster run already, whatever else it says: what guests say everywhere but there
+/// lets nobody run.
 pub fn names(live: &OverridePolicy, uid: &str, writer: &ClusterName) -> bool {
     let is_own = pin::owner_of(live).is_some_and(|owner| owner == uid);
-    let mut rules = live.spec.override_rules.iter();
-    is_own && rules.any(|rule| excludes(rule, writer))
+    let hold = pin::tenure_of(live).first();
+    is_own && hold.is_some_and(|rule| excludes(rule, writer))
 }
 
 /// Returns whether a rule is about every cluster but one.

@@ -266,3 +266,217 @@ fn scheduling_goes_on_only_at_a_generation_at_which_no_suspension_was_decided_on
     assert_eq!(next(&binding(4, true), Some(3)), "binding: resume scheduling");
     assert_eq!(next(&binding(5, false), Some(3)), "goes on");
 }
+
+const HOST: &str = "plan";
+
+/// A claim of a plan that guards, in east.
+fn guarded() -> Claim {
+    let spec = serde_json::from_value(json!({
+        "workload": "", "bindingId": "", "attempt": 1, "seq": 3, "marker": "plan.1.3", "writer": "east", "guards": true, "clusters": [],
+        "owner": {"kind": "FailoverPlan", "namespace": "shop", "name": "web", "uid": HOST},
+    }));
+    Claim::new("claim", spec.unwrap())
+}
+
+fn rules(image: &str) -> Vec<crate::api::PinnedRule> {
+    vec![
+        Rule {
+            place: Place::AllBut(Vec::new()),
+            patches: vec![PatchOp::add("/spec/image", image)],
+        }
+        .into(),
+    ]
+}
+
+/// The pin of the plan, with what a guest says.
+fn pin_of_host(marker: &str, rules: &[crate::api::PinnedRule]) -> OverridePolicy {
+    let token = pin::Token {
+        tenure: pin::Tenure::Only("east".into()),
+        hold: vec![PatchOp::add("/spec/state", "suspended")],
+        suspended: Vec::new(),
+        suspend: Vec::new(),
+        carry: Vec::new(),
+    };
+    Pin {
+        differences: rules.iter().map(Rule::from).collect(),
+        owner_uid: HOST.into(),
+        marker: marker.into(),
+        says: Says::Token(token),
+        ..pin(3, Vec::new())
+    }
+    .policy()
+}
+
+fn wait_of(due: Result<(), Due>) -> String {
+    match due {
+        Err(Due::Wait(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The claim as a write leaves it.
+fn written(due: Result<(), Due>) -> Claim {
+    match due {
+        Err(Due::Act(effects)) => match &effects[..] {
+            [Effect::ReplaceClaim { spec, .. }] => Claim::new("claim", spec.clone()),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_guest_goes_on_only_when_the_pin_in_force_says_exactly_what_it_says() {
+    let host = guarded();
+    let says = |claim: &Claim, pin: &OverridePolicy, image: &str| {
+        let custody = custody(Some(claim), Some(pin));
+        custody.guest(None).unwrap().unwrap().says(&rules(image))
+    };
+    let empty = pin_of_host("plan.1.3", &[]);
+    let asked = written(says(&host, &empty, "web:1"));
+    let said = &asked.spec.differences[UID];
+    assert_eq!((&said.owner, &said.rules), (&owner(UID), &rules("web:1")));
+    assert_eq!(asked.spec.owner, host.spec.owner, "the plan stays the owner");
+    assert_eq!(
+        (&asked.spec.marker, &asked.spec.included),
+        (&host.spec.marker, &BTreeMap::new())
+    );
+    assert!(wait_of(says(&asked, &empty, "web:1")).contains("to take the change"));
+    let mut taken = asked.clone();
+    taken.spec.marker = "plan.1.4".into();
+    taken.spec.included = included(&taken.spec.differences);
+    assert!(wait_of(says(&taken, &empty, "web:1")).contains("to write its pin"));
+    // A pin of that marker from which somebody has taken the rules, and one with the rules of another marker.
+    assert!(wait_of(says(&taken, &pin_of_host("plan.1.4", &[]), "web:1")).contains("to write its pin"));
+    let late = pin_of_host("plan.1.3", &rules("web:1"));
+    assert!(wait_of(says(&taken, &late, "web:1")).contains("to write its pin"));
+    let in_force = pin_of_host("plan.1.4", &rules("web:1"));
+    assert!(says(&taken, &in_force, "web:1").is_ok());
+    // Another wording begins anew.
+    let again = written(says(&taken, &in_force, "web:2"));
+    assert!(wait_of(says(&again, &in_force, "web:2")).contains("to take the change"));
+}
+
+#[test]
+fn a_guest_enters_only_a_claim_that_rests_and_has_no_other_guest() {
+    let enters = |change: &dyn Fn(&mut ClaimSpec)| {
+        let mut claim = guarded();
+        change(&mut claim.spec);
+        may_enter(&claim, UID).is_ok()
+    };
+    assert!(enters(&|_| {}));
+    assert!(!enters(&|spec| spec.guards = false), "it fails over");
+    assert!(!enters(&|spec| spec.writer = None), "nobody may run it");
+    assert!(!enters(&|spec| spec.marker.clear()), "the pin comes off");
+    assert!(
+        !enters(&|spec| spec.owner.kind = "Migration".into()),
+        "it is lent"
+    );
+    let said = || Differences {
+        owner: owner("other"),
+        rules: Vec::new(),
+    };
+    assert!(!enters(&|spec| drop(
+        spec.differences.insert("other".into(), said())
+    )));
+    assert!(!enters(&|spec| drop(
+        spec.included.insert("other".into(), String::new())
+    )));
+}
+
+#[test]
+fn a_guest_that_leaves_waits_until_no_work_is_made_with_what_it_said() {
+    let clusters = [ClusterName::from("east")];
+    let leaves = |claim: Option<&Claim>, marker: &str| {
+        let work: Work = serde_json::from_value(json!({
+            "metadata": {"name": "web"}, "spec": {"workload": {"manifests": [
+                {"metadata": {"name": "web", "annotations": {MARKER_ANNOTATION: marker}}},
+            ]}},
+        }))
+        .unwrap();
+        let live = pin_of_host("plan.1.4", &[]);
+        let custody = custody(claim, Some(&live));
+        let works = [(clusters[0].clone(), work)];
+        let host = guarded().spec.owner;
+        custody.leave(
+            Some(&host),
+            &clusters,
+            works.iter().map(|(name, work)| (name, work)),
+        )
+    };
+    let mut claim = guarded();
+    let said = Differences {
+        owner: owner(UID),
+        rules: rules("web:1"),
+    };
+    claim.spec.differences.insert(UID.into(), said);
+    claim.spec.included = included(&claim.spec.differences);
+    let mut left = written(leaves(Some(&claim), "plan.1.3"));
+    assert!(left.spec.differences.is_empty() && !left.spec.included.is_empty());
+    assert!(wait_of(leaves(Some(&left), "plan.1.3")).contains("out of its pin"));
+    left.spec.included.clear();
+    left.spec.marker = "plan.1.4".into();
+    assert!(wait_of(leaves(Some(&left), "plan.1.3")).contains("marker"));
+    assert!(leaves(Some(&left), "plan.1.4").is_ok());
+    assert!(wait_of(leaves(None, "plan.1.4")).contains("the claim of FailoverPlan"));
+}
+
+/// Its own pin would hold nobody.
+#[test]
+fn a_guest_never_claims_for_itself_what_a_plan_has_guarded() {
+    let host = guarded().spec.owner;
+    assert!(matches!(
+        custody(None, None).guest(Some(&host)),
+        Err(Due::Wait(_))
+    ));
+    assert!(matches!(custody(None, None).guest(None), Ok(None)));
+    let lent = claim("migration", "m");
+    assert!(matches!(
+        custody(Some(&lent), None).guest(Some(&host)),
+        Err(Due::Wait(_))
+    ));
+}
+
+/// Who may run it is read from the hold: a guest may say something everywhere but in one cluster, too.
+#[test]
+fn a_rule_of_a_guest_about_every_cluster_but_one_lets_that_one_not_run() {
+    let rule: crate::api::PinnedRule = Rule {
+        place: Place::AllBut(vec!["west".into()]),
+        patches: vec![PatchOp::add("/spec/state", "suspended")],
+    }
+    .into();
+    let live = pin_of_host("plan.1.3", &[rule]);
+    assert!(names(&live, HOST, &"east".into()));
+    assert!(!names(&live, HOST, &"west".into()));
+}
+
+#[test]
+fn whoever_owns_a_claim_leaves_what_guests_say_and_makes_a_lost_one_anew_with_it() {
+    let said = |image: &str| Differences {
+        owner: owner("guest"),
+        rules: rules(image),
+    };
+    let terms = || Terms {
+        guests: BTreeMap::from([("guest".to_owned(), said("web:1"))]),
+        ..Terms::default()
+    };
+    let mut live = claim(UID, "");
+    live.spec.differences.insert("guest".into(), said("web:2"));
+    let spec = custody(Some(&live), None).spec(&state(1, true, false), terms());
+    assert_eq!(spec.differences["guest"], said("web:2"));
+    assert_eq!(
+        spec.included,
+        included(&terms().guests),
+        "the pin includes what the journal has"
+    );
+    let anew = custody(None, None).spec(&state(1, true, false), terms());
+    assert_eq!(anew.differences["guest"], said("web:1"));
+}
+
+#[test]
+fn a_claim_of_before_has_no_guests() {
+    let read = claim(UID, "uid.1.1");
+    assert!(read.spec.differences.is_empty() && read.spec.included.is_empty());
+    let written = serde_json::to_value(&read.spec).unwrap();
+    assert!(written.get("differences").is_none() && written.get("included").is_none());
+}

@@ -12,13 +12,15 @@ impl Machine<'_> {
         self.remove_canary()?;
         if !self.journal()?.pin.unpinning {
             self.guards_until_the_end()?;
+            self.guests_have_left()?;
             self.changes_nothing()?;
             self.others_are_harmless()?;
             self.journal_mut()?.pin.unpinning = true;
             return Err(Stop::Again);
         }
-        if self.world().pin.get()?.is_some() && !self.is_lost()? && !self.is_alone()? {
-            // Another cluster was listed meanwhile: the pin, which is there, keeps it from running.
+        let is_needed = self.has_guests()? || !self.is_lost()? && !self.is_alone()?;
+        if self.world().pin.get()?.is_some() && is_needed {
+            // Another cluster was listed meanwhile: the pin, which is there, keeps it from running. Or a guest came.
             let state = &mut self.journal_mut()?.pin;
             state.unpinning = false;
             state.repair();
@@ -59,16 +61,17 @@ impl Machine<'_> {
         }
         self.claim_is_ours()?;
         self.moved()?;
+        self.take_in_guests()?;
         self.token()?;
         self.look_after_old_copies()
     }
 
-    fn is_up(&self) -> Result<bool, Stop> {
+    pub(super) fn is_up(&self) -> Result<bool, Stop> {
         Ok(self.journal()?.pin.pinned || self.world().pin.get()?.is_some())
     }
 
     /// Neither template nor binding is there any more: no pin can let anybody go.
-    fn is_lost(&self) -> Result<bool, Stop> {
+    pub(super) fn is_lost(&self) -> Result<bool, Stop> {
         Ok(self.world().template.get()?.is_none() && self.world().binding.get()?.is_none())
     }
 

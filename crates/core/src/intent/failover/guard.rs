@@ -5,11 +5,12 @@ use super::look::uid;
 use super::{Machine, Phase, Stop};
 use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState};
 use crate::intent::beside::account;
+use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
-use crate::intent::fight::removal_changes;
+use crate::intent::fight::change_matters;
 use crate::intent::migration::binding_findings;
-use crate::intent::{custody, pin};
+use crate::intent::pin::{self, Says};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
@@ -36,7 +37,7 @@ impl Machine<'_> {
         if let Some(claim) = self.world().claim.get()?
             && claim.spec.owner.uid != self.input.uid
         {
-            return Err(Stop::Wait(custody::held_by(&claim.spec.owner)));
+            return Err(Stop::Wait(custody::held(claim)));
         }
         if !self.input.has_finalizer {
             return Err(Stop::Act(vec![Effect::AddFinalizer]));
@@ -81,6 +82,8 @@ impl Machine<'_> {
         };
         let pods = compiled.pod_selector(template)?;
         let identity = self.identity(&writer)?;
+        let claim = self.world().claim.get()?.as_ref();
+        let own_claim = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
         self.status.rounds += 1;
         self.status.journal = Some(FailoverJournal {
             spec: Box::new(self.input.spec.clone()),
@@ -102,6 +105,10 @@ impl Machine<'_> {
             nodes: std::collections::BTreeMap::new(),
             runs: std::collections::BTreeMap::new(),
             lent: None,
+            // Of a plan whose journal was lost, whose claim and pin stand.
+            guests: own_claim
+                .map(|claim| claim.spec.differences.clone())
+                .unwrap_or_default(),
             flight: None,
             ending: None,
             planned: Vec::new(),
@@ -212,6 +219,7 @@ impl Machine<'_> {
         if is_on {
             self.moved()?;
         }
+        self.take_in_guests()?;
         self.token()?;
         self.remove_canary()?;
         let marker = self.marker()?;
@@ -239,6 +247,7 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         self.not_paused()?;
+        self.take_in_guests()?;
         self.token()?;
         self.remove_canary()?;
         self.look_after_old_copies()?;
@@ -299,9 +308,7 @@ impl Machine<'_> {
     /// A claim that somebody took is not ours to overwrite.
     pub(super) fn claim_is_ours(&self) -> Result<(), Stop> {
         match self.world().claim.get()? {
-            Some(claim) if claim.spec.owner.uid != self.input.uid => {
-                Err(Stop::Wait(custody::held_by(&claim.spec.owner)))
-            }
+            Some(claim) if claim.spec.owner.uid != self.input.uid => Err(Stop::Wait(custody::held(claim))),
             _ => Ok(()),
         }
     }
@@ -321,16 +328,14 @@ impl Machine<'_> {
             return Ok(());
         };
         let all = self.world().overrides.get()?;
-        let pin = self.compile()?;
+        // What guests say stays.
+        let mut dropped = self.compile()?;
+        if let Says::Token(token) = &mut dropped.says {
+            token.carry.clear();
+            token.suspended.clear();
+        }
         let ignored = &journal.profile.ignored_on_removal;
-        let changes = removal_changes(
-            template,
-            cluster,
-            all,
-            pin.namespace.as_deref(),
-            &pin.name,
-            ignored,
-        );
+        let changes = change_matters(template, cluster, all, &dropped.policy(), ignored);
         let runs = self.input.world.around.member(&writer)?.object.get()?.as_ref();
         let profile = self.profile()?;
         let is_well = runs.is_some_and(|object| profile.healthy(object).unwrap_or(false));

@@ -11,7 +11,7 @@ impl Machine<'_> {
     /// the guard's pin holds.
     pub(super) fn lend(&mut self) -> Result<(), Stop> {
         let journal = self.journal()?;
-        let at_rest = journal.carried.is_none() && !journal.pin.repairing;
+        let at_rest = journal.carried.is_none() && !journal.pin.repairing && !self.has_guests()?;
         let asked = self
             .input
             .world
@@ -76,10 +76,13 @@ impl Machine<'_> {
             }]));
         }
         if claim.spec.owner.uid != self.input.uid {
-            return Err(Stop::Wait(custody::held_by(&claim.spec.owner)));
+            return Err(Stop::Wait(custody::held(claim)));
         }
         // Not yet handed out, or given back: the claim says which.
         let ours = self.marker()? == claim.spec.marker;
+        if ours {
+            self.keep_for_guests()?;
+        }
         if ours && borrower.is_some_and(|borrower| !borrower.ended && borrower.waits) {
             let spec = ClaimSpec {
                 owner: to,

@@ -12,6 +12,7 @@ mod fence;
 mod fencing;
 mod flight;
 mod guard;
+mod guests;
 mod lend;
 mod look;
 mod old;

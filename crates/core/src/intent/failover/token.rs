@@ -1,6 +1,6 @@
 //! The claim, the pin that projects it, and what lets the pin name a writer.
 
-use super::{Machine, PATIENCE, Phase, Stop};
+use super::{Machine, PATIENCE, Phase, Stop, guests};
 use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
 use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
 use crate::intent::pin::{Pin, Says, Tenure, Token};
@@ -71,6 +71,7 @@ impl<'a> Machine<'a> {
             } else {
                 journal.clusters.clone()
             },
+            guests: journal.guests.clone(),
             ..Terms::default()
         })
     }
@@ -228,7 +229,11 @@ impl<'a> Machine<'a> {
         let journal = self.journal()?;
         let says = Says::Token(self.token_of_pin()?);
         let version = &journal.spec.workload.api_version;
-        Ok(self.custody()?.compile(&journal.pin, version, says)?)
+        let pin = self.custody()?.compile(&journal.pin, version, says)?;
+        Ok(Pin {
+            differences: guests::rules(&journal.guests),
+            ..pin
+        })
     }
 
     fn token_of_pin(&self) -> Result<Token, Stop> {
@@ -261,7 +266,12 @@ impl<'a> Machine<'a> {
         ) else {
             return Ok(());
         };
-        let fights = crate::intent::fight::fights(pin, template, clusters, all);
+        // What guests say they look after themselves.
+        let guard = Pin {
+            differences: Vec::new(),
+            ..pin.clone()
+        };
+        let fights = crate::intent::fight::fights(&guard, template, clusters, all);
         match fights.first() {
             None => self.untell("OverrideFight"),
             Some(fight) => {

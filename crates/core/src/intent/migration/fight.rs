@@ -50,6 +50,7 @@ impl Machine<'_> {
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: pin::marker(self.input.uid, self.status.attempt, 1),
+            differences: Vec::new(),
             says: Says::Token(token.clone()),
         };
         // Variables are still to be filled in: whether they arrive doesn't depend on it.

@@ -16,6 +16,7 @@ fn pin(writer: Option<&str>) -> Pin {
         kind: "FlinkDeployment".into(),
         workload: "orders".into(),
         marker: marker("uid", 1, 2),
+        differences: Vec::new(),
         says: Says::Token(token(writer)),
     }
 }
@@ -260,4 +261,82 @@ fn a_pin_is_put_up_without_a_word_and_whosever_it_is_written_over() {
     let mut theirs = blank.policy().clone();
     theirs.metadata.labels = None;
     assert!(!is_blank(&theirs) && !is_blank(&pin(None).policy()));
+}
+
+/// K0: who may run it and what runs are a product, and holding wins.
+#[test]
+fn whatever_a_guest_says_who_is_held_stays_held_and_who_is_suspended_too() {
+    let differences = vec![
+        Rule {
+            place: Place::AllBut(vec!["west".into()]),
+            patches: vec![
+                PatchOp::add(
+                    "/spec/job",
+                    json!({"state": "running", "upgradeMode": "stateless"}),
+                ),
+                PatchOp::add("/spec/image", "orders:1.0"),
+            ],
+        },
+        Rule {
+            place: Place::Only(vec!["west".into()]),
+            patches: vec![PatchOp::add("/spec/job/initialSavepointPath", "s3://of-a-guest")],
+        },
+    ];
+    for writer in [None, Some("west"), Some("east")] {
+        let with = Pin {
+            differences: differences.clone(),
+            ..pin(writer)
+        };
+        let states = |pin: &Pin| copies(pin).into_iter().map(|copy| copy.0).collect::<Vec<_>>();
+        assert_eq!(states(&with), states(&pin(writer)), "{writer:?}");
+        let live = with.policy();
+        assert!(with.is_written_as(&live) && !pin(writer).is_written_as(&live));
+    }
+    let west = Pin {
+        differences,
+        ..pin(Some("west"))
+    };
+    let [east, west, north] = copies(&west).try_into().unwrap();
+    assert_eq!((east.1, north.1), (json!("savepoint"), json!("stateless")));
+    assert_eq!(
+        west.2,
+        json!("s3://a"),
+        "what is carried goes over what a guest says"
+    );
+}
+
+#[test]
+fn what_a_pin_says_of_one_guest_can_be_found_in_it_and_left_out() {
+    let rule = |clusters: &[&str], image: &str| Rule {
+        place: Place::AllBut(clusters.iter().map(|name| (*name).into()).collect()),
+        patches: vec![PatchOp::add("/spec/image", image)],
+    };
+    let (one, other) = (rule(&["west"], "orders:1"), rule(&["east"], "orders:2"));
+    let with = Pin {
+        differences: vec![one.clone(), other.clone()],
+        ..pin(Some("west"))
+    };
+    let live = with.policy();
+    let said = |rule: &Rule| [PinnedRule::from(rule.clone())];
+    assert!(includes(&live, &said(&one)) && includes(&live, &said(&other)) && includes(&live, &[]));
+    assert!(!includes(&live, &said(&rule(&[], "orders:1"))));
+    let left = without(&live, &said(&one)).unwrap();
+    let wanted = Pin {
+        differences: vec![other],
+        ..pin(Some("west"))
+    };
+    assert!(wanted.is_written_as(&left));
+    // The hold is nobody's to leave out.
+    let hold = Rule {
+        place: Place::AllBut(vec!["west".into()]),
+        patches: token(None).hold,
+    };
+    assert!(!includes(&live, &said(&hold)) && without(&live, &said(&hold)).is_none());
+    let tended = PinWrite::of_guests(&live, std::slice::from_ref(&one), "uid.1.3");
+    let wanted = Pin {
+        differences: vec![one],
+        marker: "uid.1.3".into(),
+        ..pin(Some("west"))
+    };
+    assert!(wanted.is_written_as(tended.policy()));
 }

@@ -4,6 +4,7 @@
 mod anew;
 mod doubt;
 mod ending;
+mod guests;
 mod release;
 mod repair;
 mod scene;

@@ -1,0 +1,105 @@
+//! What guests of the claim say of the workload: the pin includes it, before whatever the guard says itself.
+
+use std::collections::BTreeMap;
+
+use super::{Machine, Phase, Stop};
+use crate::api::{Differences, Finding};
+use crate::intent::fight;
+use crate::intent::pin::{Pin, Rule};
+use cutover_karmada::name::ClusterName;
+
+impl Machine<'_> {
+    /// What guests say by now is what the pin is to say, under a sequence of its own. In the middle of a failover nobody comes here:
+    /// the pin says of them what it said when that began.
+    pub(super) fn take_in_guests(&mut self) -> Result<(), Stop> {
+        let Some(claim) = self.custody()?.own_claim()? else {
+            return Ok(());
+        };
+        let said = claim.spec.differences.clone();
+        if said == self.journal()?.guests {
+            return Ok(());
+        }
+        if let Some(cluster) = self.would_block(&said)? {
+            let names: Vec<String> = said.values().map(|said| said.owner.to_string()).collect();
+            return self.tell(Finding::new(
+                "GuestBlocks",
+                format!(
+                    "what {} says of the workload can't be applied in {cluster}, and would keep the hold from it: the pin stays as it is",
+                    names.join(" and ")
+                ),
+                "change the template so that it can be, or abort that intent",
+            ));
+        }
+        self.untell("GuestBlocks");
+        let journal = self.journal_mut()?;
+        journal.guests = said;
+        journal.pin.renew();
+        Err(Stop::Again)
+    }
+
+    /// Returns a cluster that nothing would reach any more, the hold included, if the pin said this.
+    fn would_block(&self, said: &BTreeMap<String, Differences>) -> Result<Option<ClusterName>, Stop> {
+        let (Some(template), clusters) = (self.world().template.get()?, self.world().clusters.get()?) else {
+            return Ok(None);
+        };
+        let all = self.world().overrides.get()?;
+        let now = self.compile()?;
+        let then = Pin {
+            differences: rules(said),
+            ..now.clone()
+        };
+        let fails = |pin: &Pin, name: &ClusterName| {
+            let of = clusters
+                .get(name)
+                .map(|cluster| fight::with_pin(template, cluster, all, &pin.policy()));
+            of.is_some_and(|made| made.is_err())
+        };
+        let mut names = clusters.keys();
+        Ok(names
+            .find(|name| fails(&then, name) && !fails(&now, name))
+            .cloned())
+    }
+
+    /// As long as a guest says something, the guard stays: nobody else holds others while the pin says it.
+    pub(super) fn guests_have_left(&mut self) -> Result<(), Stop> {
+        if self.is_lost()? && self.is_up()? {
+            self.take_in_guests()?;
+            self.claim()?;
+        }
+        if !self.is_up()? || !self.has_guests()? {
+            return Ok(());
+        }
+        let journal = self.journal()?;
+        let names: Vec<String> = journal
+            .guests
+            .values()
+            .map(|said| said.owner.to_string())
+            .collect();
+        Err(Stop::Wait(format!(
+            "{} to end: what it changes stands in the pin of this plan; abort or delete it, and the plan ends",
+            names.join(" and ")
+        )))
+    }
+
+    pub(super) fn has_guests(&self) -> Result<bool, Stop> {
+        let claim = self.custody()?.own_claim()?;
+        let asked = claim.is_some_and(|claim| !claim.spec.differences.is_empty());
+        Ok(asked || !self.journal()?.guests.is_empty())
+    }
+
+    /// A guest that came first is not moved on purpose: the borrower waits until it has left.
+    pub(super) fn keep_for_guests(&mut self) -> Result<(), Stop> {
+        if !self.has_guests()? {
+            return Ok(());
+        }
+        self.journal_mut()?.lent = None;
+        self.enter(Phase::Arming, vec!["another intent changes what runs".to_owned()]);
+        Err(Stop::Again)
+    }
+}
+
+/// Returns what guests say, as a pin compiles it.
+pub(super) fn rules(guests: &BTreeMap<String, Differences>) -> Vec<Rule> {
+    let rules = guests.values().flat_map(|said| &said.rules);
+    rules.map(Rule::from).collect()
+}
