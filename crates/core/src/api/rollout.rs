@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{any_object, is_zero};
 use super::{
-    BindingId, Check, Common, HeldBack, PatchOp, PinState, Progress, WaitingFor, Watched, Window,
+    BindingId, Check, ClaimOwner, Common, HeldBack, PatchOp, PinState, Progress, WaitingFor, Watched, Window,
     WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
@@ -349,6 +349,9 @@ pub struct RolloutJournal {
     /// What the pin says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PinnedRule>,
+    /// The plan whose pin includes the rules, because it guards the workload; absent: the rollout has a pin of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<ClaimOwner>,
     /// What clusters have that aren't named below, those that join included.
     pub stable: String,
     pub target: String,

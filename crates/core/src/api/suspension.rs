@@ -265,6 +265,9 @@ pub struct SuspensionPin {
     /// Digest of the rules that the sequence stands for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rules: String,
+    /// The plan whose pin includes the rules, because it guards the workload; absent: the suspension has a pin of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<super::ClaimOwner>,
 }
 
 /// The barrier behind which the scheduler has nothing of the workloads left in its queue.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::custody;
 use crate::api::{Claim, ClaimOwner, MigrationSpec, MovesPhase, Phase, ReplicaShiftSpec, WaitCode};
 
 /// The kinds that claim a workload until they have ended or come to rest. A `FailoverPlan` is none of them: it lends its claim.
@@ -143,12 +144,18 @@ pub fn may_claim(claim: Option<&Claim>, uid: &str, ahead: Option<&ClaimOwner>) -
     match (claim, ahead) {
         (Some(claim), _) if claim.spec.owner.uid == uid => Ok(()),
         // Whoever lends it chooses by the same order, among those that can borrow.
-        (Some(claim), _) => Err(super::custody::held_by(&claim.spec.owner)),
+        (Some(claim), _) => Err(custody::held(claim)),
         (None, Some(first)) => Err(format!(
             "{first} goes first with the workload: it was created first"
         )),
         (None, None) => Ok(()),
     }
+}
+
+/// The same for an intent that changes what runs, and not where: where a plan guards the workload, it can be its guest.
+pub fn may_differ(claim: Option<&Claim>, uid: &str, ahead: Option<&ClaimOwner>) -> Result<(), String> {
+    let claim = claim.filter(|claim| custody::may_enter(claim, uid).is_err());
+    may_claim(claim, uid, ahead)
 }
 
 /// Returns whether an intent waits for nothing but the workload, or is about to find that out. One that a person, a time or

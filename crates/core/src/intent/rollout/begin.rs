@@ -145,7 +145,7 @@ impl Machine<'_> {
         }
         self.window_is_open()?;
         let claim = self.world().claim.get()?.as_ref();
-        rivals::may_claim(claim, self.input.uid, self.input.ahead)
+        rivals::may_differ(claim, self.input.uid, self.input.ahead)
             .map_err(|reason| gate(WaitCode::Claim, &reason))
     }
 
@@ -221,6 +221,7 @@ impl Machine<'_> {
             pin_attempt: attempt,
             pin: PinState::default(),
             rules: Vec::new(),
+            host: None,
             possible: vec![stable.clone(), target.clone()],
             stable,
             target,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::versions::{Keep, content};
 use super::{Machine, PATIENCE, Stop};
 use crate::api::PinnedRule;
-use crate::intent::custody::{self, Custody, Patience, Terms};
-use crate::intent::pin::{self, Pin, Place, Rule, Says};
+use crate::intent::custody::{self, Custody, Guest, Patience, Terms};
+use crate::intent::pin::{self, Pin, Rule, Says};
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::ClusterName;
 
@@ -15,12 +15,42 @@ impl<'a> Machine<'a> {
     /// Claim, pin and markers say what the journal says: every Work is made with the pin in force.
     pub(super) fn hold(&mut self) -> Result<(), Stop> {
         self.rules()?;
+        if let Some(guest) = self.guest()? {
+            return self.hold_as_guest(&guest);
+        }
         self.claim()?;
         if !self.is_pinned()? {
             return Ok(());
         }
         self.pin()?;
         self.markers()
+    }
+
+    /// Where a plan guards the workload, its pin includes what this one says.
+    pub(super) fn guest(&self) -> Result<Option<Guest<'a>>, Stop> {
+        let host = self.journal()?.host.as_ref();
+        Ok(self.custody()?.guest(host)?)
+    }
+
+    fn hold_as_guest(&mut self, guest: &Guest<'_>) -> Result<(), Stop> {
+        let pin = self.compile()?;
+        let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
+        custody::is_effective(&pin, self.template()?, clusters, all)?;
+        guest.says(&self.journal()?.rules)?;
+        if self.journal()?.host.is_none() {
+            self.journal_mut()?.host = Some(guest.host().clone());
+            return Err(Stop::Again);
+        }
+        let works = self.world().works.get()?;
+        guest.markers(&custody::synced(self.binding()?), |cluster| works.get(cluster))?;
+        Ok(guest.rests()?)
+    }
+
+    /// The end: nothing of this one is left in a pin that a Work is made with.
+    pub(super) fn leave(&self, synced: &[ClusterName]) -> Result<(), Stop> {
+        let works = self.world().works.get()?.iter();
+        let host = self.journal()?.host.as_ref();
+        Ok(self.custody()?.leave(host, synced, works)?)
     }
 
     /// Returns whether there is something to keep apart, or was.
@@ -108,14 +138,7 @@ impl<'a> Machine<'a> {
 
     pub(super) fn compile(&self) -> Result<Pin, Stop> {
         let journal = self.journal()?;
-        let rule = |rule: &PinnedRule| Rule {
-            place: match (&rule.all_but, &rule.only) {
-                (_, Some(these)) => Place::Only(these.clone()),
-                (others, None) => Place::AllBut(others.clone().unwrap_or_default()),
-            },
-            patches: rule.patches.clone(),
-        };
-        let says = Says::Differences(journal.rules.iter().map(rule).collect());
+        let says = Says::Differences(journal.rules.iter().map(Rule::from).collect());
         let version = &journal.workload.api_version;
         Ok(self.custody()?.compile(&journal.pin, version, says)?)
     }
@@ -142,7 +165,11 @@ impl<'a> Machine<'a> {
         )?)
     }
 
+    /// Returns the marker of the pin that says what this one says.
     pub(super) fn marker(&self) -> Result<String, Stop> {
+        if let Some(guest) = self.guest()? {
+            return Ok(guest.marker().to_owned());
+        }
         Ok(self.custody()?.marker(&self.journal()?.pin))
     }
 

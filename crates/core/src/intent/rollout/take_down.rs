@@ -2,7 +2,7 @@
 
 use super::{Machine, Phase, Stop};
 use crate::intent::custody;
-use crate::intent::fight::removal_changes;
+use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::pin;
 
 impl Machine<'_> {
@@ -16,7 +16,7 @@ impl Machine<'_> {
             self.journal_mut()?.pin.unpinning = true;
             return Err(Stop::Again);
         }
-        self.custody()?.take_down(self.world().works.get()?)?;
+        self.leave(&custody::synced(self.binding()?))?;
         self.settle()
     }
 
@@ -39,12 +39,18 @@ impl Machine<'_> {
         let template = self.template()?;
         let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
         let name = pin::name(self.workload());
+        let rules = &self.journal()?.rules;
+        let guest = self.guest()?;
+        let left = guest.map(|guest| guest.pin_without(rules)).transpose()?;
         for cluster in custody::synced(self.binding()?) {
             let Some(known) = clusters.get(&cluster) else {
                 continue;
             };
             let namespace = self.workload().namespace.as_deref();
-            let changes = removal_changes(template, known, all, namespace, &name, &[]);
+            let changes = match &left {
+                Some(left) => change_matters(template, known, all, left, &[]),
+                None => removal_changes(template, known, all, namespace, &name, &[]),
+            };
             if changes.map_err(|error| Stop::Wait(error.to_string()))? {
                 return Err(Stop::Wait(format!(
                     "{cluster} would change if the pin were removed: the template must catch up first"
@@ -101,7 +107,7 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         // The Works go with the template that was.
-        self.custody()?.take_down([])?;
+        self.leave(&[])?;
         self.status.journal = None;
         self.status.clusters.clear();
         self.status.updated = None;

@@ -31,7 +31,7 @@ pub use holders::{Holder, Holders};
 pub use keep::{is_holdable, without_pin};
 
 use super::Step;
-use super::custody::Due;
+use super::custody::{self, Due};
 use super::effect::Effect;
 use super::seen::{NotKnown, Seen};
 use super::world::Overrides;
@@ -392,14 +392,23 @@ impl<'a> Machine<'a> {
             if let Some(claim) = self.claim_of(binding)?
                 && Some(&claim.spec.owner.uid) != parent
                 && claim.spec.owner.uid != self.input.uid
+                && !(by_pin && self.can_be_guest(claim))
                 && (by_pin || claim.spec.owner.kind != "Suspension")
             {
-                let owner = &claim.spec.owner;
                 let workload = workload(&binding.spec.resource);
-                return Ok(Some(format!("{owner} has claimed {workload}")));
+                let (owner, guests) = (&claim.spec.owner, custody::guests_of(claim));
+                return Ok(Some(format!("{owner} has claimed {workload}{guests}")));
             }
         }
         Ok(None)
+    }
+
+    /// Under a guard a pin can keep changes from clusters. Who suspends scheduling as well would keep the guard's failover from
+    /// ending.
+    fn can_be_guest(&self, claim: &Claim) -> bool {
+        let (spec, uid) = (&claim.spec, self.input.uid);
+        let is_guest = spec.differences.contains_key(uid);
+        !self.input.spec.scope.scheduling() && (is_guest || custody::may_enter(claim, uid).is_ok())
     }
 
     fn claim_of(&self, binding: &ResourceBinding) -> Result<Option<&Claim>, NotKnown> {

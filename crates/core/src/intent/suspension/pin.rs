@@ -5,16 +5,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::keep::{Keep, is_holdable, kept};
+use super::keep::{Keep, is_holdable, kept, without_pin};
 use super::{Beside, Machine, PATIENCE, Stop, binding_id, covered};
-use crate::api::{Claim, PolicyName, SuspensionPin, claim_name};
-use crate::intent::custody::{self, Custody, Patience, Terms};
-use crate::intent::pin::{self, Rule, Says};
+use crate::api::{Claim, PinnedRule, PolicyName, SuspensionPin, claim_name};
+use crate::intent::custody::{self, Custody, Guest, Patience, Terms};
+use crate::intent::pin::{self, Pin, Rule, Says};
 use crate::intent::record::digest;
 use crate::intent::seen::NotKnown;
-use cutover_karmada::name::ObjectKey;
+use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Placement, ResourceBinding, Work};
 
 impl<'a> Machine<'a> {
@@ -28,8 +28,12 @@ impl<'a> Machine<'a> {
     /// Claim, pin and markers say what the journal says: from then on every Work is made under the pin.
     pub(super) fn hold_by_pin(&mut self) -> Result<(), Stop> {
         self.same_binding()?;
-        self.claim()?;
-        self.note_what_is_kept()?;
+        let guest = self.guest()?;
+        match &guest {
+            Some(guest) => guest.enter()?,
+            None => self.claim()?,
+        }
+        self.note_what_is_kept(guest.as_ref())?;
         let rules = self.rules()?;
         let said = digest(&json!(format!("{rules:?}")));
         if self.pinning()?.rules != said {
@@ -41,8 +45,50 @@ impl<'a> Machine<'a> {
             }
             return Err(Stop::Again);
         }
-        self.pin(rules)?;
-        self.markers()
+        match guest {
+            Some(guest) => self.hold_as_guest(&guest, rules),
+            None => {
+                self.pin(rules)?;
+                self.markers()
+            }
+        }
+    }
+
+    /// Where a plan guards the workload, its pin includes what this one says.
+    fn guest(&self) -> Result<Option<Guest<'a>>, Stop> {
+        let host = self.pinning()?.host.as_ref();
+        Ok(self.custody()?.guest(host)?)
+    }
+
+    fn hold_as_guest(&mut self, guest: &Guest<'_>, rules: Vec<Rule>) -> Result<(), Stop> {
+        let said: Vec<PinnedRule> = rules.iter().cloned().map(PinnedRule::from).collect();
+        self.is_effective(&self.compile(rules)?)?;
+        guest.says(&said)?;
+        if self.pinning()?.host.is_none() {
+            self.pinning_mut()?.host = Some(guest.host().clone());
+            return Err(Stop::Again);
+        }
+        let Some(binding) = self.world().bindings.get()?.first() else {
+            return Ok(());
+        };
+        let covered = covered(&self.journal()?.spec, binding);
+        let (works, id) = (self.world().works.get()?, &self.pinning()?.binding_id);
+        Ok(guest.markers(&covered, |cluster| works.get(&(id.clone(), cluster.clone())))?)
+    }
+
+    /// What the guard gives a copy, a hold or a state, is not to be kept: a guest keeps what the cluster would have without a pin.
+    fn without_guard(&self, binding: &ResourceBinding, cluster: &ClusterName) -> Result<Value, Stop> {
+        let (beside, key) = (self.beside()?, self.pinned_workload()?);
+        let template = beside.template.get()?.as_ref();
+        let joined = beside.clusters.get()?.get(cluster);
+        let mut targets = binding.spec.synced_clusters().into_iter();
+        let target = targets.find(|target| target.name == *cluster);
+        let (Some(template), Some(joined), Some(target)) = (template, joined, target) else {
+            return Err(Stop::Wait(format!("{cluster} is not joined")));
+        };
+        let name = (key.namespace.as_deref(), &*pin::name(&key));
+        let made = without_pin(template, &target, joined, beside.overrides.get()?, name);
+        made.ok_or_else(|| Stop::Wait(format!("{cluster}: an override policy can't be applied")))
     }
 
     /// One that was deleted and made anew has another id, and its Works carry that one.
@@ -86,7 +132,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What a cluster has is what stands in its Work, with the replicas that the scheduler gave it.
-    fn note_what_is_kept(&mut self) -> Result<(), Stop> {
+    fn note_what_is_kept(&mut self, guest: Option<&Guest<'_>>) -> Result<(), Stop> {
         if self.pinning()?.base.is_some() {
             return Ok(());
         }
@@ -96,6 +142,9 @@ impl<'a> Machine<'a> {
         let Some(binding) = bindings.first() else {
             return Err(Stop::Wait("the workload has no binding".to_owned()));
         };
+        if let Some(guest) = guest {
+            guest.rests()?;
+        }
         let mut base = kept(template, template);
         // To a cluster that is chosen while it is held, the scheduler gives replicas that run elsewhere still.
         if binding.spec.placement.as_ref().is_some_and(Placement::divides)
@@ -107,11 +156,14 @@ impl<'a> Machine<'a> {
         let mut held = Vec::new();
         let mut apart = BTreeMap::new();
         for cluster in covered(&self.journal()?.spec, binding) {
-            let manifest = works.get(&(id.clone(), cluster.clone())).and_then(Work::manifest);
-            let Some(manifest) = manifest else {
+            let work = works.get(&(id.clone(), cluster.clone()));
+            let Some(manifest) = work.and_then(Work::manifest) else {
                 return Err(Stop::Wait(format!("{cluster}: no Work yet")));
             };
-            let there = kept(manifest, template);
+            let there = match guest {
+                Some(_) => kept(&self.without_guard(binding, &cluster)?, template),
+                None => kept(manifest, template),
+            };
             if there != base {
                 apart.insert(cluster.clone(), there);
             }
@@ -142,14 +194,25 @@ impl<'a> Machine<'a> {
     }
 
     fn pin(&mut self, rules: Vec<Rule>) -> Result<(), Stop> {
-        let (custody, beside) = (self.custody()?, self.beside()?);
+        let pin = self.compile(rules)?;
+        self.is_effective(&pin)?;
+        let custody = self.custody()?;
+        Ok(custody.differ(&pin, &mut self.pinning_mut()?.state)?)
+    }
+
+    fn compile(&self, rules: Vec<Rule>) -> Result<Pin, Stop> {
         let target = self.journal()?.spec.target.workload.as_ref();
         let version = target.map_or("", |target| target.api_version.as_str());
-        let pin = custody.compile(&self.pinning()?.state, version, Says::Differences(rules))?;
+        let says = Says::Differences(rules);
+        Ok(self.custody()?.compile(&self.pinning()?.state, version, says)?)
+    }
+
+    fn is_effective(&self, pin: &Pin) -> Result<(), Stop> {
+        let beside = self.beside()?;
         if let Some(template) = beside.template.get()? {
-            custody::is_effective(&pin, template, beside.clusters.get()?, beside.overrides.get()?)?;
+            custody::is_effective(pin, template, beside.clusters.get()?, beside.overrides.get()?)?;
         }
-        Ok(custody.differ(&pin, &mut self.pinning_mut()?.state)?)
+        Ok(())
     }
 
     /// Karmada computes a Work from caches: only the marker shows that it knew the pin. What it computes afterwards is newer.
@@ -185,12 +248,14 @@ impl<'a> Machine<'a> {
             self.pinning_mut()?.state.unpinning = true;
             return Err(Stop::Again);
         }
-        let id = &self.pinning()?.binding_id;
+        let pinning = self.pinning()?;
         let works = self.world().works.get()?.iter();
-        let own = works.filter(|((of, _), _)| of == id);
-        Ok(self
-            .custody()?
-            .take_down(own.map(|((_, cluster), work)| (cluster, work)))?)
+        let own = works.filter(|((of, _), _)| *of == pinning.binding_id);
+        let own = own.map(|((_, cluster), work)| (cluster, work));
+        let binding = self.world().bindings.get()?.first();
+        let spec = &self.journal()?.spec;
+        let covered = binding.map(|binding| covered(spec, binding)).unwrap_or_default();
+        Ok(self.custody()?.leave(pinning.host.as_ref(), &covered, own)?)
     }
 
     fn pinned_workload(&self) -> Result<ObjectKey, Stop> {
