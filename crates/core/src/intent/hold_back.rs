@@ -322,31 +322,38 @@ impl Intents {
         let holding = live
             .claims
             .iter()
-            .filter(|claim| !is_true(claim, "/spec/standing") && !is_true(claim, "/spec/guards"));
-        for claim in holding {
+            .filter(|claim| !is_true(claim, "/spec/standing") && !is_true(claim, "/spec/guards"))
+            .map(|claim| (claim, &claim["spec"]["owner"]));
+        // Whoever guards it, a rollout that is under way takes the template's changes along.
+        let rolling = live.claims.iter().filter_map(|claim| {
+            let mut guests = claim.pointer("/spec/differences")?.as_object()?.values();
+            let rollout = guests.find(|said| said["owner"]["kind"] == ROLLOUT)?;
+            Some((claim, &rollout["owner"]))
+        });
+        for (claim, owner) in holding.chain(rolling) {
             let name = text(claim, "/metadata/name");
             match claimed(text(claim, "/spec/workload")).filter(|workload| claim_name(workload) == name) {
-                Some(workload) if desired.contains_key(&workload) => self.hold_for(workload, claim),
+                Some(workload) if desired.contains_key(&workload) => self.hold_for(workload, owner),
                 Some(_) => {}
-                None => drop(others.insert(name, claim)),
+                None => drop(others.entry(name).or_insert(owner)),
             }
         }
         // What such a claim is about, only its name says: as a digest.
         if !others.is_empty() {
             for key in desired.keys() {
-                if let Some(claim) = others.get(claim_name(key).as_str()) {
-                    self.hold_for(key.clone(), claim);
+                if let Some(owner) = others.get(claim_name(key).as_str()) {
+                    self.hold_for(key.clone(), owner);
                 }
             }
         }
     }
 
-    fn hold_for(&mut self, workload: ObjectKey, claim: &Value) {
-        let owner = |field| text(claim, field).to_owned();
+    fn hold_for(&mut self, workload: ObjectKey, owner: &Value) {
+        let of = |field| text(owner, field).to_owned();
         let by = HeldBy {
-            kind: owner("/spec/owner/kind"),
-            namespace: owner("/spec/owner/namespace"),
-            name: owner("/spec/owner/name"),
+            kind: of("/kind"),
+            namespace: of("/namespace"),
+            name: of("/name"),
             why: Why::Moving,
         };
         let hold = self.holds.entry(workload).or_insert(Hold {

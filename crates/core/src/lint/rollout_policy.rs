@@ -32,9 +32,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
 
 /// Returns the intents that are about one workload for good.
 fn in_charge(set: &Set) -> BTreeMap<ObjectKey, &Manifest> {
-    let intents = ["FailoverPlan", "Rollout"].into_iter();
-    let intents = intents.flat_map(|kind| set.of_kind(GROUP, kind));
-    let about = intents.filter_map(|intent| {
+    let about = set.of_kind(GROUP, "Rollout").filter_map(|intent| {
         let workload = intent.value.pointer("/spec/workload")?.clone();
         let workload: WorkloadRef = serde_json::from_value(workload).ok()?;
         Some((workload.key(intent.key.namespace.as_deref()), &**intent))
@@ -96,10 +94,6 @@ fn selection<'a>(
         }
         let (what, hint) = match other.key.kind.as_str() {
             "Rollout" => ("is about it", "that one takes its changes along, not the policy"),
-            "FailoverPlan" => (
-                "guards it, so that its changes wait",
-                "it runs in one cluster at a time: leave it out of the selection",
-            ),
             _ => (
                 "selects it, too",
                 "the one that was there first takes its changes along",
