@@ -24,7 +24,7 @@ use cutover_core::api::{
 use cutover_core::error::Error;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::fence::overwrites;
-use cutover_core::intent::migration::orphan::{Left, Verdict, judge};
+use cutover_core::intent::migration::orphan::{Left, Verdict, judge, judge_guest, tend};
 use cutover_core::intent::world::Overrides;
 use cutover_core::intent::{Effect, Seen, pin};
 use cutover_core::profile;
@@ -74,6 +74,14 @@ struct Candidate {
     claim: String,
     /// Of the pin; of a workload of cluster scope none.
     namespace: Option<String>,
+    /// The uid of the intent that left something in a claim that isn't its own.
+    guest: Option<String>,
+}
+
+impl Candidate {
+    fn key(&self) -> String {
+        format!("{}/{}", self.claim, self.guest.as_deref().unwrap_or_default())
+    }
 }
 
 impl Sweep {
@@ -106,7 +114,7 @@ impl Sweep {
 
     async fn once(&self, gone: &mut BTreeMap<String, Instant>) -> Result<(), Error> {
         let candidates = self.candidates();
-        gone.retain(|claim, _| candidates.iter().any(|candidate| candidate.claim == *claim));
+        gone.retain(|key, _| candidates.iter().any(|candidate| candidate.key() == *key));
         for candidate in candidates {
             self.settle(&candidate, gone).await?;
         }
@@ -129,6 +137,16 @@ impl Sweep {
                 continue;
             };
             let name = claim.metadata.name.clone().unwrap_or_default();
+            let namespace = namespace_of(&claim.spec.workload);
+            let guests = claim.spec.differences.keys();
+            for guest in guests.filter(|uid| !running.contains(*uid)) {
+                let candidate = Candidate {
+                    claim: name.clone(),
+                    namespace: namespace.clone(),
+                    guest: Some(guest.clone()),
+                };
+                found.insert(candidate.key(), candidate);
+            }
             // What was lent is looked after by whoever lent it.
             let lender = claim.spec.lender.as_ref();
             if running.contains(&claim.spec.owner.uid)
@@ -137,14 +155,12 @@ impl Sweep {
                 kept.insert(name);
                 continue;
             }
-            let namespace = namespace_of(&claim.spec.workload);
-            found.insert(
-                name.clone(),
-                Candidate {
-                    claim: name,
-                    namespace,
-                },
-            );
+            let candidate = Candidate {
+                claim: name,
+                namespace,
+                guest: None,
+            };
+            found.insert(candidate.key(), candidate);
         }
         for kind in ["OverridePolicy", "ClusterOverridePolicy"] {
             for key in observer.keys("policy.karmada.io", kind) {
@@ -152,10 +168,12 @@ impl Sweep {
                     continue;
                 };
                 if !kept.contains(name) {
-                    found.entry(name.to_owned()).or_insert_with(|| Candidate {
+                    let candidate = Candidate {
                         claim: name.to_owned(),
                         namespace: key.namespace.clone(),
-                    });
+                        guest: None,
+                    };
+                    found.entry(candidate.key()).or_insert(candidate);
                 }
             }
         }
@@ -171,12 +189,12 @@ impl Sweep {
             let says_nothing = matches!(left.pin.get(), Ok(Some(pin)) if pin::is_blank(pin));
             // A suspension that comes back, as from a backup, finds everything held all the while.
             if owner.starts_with("Suspension ") && !says_nothing {
-                let since = gone.entry(candidate.claim.clone()).or_insert_with(Instant::now);
+                let since = gone.entry(candidate.key()).or_insert_with(Instant::now);
                 if since.elapsed() < GONE_FOR {
                     return Ok(());
                 }
             }
-            match judge(&left) {
+            match Self::judge(candidate, &left) {
                 Verdict::Done => return Ok(()),
                 Verdict::Act(effect) => {
                     if let Sent::Stale(why) = execute::send_alone(&self.parts, &effect).await? {
@@ -194,6 +212,23 @@ impl Sweep {
             tokio::time::sleep(SOON).await;
         }
         Ok(())
+    }
+
+    /// Of a claim whose owner is gone the guests that are at work have their say first.
+    fn judge(candidate: &Candidate, left: &Left) -> Verdict {
+        if let Some(guest) = &candidate.guest {
+            return judge_guest(left, guest);
+        }
+        match tend(left) {
+            Ok(Some(effect)) => return Verdict::Act(Box::new(effect)),
+            Ok(None) => {}
+            Err(unknown) => return Verdict::Wait(unknown.0),
+        }
+        let claim = left.claim.get().ok().and_then(Option::as_ref);
+        if claim.is_some_and(|claim| !claim.spec.differences.is_empty()) {
+            return Verdict::Wait("its guests to end".to_owned());
+        }
+        judge(left)
     }
 
     /// Reads everything around a candidate; `None` when nothing is left of it or its owner may still be at work.
@@ -233,7 +268,10 @@ impl Sweep {
             all.namespaced.iter().find(named).cloned()
         };
         let (known_claim, claim_read) = claim.read().ok()?;
-        let owner = self.owner(known_claim.as_ref(), pin.as_ref()).await?;
+        let owner = match &candidate.guest {
+            Some(uid) => self.guest(known_claim.as_ref(), uid).await?,
+            None => self.owner(known_claim.as_ref(), pin.as_ref()).await?,
+        };
         let id = match (known_claim, &pin) {
             (Some(claim), _) => Some(claim.spec.binding_id.clone()),
             (None, Some(pin)) => self.binding_id(pin, wide).await?,
@@ -302,6 +340,13 @@ impl Sweep {
             Some(claim) => claim.spec.owner.to_string(),
             None => named.unwrap_or_else(|| "an intent".to_owned()),
         })
+    }
+
+    /// Returns which guest of a claim it was; `None` unless that intent is certainly gone, or has ended.
+    async fn guest(&self, claim: Option<&Claim>, uid: &String) -> Option<String> {
+        let said = claim?.spec.differences.get(uid)?;
+        let at_work = self.is_at_work(std::slice::from_ref(uid)).await?;
+        (!at_work).then(|| said.owner.to_string())
     }
 
     /// Returns whether an intent with one of these uids has not ended; `None` when that isn't known.

@@ -8,15 +8,16 @@ use serde_json::{Value, json};
 use super::finish::is_scheduled;
 use super::preflight::keeps_target;
 use crate::api::{Claim, ClaimSpec};
-use crate::intent::custody::exactly;
+use crate::intent::custody::{exactly, included, is_hosts, without_guest};
 use crate::intent::effect::Effect;
 use crate::intent::fence::{affinity_in_use, belt_left, resume};
-use crate::intent::fight::removal_changes;
+use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::moves::undo;
 use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
 use crate::intent::seen::{NotKnown, Seen};
 use crate::intent::world::Overrides;
 use cutover_karmada::name::ClusterName;
+use cutover_karmada::overrides::OverrideError;
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
 
 /// Fresh reads around a claim or a pin whose intent certainly is gone or has ended.
@@ -56,6 +57,72 @@ pub fn judge(left: &Left) -> Verdict {
     next(left).unwrap_or_else(|unknown| Verdict::Wait(unknown.0))
 }
 
+/// Decides the next step about what a guest of a claim left in it, whoever owns that: it is taken out of it where that changes
+/// nothing, as at a normal end.
+pub fn judge_guest(left: &Left, uid: &str) -> Verdict {
+    next_of_guest(left, uid).unwrap_or_else(|unknown| Verdict::Wait(unknown.0))
+}
+
+fn next_of_guest(left: &Left, uid: &str) -> Result<Verdict, NotKnown> {
+    let (claim, pin) = (left.claim.get()?.as_ref(), left.pin.get()?.as_ref());
+    let Some((claim, said)) = claim.and_then(|claim| Some((claim, claim.spec.differences.get(uid)?))) else {
+        return Ok(Verdict::Done);
+    };
+    let taken_out = || Verdict::Act(Box::new(without_guest(claim, uid)));
+    // A suspension has only kept changes back, and who ended it has let them go.
+    let is_included = claim.spec.included.contains_key(uid);
+    let Some(pin) = pin.filter(|_| is_included && said.owner.kind != "Suspension") else {
+        return Ok(taken_out());
+    };
+    let Some(instead) = pin::without(pin, &said.rules) else {
+        return Ok(Verdict::Wait(
+            "the pin does not say yet what was said last".to_owned(),
+        ));
+    };
+    let todo = format!(
+        "take it out by hand: kubectl patch claim {} --type=json -p='[{{\"op\":\"remove\",\"path\":\"/spec/differences/{uid}\"}}]'; \
+         every cluster then gets the template as it is",
+        claim.metadata.name.as_deref().unwrap_or_default()
+    );
+    let changes = |template: &Value, cluster: &Cluster, all: &Overrides| {
+        change_matters(template, cluster, all, &instead, &[])
+    };
+    Ok(differs(left, changes, &todo)?.unwrap_or_else(taken_out))
+}
+
+/// Does for the guests of a claim what its owner would do, which is gone: the pin says of them what they say by now, under a new
+/// sequence, and says the same as ever of who may run the workload.
+pub fn tend(left: &Left) -> Result<Option<Effect>, NotKnown> {
+    let (Some(claim), Some(pin)) = (left.claim.get()?, left.pin.get()?) else {
+        return Ok(None);
+    };
+    let spec = &claim.spec;
+    if !is_hosts(claim) || pin::is_blank(pin) || spec.marker.is_empty() {
+        return Ok(None);
+    }
+    let included = included(&spec.differences);
+    if spec.included != included {
+        let seq = spec.seq + 1;
+        return Ok(Some(Effect::ReplaceClaim {
+            claim: exactly(claim),
+            spec: ClaimSpec {
+                seq,
+                marker: pin::marker(&spec.owner.uid, spec.attempt, seq),
+                included,
+                ..spec.clone()
+            },
+        }));
+    }
+    // Without guests, and without what one has said, nothing has to be renewed.
+    let says_something = pin.spec.override_rules.len() > pin::tenure_of(pin).len();
+    let is_meant = says_something || !included.is_empty();
+    let is_behind = is_meant && pin::marker_of(pin) != Some(&spec.marker);
+    let rules = spec.differences.values().flat_map(|said| &said.rules);
+    let rules: Vec<pin::Rule> = rules.map(pin::Rule::from).collect();
+    let write = || Effect::WritePin(Box::new(PinWrite::of_guests(pin, &rules, &spec.marker)));
+    Ok(is_behind.then(write))
+}
+
 fn next(left: &Left) -> Result<Verdict, NotKnown> {
     let (claim, pin) = (left.claim.get()?, left.pin.get()?);
     if claim.is_none() && pin.is_none() {
@@ -75,7 +142,11 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
     }
     if is_of("Rollout", claim.as_ref(), pin.as_ref()) {
         if let Some(pin) = pin
-            && let Some(verdict) = differs(left, pin)?
+            && let Some(verdict) = differs(
+                left,
+                |template, cluster, all| removal(template, cluster, all, pin),
+                BY_HAND,
+            )?
         {
             return Ok(verdict);
         }
@@ -148,14 +219,34 @@ fn is_of(kind: &str, claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> boo
     }
 }
 
-/// Returns why a pin can't go that lets clusters differ, if so: each of them gets the same with and without it.
-fn differs(left: &Left, pin: &OverridePolicy) -> Result<Option<Verdict>, NotKnown> {
+const BY_HAND: &str = "delete the pin by hand, its label and its finalizer first: every cluster then gets the template as it is";
+
+fn removal(
+    template: &Value,
+    cluster: &Cluster,
+    all: &Overrides,
+    pin: &OverridePolicy,
+) -> Result<bool, OverrideError> {
+    let name = pin.metadata.name.as_deref().unwrap_or_default();
+    removal_changes(
+        template,
+        cluster,
+        all,
+        pin.metadata.namespace.as_deref(),
+        name,
+        &[],
+    )
+}
+
+/// Returns why what lets clusters differ can't go, if so: each of them gets the same with and without it.
+fn differs(
+    left: &Left,
+    changes: impl Fn(&Value, &Cluster, &Overrides) -> Result<bool, OverrideError>,
+    todo: &str,
+) -> Result<Option<Verdict>, NotKnown> {
     let Some(template) = left.template.get()? else {
         return Ok(None);
     };
-    let metadata = &pin.metadata;
-    let name = metadata.name.as_deref().unwrap_or_default();
-    let namespace = metadata.namespace.as_deref();
     let (clusters, all) = (left.clusters.get()?, left.overrides.get()?);
     for cluster in left
         .works
@@ -164,13 +255,12 @@ fn differs(left: &Left, pin: &OverridePolicy) -> Result<Option<Verdict>, NotKnow
         .filter_map(|cluster| clusters.get(cluster))
     {
         let there = cluster.metadata.name.as_deref().unwrap_or_default();
-        match removal_changes(template, cluster, all, namespace, name, &[]) {
+        match changes(template, cluster, all) {
             Ok(false) => {}
             Ok(true) => {
                 return Ok(Some(Verdict::Ask {
                     why: format!("{there} gets another version without the pin: it was not released yet"),
-                    todo: "delete the pin by hand, its label and its finalizer first: every cluster then gets the template as it is"
-                        .to_owned(),
+                    todo: todo.to_owned(),
                 }));
             }
             Err(error) => return Ok(Some(Verdict::Wait(error.to_string()))),
