@@ -112,9 +112,12 @@ impl Guest<'_> {
         Ok(())
     }
 
-    /// The plan fails nothing over: what is in the middle of that can't be judged, nor is it changed meanwhile.
-    pub fn rests(&self) -> Result<(), Due> {
-        if is_at_rest(&self.claim.spec) {
+    /// The plan fails nothing over, nor is about to, because Karmada keeps no Work for its writer any more: what is in the middle of
+    /// that can't be judged, nor is it changed meanwhile.
+    pub fn rests(&self, synced: &[ClusterName]) -> Result<(), Due> {
+        let spec = &self.claim.spec;
+        let stays = spec.writer.as_ref().is_some_and(|writer| synced.contains(writer));
+        if stays && is_at_rest(spec) {
             return Ok(());
         }
         Err(Due::Wait(format!("{} to end its failover", self.host())))

@@ -42,8 +42,9 @@ impl<'a> Machine<'a> {
             return Err(Stop::Again);
         }
         let works = self.world().works.get()?;
-        guest.markers(&custody::synced(self.binding()?), |cluster| works.get(cluster))?;
-        Ok(guest.rests()?)
+        let synced = custody::synced(self.binding()?);
+        guest.markers(&synced, |cluster| works.get(cluster))?;
+        Ok(guest.rests(&synced)?)
     }
 
     /// The end: nothing of this one is left in a pin that a Work is made with.

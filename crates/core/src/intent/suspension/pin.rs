@@ -143,7 +143,7 @@ impl<'a> Machine<'a> {
             return Err(Stop::Wait("the workload has no binding".to_owned()));
         };
         if let Some(guest) = guest {
-            guest.rests()?;
+            guest.rests(&custody::synced(binding))?;
         }
         let mut base = kept(template, template);
         // To a cluster that is chosen while it is held, the scheduler gives replicas that run elsewhere still.

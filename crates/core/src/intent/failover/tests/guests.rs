@@ -225,6 +225,7 @@ fn a_workload_with_a_guest_is_not_lent() {
     assert!(scene.is(Phase::Guarding), "{}", scene.status.phase);
     // One that came between journal and write is seen before the claim is given away.
     let mut scene = Scene::guarding();
+    scene.world.kept = seen(Some(scene.status.clone()), EARLY);
     scene.play();
     scene.world.migrations = seen(vec![borrower()], EARLY);
     for _ in 0..20 {
