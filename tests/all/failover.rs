@@ -2,6 +2,7 @@
 
 mod chains;
 mod crash;
+mod guests;
 mod hands;
 mod lending;
 mod modes;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::fleet::{CLAIMS, Controller, Fleet, PINS, POLICIES};
 use crate::support::killed::at_any_line_of;
 
-const ROLLOUTS: Resource = Resource::new("cutover.dev", "rollouts");
+pub const ROLLOUTS: Resource = Resource::new("cutover.dev", "rollouts");
 const DEPLOYMENTS: Resource = Resource::new("apps", "deployments");
 const ALL: [&str; 3] = ["east", "north", "west"];
 
@@ -42,7 +42,7 @@ impl Stage {
         fleet.want(template);
         let stage = Self {
             controller: Some(fleet.controller(Arc::new(Nobody))),
-            oracle: Oracle::watch(&fleet),
+            oracle: Oracle::watch(&fleet, &DEPLOYMENTS, "web"),
             fleet,
         };
         stage.everywhere(clusters, "web:1").await;
@@ -160,7 +160,11 @@ impl Stage {
 }
 
 fn status(fleet: &Fleet) -> Value {
-    let rollout = fleet.world.control_plane().get(&ROLLOUTS, Some("shop"), "web");
+    status_of(fleet, "web")
+}
+
+pub fn status_of(fleet: &Fleet, name: &str) -> Value {
+    let rollout = fleet.world.control_plane().get(&ROLLOUTS, Some("shop"), name);
     rollout
         .map(|rollout| rollout["status"].clone())
         .unwrap_or_default()
@@ -168,6 +172,7 @@ fn status(fleet: &Fleet) -> Value {
 
 fn image_of(object: &Value) -> String {
     let image = object.pointer("/spec/template/spec/containers/0/image");
+    let image = image.or_else(|| object.pointer("/spec/image"));
     image.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
@@ -202,31 +207,33 @@ fn web(image: &str) -> Value {
 }
 
 /// Hears of every version of the copy in every member, and asks the journal each time whether that cluster may have it.
-struct Oracle {
+pub struct Oracle {
     seen: Arc<Mutex<Vec<(String, String)>>>,
     leaks: Arc<Mutex<Vec<String>>>,
     watching: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Oracle {
-    fn watch(fleet: &Fleet) -> Self {
+    /// The rollout has the name of its workload.
+    pub fn watch(fleet: &Fleet, resource: &Resource, name: &'static str) -> Self {
         let (seen, leaks): (Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>) = Default::default();
         let watching = ALL.map(|cluster| {
             let (seen, leaks) = (Arc::clone(&seen), Arc::clone(&leaks));
             let control = fleet.world.control_plane().clone();
             let member = fleet.world.member(cluster).api.clone();
+            let resource = resource.clone();
             tokio::spawn(async move {
                 let mut had = None;
                 let mut watch = member
-                    .watch(&DEPLOYMENTS, Some("shop"), None, &ListOptions::default())
+                    .watch(&resource, Some("shop"), None, &ListOptions::default())
                     .unwrap();
                 while let Some(event) = watch.next().await {
                     let object = &event.object;
                     let image = image_of(object);
-                    if object["metadata"]["name"] != "web" || had.as_ref() == Some(&image) {
+                    if object["metadata"]["name"] != name || had.as_ref() == Some(&image) {
                         continue;
                     }
-                    let rollout = control.get(&ROLLOUTS, Some("shop"), "web");
+                    let rollout = control.get(&ROLLOUTS, Some("shop"), name);
                     let status = rollout
                         .map(|rollout| rollout["status"].clone())
                         .unwrap_or_default();
@@ -261,7 +268,12 @@ impl Oracle {
         )
     }
 
-    fn assert_tight(&self) {
+    /// Returns which cluster had which image, one after the other.
+    pub fn all(&self) -> Vec<(String, String)> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn assert_tight(&self) {
         assert!(!self.has_leaked(), "{}", self.story());
         assert!(
             self.watching.iter().all(|task| !task.is_finished()),
