@@ -249,6 +249,7 @@ async fn a_rollout_waits_for_a_failover_that_waits() {
         || stage.story(),
     )
     .await;
+    until(fleet, "it runs there", |fleet| fleet.is_settled_in("east")).await;
     super::stage::lose(fleet, "east");
     until(fleet, "it is held", |fleet| {
         phase_is(fleet, FailoverPhase::Fencing)
@@ -605,6 +606,10 @@ fn killed_at_any_line_a_failover_in_the_middle_of_a_rollout_still_ends_with_one_
             json!({"approval": {"beforeWaves": [1]}, "progress": {"timeout": "20m", "healthyFor": "2s"}});
         let fleet = unled().await;
         let controller = fleet.controller(Arc::new(Nobody));
+        plan(&fleet, json!({}));
+        guarded_in(&fleet, "east").await;
+        let handle = savepoint(&fleet, "east").await;
+        known(&fleet, &handle).await;
         let stage = Stage::of(fleet, spec).await;
         stage.push("orders:1.1");
         until_or(
