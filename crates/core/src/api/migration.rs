@@ -653,6 +653,7 @@ pub struct Belt {
     /// It was seen on the source's Work: from then on the copy there is safe.
     pub shown: bool,
     /// It is being taken off: the copy that leaves the binding next is to be deleted.
+    #[serde(rename = "lifting")]
     pub off: bool,
     /// What `conflictResolution` was before it became Overwrite, for a dropped copy to be taken up again.
     #[serde(skip_serializing_if = "Option::is_none")]

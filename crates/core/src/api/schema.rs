@@ -145,4 +145,15 @@ mod tests {
             "{spec:#}"
         );
     }
+
+    /// `kubectl apply` and Helm read YAML 1.1, and would install another field.
+    #[test]
+    fn no_field_has_a_name_that_kubectl_reads_as_a_boolean() {
+        for (name, text) in generated_files().unwrap() {
+            let wrong = text.lines().map(str::trim).find(|line| {
+                ["y:", "n:", "yes:", "no:", "on:", "off:", "true:", "false:"].contains(&&*line.to_lowercase())
+            });
+            assert_eq!(wrong, None, "{name}");
+        }
+    }
 }
