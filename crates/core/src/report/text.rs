@@ -112,7 +112,8 @@ impl View {
     fn styled(&self, now: Timestamp) -> String {
         let all = &self.intents;
         let mut text = String::new();
-        if !self.is_part && !(self.is_empty() && self.snapshot.syncs.is_empty()) {
+        let has_content = !self.is_empty() || !self.snapshot.syncs.is_empty();
+        if has_content && !self.is_part {
             let line = headline::line(all, SyncCounts::of_snapshot(&self.snapshot.syncs));
             push(&mut text, &styled(NAME, line));
         }
