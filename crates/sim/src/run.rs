@@ -1,23 +1,21 @@
 //! What can happen next, and how runs go: all in turn, or in an order that a seed draws.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use cutover_core::api::MigrationStatus;
-use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::migration::{self, Input, watch};
-use cutover_core::intent::world::{self, Desired, Overrides};
-use cutover_core::intent::{Effect, Read, Seen, World};
-use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_core::intent::{Effect, rivals};
 
-use super::plane::Plane;
-use super::{Process, Sim, UID, karmada, setting};
+use crate::Sim;
+use crate::actor::Others;
+use crate::karmada::{self, Watch};
+use crate::ledger::By;
+use crate::plane::Answer;
 
-/// How much of a soak counts at most between two looks.
-const LONGEST: Duration = Duration::from_secs(10);
-/// How long a round takes.
+/// How long a round takes, and how long one at most in which nothing happens.
 const ROUND: Duration = Duration::from_millis(250);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// How many turns in a row an intent may need.
+const MOST: usize = 300;
 
 /// On which side of a line the controller is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,28 +33,34 @@ pub struct Kill {
     pub side: Side,
 }
 
-/// What can happen next.
+/// What can happen next. Places are those of members, and of workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Actor {
-    Controller,
-    Scheduler,
-    HearOfPin,
-    HearOfBinding,
+enum Move {
+    Intent(usize),
+    HearScheduler,
+    Decide,
+    Place,
+    Hear(usize, Watch),
+    Detect(usize),
+    Orphans(usize),
+    EndEvictions(usize),
     /// The binding controller computes, and writes.
-    Compute(usize),
+    Compute(usize, usize),
     Write,
-    Orphans,
-    Execute(usize),
-    ReadObject(usize),
-    Operate(usize),
-    Kubelet(usize),
     Late,
+    Execute(usize, usize),
+    Operate(usize, usize),
+    Report(usize, usize),
+    Read(usize, usize),
+    Kubelet(usize, usize),
 }
 
 impl Sim {
-    /// Returns whether the migration is at its end, with nothing of it left.
+    /// Returns whether every intent has ended, or has nothing to do while nothing happens.
     pub fn is_over(&self) -> bool {
-        self.intent.status.phase.is_terminal() && self.process.outbox.is_empty()
+        let all = self.actors.iter().all(|actor| actor.rests());
+        let stand = self.actors.iter().any(|actor| !actor.has_ended() && !actor.is_gone());
+        all && (!stand || self.quiet > 1)
     }
 
     /// Goes on in turn until it is over, at most so many rounds; returns whether it is.
@@ -74,138 +78,205 @@ impl Sim {
         is_so(self)
     }
 
-    /// Everybody has a turn, and time passes.
+    /// Goes on for so many rounds, whatever comes of it.
+    pub fn go_on(&mut self, rounds: u32) {
+        for _ in 0..rounds {
+            self.round();
+        }
+    }
+
+    /// Everybody has a turn, and time passes: the more, the longer nothing has happened.
     pub fn round(&mut self) {
-        while self.controller() {}
+        self.moved = false;
+        for nth in 0..self.actors.len() {
+            self.turns(nth);
+        }
         self.deliver_late();
         while self.world_moves() {}
-        self.ledger.write();
-        self.later(ROUND);
+        for ledger in &mut self.ledgers {
+            ledger.write();
+        }
+        self.quiet = if self.moved { 0 } else { self.quiet.saturating_add(1) };
+        let longer = 1_u32 << self.quiet.saturating_sub(1).min(5);
+        self.later((ROUND * longer).min(LONGEST));
+    }
+
+    /// An intent has turns as long as something comes of them.
+    fn turns(&mut self, nth: usize) {
+        let most = (0..MOST).take_while(|_| self.turn(nth)).count();
+        if most == MOST {
+            let name = self.actors[nth].name().to_owned();
+            self.breaches.push(format!("{name} goes on and on"));
+        }
     }
 
     /// Goes on in an order that a seed draws; returns whether it came to an end.
     pub fn play_at_random(&mut self, seed: u64, steps: u32) -> bool {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let actors = self.actors();
+        let moves = self.moves();
+        let intents = self.actors.len();
         for step in 0..steps {
-            if self.is_over() && self.late.is_empty() {
+            let is_over = self.actors.iter().all(|actor| actor.has_ended() && actor.rests());
+            if is_over && self.late.is_empty() {
                 return true;
             }
-            let actor = actors[rng.usize(..actors.len())];
-            self.act(actor);
+            // The controllers have as many turns as a fifth of all.
+            let next = if rng.u8(..5) == 0 {
+                Move::Intent(rng.usize(..intents))
+            } else {
+                moves[rng.usize(..moves.len())]
+            };
+            self.act(next);
             if step % 7 == 0 {
-                self.ledger.write();
+                for ledger in &mut self.ledgers {
+                    ledger.write();
+                }
                 self.later(ROUND);
             }
         }
         self.is_over()
     }
 
-    /// Somebody lets the scheduler have the workload.
-    pub fn resume_scheduling(&mut self) {
-        if let Some(mut binding) = self.plane.binding.clone() {
-            binding["spec"]["suspension"] = serde_json::Value::Null;
-            self.plane.put_binding(binding);
-        }
+    /// Everybody but the controllers of intents has a turn, each as often as there is something to do.
+    pub fn settle(&mut self) {
+        while self.world_moves() {}
     }
 
-    /// The scheduler has a turn before anybody else.
-    pub fn schedule(&mut self) {
-        karmada::schedule(&mut self.plane);
+    /// New processes of Karmada take their leases. What the old ones had decided is on its way still; what the new ones read may be
+    /// older than what those knew.
+    pub fn replace_controllers(&mut self) {
+        self.controllers = self.controllers.replaced();
+        self.takes_lease("karmada-controller-manager");
     }
 
-    /// New processes of Karmada take their leases: what the old ones had computed or heard is gone.
-    pub fn replace_processes(&mut self) {
-        self.computed.clear();
-        self.caches = karmada::Caches::default();
-        for lease in self.plane.leases.values_mut() {
+    pub fn replace_scheduler(&mut self) {
+        self.scheduler = self.scheduler.replaced();
+        self.takes_lease("karmada-scheduler");
+    }
+
+    fn takes_lease(&mut self, name: &str) {
+        if let Some(lease) = self.plane.leases.get_mut(name) {
             lease.transitions += 1;
-            lease.holder = Some(format!("process-{}", lease.transitions));
+            lease.holder = Some(format!("{name}-{}", lease.transitions));
         }
     }
 
-    fn actors(&self) -> Vec<Actor> {
-        let mut actors = vec![
-            Actor::Controller,
-            Actor::Controller,
-            Actor::Scheduler,
-            Actor::HearOfPin,
-            Actor::HearOfBinding,
-            Actor::Write,
-            Actor::Orphans,
-            Actor::Late,
-        ];
-        for place in 0..self.members.len() {
-            actors.extend([
-                Actor::Compute(place),
-                Actor::Execute(place),
-                Actor::ReadObject(place),
-                Actor::Operate(place),
-                Actor::Kubelet(place),
+    fn moves(&self) -> Vec<Move> {
+        let mut moves = vec![Move::HearScheduler, Move::Decide, Move::Place, Move::Write, Move::Late];
+        for workload in 0..self.plane.workloads.len() {
+            moves.extend([
+                Move::Detect(workload),
+                Move::Hear(workload, Watch::Templates),
+                Move::Hear(workload, Watch::Pins),
+                Move::Hear(workload, Watch::Bindings),
+                Move::Orphans(workload),
+                Move::EndEvictions(workload),
             ]);
+            for place in 0..self.members.len() {
+                moves.extend([
+                    Move::Compute(workload, place),
+                    Move::Execute(workload, place),
+                    Move::Operate(workload, place),
+                    Move::Report(workload, place),
+                    Move::Read(workload, place),
+                    Move::Kubelet(workload, place),
+                ]);
+            }
         }
-        actors
+        moves
     }
 
-    fn act(&mut self, actor: Actor) -> bool {
-        let name = |place: usize| self.members.keys().nth(place).cloned();
-        match actor {
-            Actor::Controller => self.controller(),
-            Actor::Scheduler => karmada::schedule(&mut self.plane),
-            Actor::HearOfPin => self.caches.hear_of_pin(&self.plane),
-            Actor::HearOfBinding => self.caches.hear_of_binding(&self.plane),
-            Actor::Compute(place) => {
-                let computed =
-                    name(place).and_then(|name| karmada::compute(&self.plane, &self.caches, &name));
-                // One worker a binding: it writes what it has computed before it computes again.
-                let is_free = computed
-                    .as_ref()
-                    .is_some_and(|new| self.computed.iter().all(|known| known.cluster != new.cluster));
-                if is_free {
-                    self.computed.extend(computed);
-                }
-                is_free
-            }
-            Actor::Write => match self.computed.pop() {
+    fn act(&mut self, next: Move) -> bool {
+        match next {
+            Move::Intent(nth) => self.turn(nth),
+            Move::Late => self.deliver_late(),
+            Move::HearScheduler => self.scheduler.hear(&self.plane),
+            Move::Decide => self.scheduler.decide(&self.plane),
+            Move::Place => self.place(),
+            Move::Hear(workload, watch) => self.controllers.hear(&self.plane, workload, watch),
+            Move::Detect(workload) => self.controllers.detect(&mut self.plane, workload),
+            Move::Orphans(workload) => self.controllers.remove_orphans(&mut self.plane, workload),
+            Move::EndEvictions(workload) => self.end_evictions(workload),
+            Move::Compute(workload, place) => self.compute(workload, place),
+            Move::Write => match self.computed.pop() {
                 Some(computed) => karmada::write(&mut self.plane, computed),
                 None => false,
             },
-            Actor::Orphans => karmada::remove_orphans(&mut self.plane),
-            Actor::Late => self.deliver_late(),
-            Actor::Execute(place) => {
-                let Some(name) = name(place) else { return false };
-                let Some(member) = self.members.get_mut(&name) else {
-                    return false;
-                };
-                karmada::execute(&mut self.plane, member, &mut self.ledger)
+            Move::Execute(workload, place) => self.execute(workload, place),
+            Move::Operate(workload, place) => {
+                self.members[place].operate(workload, &mut self.ledgers[workload])
             }
-            Actor::ReadObject(place) => self.of_member(place, |member, _| member.read()),
-            Actor::Operate(place) => self.of_member(place, super::Member::operate),
-            Actor::Kubelet(place) => self.of_member(place, |member, ledger| member.kubelet(ledger)),
+            Move::Report(workload, place) => self.members[place].report(workload),
+            Move::Read(workload, place) => self.members[place].read(workload),
+            Move::Kubelet(workload, place) => {
+                let moved = self.members[place].kubelet(workload, &mut self.ledgers[workload]);
+                if moved {
+                    self.judge_floor(workload);
+                }
+                moved
+            }
         }
     }
 
-    fn of_member(
-        &mut self,
-        place: usize,
-        what: impl FnOnce(&mut super::Member, &mut super::Ledger) -> bool,
-    ) -> bool {
-        match self.members.values_mut().nth(place) {
-            Some(member) => what(member, &mut self.ledger),
-            None => false,
+    fn place(&mut self) -> bool {
+        let before: Vec<_> = self.plane.workloads.iter().map(crate::plane::Workload::listed).collect();
+        let moved = self.scheduler.write(&mut self.plane);
+        for (workload, before) in before.into_iter().enumerate() {
+            if self.plane.workloads[workload].listed() != before {
+                self.listed_by[workload] = By::Others;
+                let now = self.plane.workloads[workload].listed();
+                self.tell(|| format!("the scheduler chooses {now:?} instead of {before:?}"));
+            }
         }
+        moved
     }
 
-    /// Everybody but the controller does what there is to do; returns whether there was anything.
+    fn compute(&mut self, workload: usize, place: usize) -> bool {
+        let cluster = &self.members[place].name;
+        // One worker a binding: it writes what it has computed before it computes again.
+        let is_busy = self.computed.iter().any(|one| one.workload() == workload && one.cluster() == cluster);
+        if is_busy {
+            return false;
+        }
+        let computed = self.controllers.compute(&self.plane, workload, cluster);
+        let is_new = computed.is_some();
+        self.computed.extend(computed);
+        is_new
+    }
+
+    fn execute(&mut self, workload: usize, place: usize) -> bool {
+        let member = &mut self.members[place];
+        let spec = |member: &crate::member::Member| {
+            member.copies[workload].object.as_ref().map(|object| object["spec"].clone())
+        };
+        let before = self.ledgers[workload].stateless.then(|| spec(member));
+        let by = self.listed_by[workload];
+        let moved = karmada::execute(&mut self.plane, member, workload, &mut self.ledgers[workload], by);
+        if moved && before.is_some_and(|before| before.is_some() && before != spec(&self.members[place])) {
+            self.judge_spec(workload, place);
+        }
+        moved
+    }
+
+    fn end_evictions(&mut self, workload: usize) -> bool {
+        let members = &self.members;
+        let is_well = |name: &cutover_karmada::name::ClusterName| {
+            let mut members = members.iter();
+            let member = members.find(|member| member.name == *name);
+            member.is_some_and(|member| member.is_steered && member.ready(workload) > 0)
+        };
+        karmada::end_evictions(&mut self.plane, workload, self.now, is_well)
+    }
+
+    /// Everybody but the controllers of intents does what there is to do; returns whether there was anything.
     pub(super) fn world_moves(&mut self) -> bool {
-        let actors = self.actors();
-        let others = actors
-            .into_iter()
-            .filter(|actor| !matches!(actor, Actor::Controller | Actor::Late));
         let mut moved = false;
-        for actor in others {
-            moved |= self.act(actor);
+        for next in self.moves() {
+            if next != Move::Late {
+                moved |= self.act(next);
+            }
         }
+        self.moved |= moved;
         moved
     }
 
@@ -215,49 +286,71 @@ impl Sim {
             Some(Kill {
                 line,
                 side: Side::Late(by),
-            }) => self.lines >= line + by,
+            }) => self.lines >= line.saturating_add(by),
             _ => true,
         };
         if self.late.is_empty() || !(is_due || self.is_over()) {
             return false;
         }
-        let effect = self.late.remove(0);
-        let done = self.plane.take(&effect);
-        self.tell(|| format!("late, {}: {effect}", if done { "done" } else { "refused" }));
-        done
+        let (nth, effect) = self.late.remove(0);
+        let answer = self.take(nth, &effect);
+        self.moved = true;
+        self.tell(|| format!("late, {answer:?}: {effect}"));
+        answer == Answer::Done
     }
 
-    /// The controller does its next step: it reads the control plane, it reads the members and decides, or it sends one
-    /// request. Returns whether it has changed anything, or is about to.
-    pub fn controller(&mut self) -> bool {
-        if !self.process.outbox.is_empty() {
-            let effect = self.process.outbox.remove(0);
-            return self.send(effect);
+    /// The controller of an intent does its next step: it reads the control plane, it reads the members and decides, or it sends
+    /// one request. Returns whether it has changed anything, or is about to.
+    pub fn turn(&mut self, nth: usize) -> bool {
+        if self.plane.is_down {
+            return false;
         }
-        let Some(plane) = self.process.looking.take() else {
-            if self.plane.is_gone {
-                return false;
-            }
-            self.process.looking = Some(Box::new(self.plane.clone()));
+        if let Some(effect) = self.actors[nth].next() {
+            return self.send(nth, effect);
+        }
+        if self.actors[nth].is_gone() {
+            return false;
+        }
+        if !self.actors[nth].look(&self.plane) {
             return true;
-        };
-        self.decide(&plane)
+        }
+        self.decide(nth)
     }
 
     /// A line: returns whether the controller lives on, and how it dies.
     fn line(&mut self) -> Option<Side> {
         self.lines += 1;
-        self.kill
-            .filter(|kill| kill.line == self.lines)
-            .map(|kill| kill.side)
+        self.kill.filter(|kill| kill.line == self.lines).map(|kill| kill.side)
     }
 
-    fn die(&mut self) {
-        self.process = Process::default();
+    /// The process dies, and with it what it was about to do for any intent; another one takes over.
+    pub fn die(&mut self) {
+        for actor in &mut self.actors {
+            actor.die();
+        }
         self.tell(|| "the controller is killed".to_owned());
     }
 
-    fn send(&mut self, effect: Effect) -> bool {
+    fn take(&mut self, nth: usize, effect: &Effect) -> Answer {
+        if let Some(answer) = self.actors[nth].take(effect) {
+            return answer;
+        }
+        match effect {
+            Effect::CreateIntent { manifest } => return self.create_intent(manifest),
+            Effect::PatchBinding { .. } => {}
+            other => return self.plane.take(other),
+        }
+        let workload = self.actors[nth].workload();
+        let before = self.plane.workloads[workload].listed();
+        let answer = self.plane.take(effect);
+        if self.plane.workloads[workload].listed() != before {
+            self.listed_by[workload] = By::Tool;
+        }
+        answer
+    }
+
+    fn send(&mut self, nth: usize, effect: Effect) -> bool {
+        self.moved = true;
         let dies = self.line();
         match dies {
             Some(Side::Before) => {
@@ -266,160 +359,66 @@ impl Sim {
             }
             Some(Side::Late(_)) => {
                 self.tell(|| format!("sent, and not there yet: {effect}"));
-                self.late.push(effect);
+                self.late.push((nth, effect));
                 self.die();
                 return true;
             }
             _ => {}
         }
-        let done = self.plane.take(&effect);
-        self.tell(|| format!("{effect}{}", if done { "" } else { " (nothing written)" }));
+        let answer = self.take(nth, &effect);
+        self.actors[nth].answered(&effect, &answer);
+        self.tell(|| match &answer {
+            Answer::Done => effect.to_string(),
+            other => format!("{effect} ({other:?})"),
+        });
         if dies == Some(Side::After) {
             self.die();
             return true;
         }
-        done
+        answer == Answer::Done
     }
 
     /// One pass: the journal is written, then what is to be sent is. Returns whether anything comes of it.
-    fn decide(&mut self, plane: &Plane) -> bool {
-        let mut world = self.look(plane);
-        let status = self.intent.status.clone();
-        let look = watch::look(&self.input(&status, plane, &world));
-        world.watched = soak(&mut self.process, look, self.now);
-        let step = migration::step(&self.input(&status, plane, &world));
-        if step.status == status {
-            let sends = !step.effects.is_empty();
-            self.process.outbox = step.effects;
-            return sends;
-        }
-        let dies = self.line();
-        if matches!(dies, Some(Side::Before | Side::Late(_))) {
-            self.die();
+    fn decide(&mut self, nth: usize) -> bool {
+        let others = self.others(nth);
+        let plan = self.actors[nth].plan(&self.members, &others, self.now, &mut self.tick);
+        if plan.writes {
+            let dies = self.line();
+            if matches!(dies, Some(Side::Before | Side::Late(_))) {
+                self.die();
+                return true;
+            }
+            if let Some(phase) = plan.enters {
+                self.moved = true;
+                let name = self.actors[nth].name().to_owned();
+                self.tell(|| format!("{name}: phase {phase}"));
+            }
+            self.actors[nth].accept();
+            if dies.is_some() {
+                self.die();
+            }
             return true;
         }
-        if step.status.phase != status.phase {
-            let phase = step.status.phase;
-            self.tell(|| format!("phase {phase}"));
-        }
-        self.intent.status = step.status;
-        self.process.outbox = step.effects;
-        if dies.is_some() {
-            self.die();
-        }
-        true
+        self.actors[nth].accept();
+        plan.sends
     }
 
-    fn input<'a>(&'a self, status: &'a MigrationStatus, plane: &Plane, world: &'a World) -> Input<'a> {
-        Input {
-            uid: UID,
-            namespace: Some("shop"),
-            name: "orders-to-west",
-            generation: self.intent.generation,
-            revision: None,
-            deleting: self.intent.deleting,
-            has_finalizer: plane.has_finalizer,
-            spec: &self.intent.spec,
-            status,
-            trouble: None,
-            ahead: None,
-            world,
-            now: self.now,
+    fn others(&self, nth: usize) -> Others {
+        let own = &self.actors[nth];
+        let alone = self.actors.len() == 1;
+        if alone && own.kind() != "Suspension" {
+            return Others::default();
+        }
+        let may_ask = rivals::KINDS.contains(&own.kind()) && (own.phase() == "Pending" || own.kind() == "Rollout");
+        let ahead = (may_ask && !alone).then(|| {
+            let all = self.actors.iter().filter(|actor| !actor.is_gone() && rivals::KINDS.contains(&actor.kind()));
+            let all: Vec<_> = all.map(|actor| actor.json()).collect();
+            rivals::ahead(&own.json(), &all)
+        });
+        Others {
+            borrowers: self.actors.iter().filter_map(|actor| actor.borrower()).collect(),
+            suspensions: self.actors.iter().filter_map(|actor| actor.as_suspension()).collect(),
+            ahead: ahead.flatten(),
         }
     }
-
-    fn look(&mut self, plane: &Plane) -> World {
-        let mut tick = self.tick;
-        let mut read = || {
-            tick += 2;
-            Read {
-                sent: tick,
-                answered: tick + 1,
-            }
-        };
-        let unread = || "not read in the simulation";
-        let status = &self.intent.status;
-        let canary = status.journal.as_ref().map(|journal| journal.fence.canary);
-        let canary = canary.and_then(|number| plane.canary(&canary_name(UID, status.attempt, number)));
-        let overrides = Overrides {
-            cluster_wide: Arc::default(),
-            namespaced: Arc::new(plane.pin.iter().cloned().collect()),
-            versions: Arc::new(vec![setting::API_VERSION.to_owned()]),
-        };
-        let mut world = World {
-            workload: ObjectKey {
-                group: "flink.apache.org".to_owned(),
-                kind: setting::KIND.to_owned(),
-                namespace: Some("shop".to_owned()),
-                name: "orders".to_owned(),
-            },
-            template: Seen::known(plane.template.clone(), read()),
-            binding: Seen::known(plane.binding(), read()),
-            works: Seen::known(plane.works(), read()),
-            claim: Seen::known(plane.claim.clone(), read()),
-            pin: Seen::known(plane.pin.clone(), read()),
-            overrides: Seen::known(overrides, read()),
-            clusters: Seen::known(Arc::clone(&plane.clusters), read()),
-            canary: Seen::known(canary, read()),
-            leases: Seen::known(plane.leases.clone(), read()),
-            profiles: Seen::known(Vec::new(), read()),
-            metrics: BTreeMap::new(),
-            others: BTreeMap::new(),
-            members: BTreeMap::new(),
-            beside: Vec::new(),
-            scalers: Seen::unknown(unread()),
-            desired: Seen::known(Desired::default(), read()),
-            policy: Seen::known(None, read()),
-            arriving: Seen::known(Vec::new(), read()),
-            admission: None,
-            watched: Duration::ZERO,
-            warnings: Vec::new(),
-            record: Seen::known(plane.record.clone(), read()),
-        };
-        for (name, member) in &self.members {
-            let seen = seen_of(name, member, &mut read);
-            world.members.insert(name.clone(), seen);
-        }
-        self.tick = tick;
-        world
-    }
-}
-
-fn seen_of(name: &ClusterName, member: &super::Member, mut read: impl FnMut() -> Read) -> world::Member {
-    if !member.reachable {
-        let why = format!("{name} gives no answer");
-        return world::Member {
-            object: Seen::unknown(&why),
-            pods: Seen::unknown(&why),
-            nodes: Seen::unknown(&why),
-            silent: true,
-        };
-    }
-    world::Member {
-        object: Seen::known(member.object.clone(), read()),
-        pods: Seen::known(member.pods.clone(), read()),
-        nodes: Seen::known([(format!("{name}-node"), true)].into(), read()),
-        silent: false,
-    }
-}
-
-/// The time between two good looks of one process at one run.
-fn soak(process: &mut Process, look: watch::Look, now: jiff::Timestamp) -> Duration {
-    let since = process.looked.replace(now);
-    match look {
-        watch::Look::Good(run) if process.run.as_ref() == Some(&run) => {
-            let passed = since.map(|since| now.duration_since(since).unsigned_abs());
-            process.watched += passed.unwrap_or_default().min(LONGEST);
-        }
-        watch::Look::Good(run) => {
-            process.run = Some(run);
-            process.watched = Duration::ZERO;
-        }
-        watch::Look::Bad => {
-            process.run = None;
-            process.watched = Duration::ZERO;
-        }
-        watch::Look::Unknown => process.looked = None,
-    }
-    process.watched
 }

@@ -3,46 +3,32 @@
 
 use cutover_core::api::Phase;
 use cutover_karmada::name::ClusterName;
+use cutover_sim::kinds::Migration;
 use cutover_sim::{EAST, Kill, Side, Sim, WEST};
 use serde_json::json;
 
 const ROUNDS: u32 = 400;
 
-fn story(sim: &Sim) -> String {
-    let waits = sim
-        .intent
-        .status
-        .waiting_for
-        .as_ref()
-        .map(|wait| wait.reason.as_str());
-    format!(
-        "{}\n{}: waits for {waits:?}\nfindings {:?}",
-        sim.story.join("\n"),
-        sim.intent.status.phase,
-        sim.intent.status.findings
-    )
+fn phase(sim: &Sim) -> Phase {
+    sim.intent::<Migration>(0).unwrap().status.phase
 }
 
 fn runs_alone(sim: &Sim, cluster: &str) {
-    assert!(
-        sim.ledger.violations.is_empty(),
-        "{:?}\n{}",
-        sim.ledger.violations,
-        story(sim)
-    );
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
     assert_eq!(
-        sim.ledger.writers(),
+        sim.writers(0),
         [&ClusterName::new(cluster)],
         "{}",
-        story(sim)
+        sim.account()
     );
 }
 
 fn nothing_is_left(sim: &Sim) {
+    let orders = &sim.plane.workloads[0];
     assert!(
-        sim.plane.claim.is_none() && sim.plane.pin.is_none(),
+        orders.claim.is_none() && orders.pin.is_none() && sim.plane.canaries.is_empty(),
         "{}",
-        story(sim)
+        sim.account()
     );
 }
 
@@ -50,19 +36,14 @@ fn nothing_is_left(sim: &Sim) {
 fn it_moves() {
     let mut sim = Sim::new(&json!({})).unwrap();
     runs_alone(&sim, EAST);
-    assert!(sim.play(ROUNDS), "{}", story(&sim));
-    assert_eq!(sim.intent.status.phase, Phase::Completed, "{}", story(&sim));
+    assert!(sim.play(ROUNDS), "{}", sim.account());
+    assert_eq!(phase(&sim), Phase::Completed, "{}", sim.account());
     runs_alone(&sim, WEST);
     nothing_is_left(&sim);
 }
 
 fn nothing_is_violated(sim: &Sim, seed: u64) {
-    assert!(
-        sim.ledger.violations.is_empty(),
-        "seed {seed}: {:?}\n{}",
-        sim.ledger.violations,
-        story(sim)
-    );
+    assert_eq!(sim.violations(), Vec::<String>::new(), "seed {seed}\n{}", sim.account());
 }
 
 /// How often each line of a whole run is killed.
@@ -77,7 +58,7 @@ const SIDES: [Side; 5] = [
 fn lines(more: &serde_json::Value, strike: impl Fn(&mut Sim)) -> u32 {
     let mut sim = Sim::new(more).unwrap();
     strike(&mut sim);
-    assert!(sim.play(ROUNDS), "{}", story(&sim));
+    assert!(sim.play(ROUNDS), "{}", sim.account());
     sim.lines
 }
 
@@ -88,12 +69,12 @@ fn killed_everywhere(more: &serde_json::Value, strike: impl Fn(&mut Sim), ends: 
             let mut sim = Sim::new(more).unwrap();
             sim.kill = Some(Kill { line, side });
             strike(&mut sim);
-            assert!(sim.play(ROUNDS), "{line} {side:?}\n{}", story(&sim));
+            assert!(sim.play(ROUNDS), "{line} {side:?}\n{}", sim.account());
             // What comes after the end changes nothing for good.
             for _ in 0..20 {
                 sim.round();
             }
-            assert_eq!(sim.intent.status.phase, ends, "{line} {side:?}\n{}", story(&sim));
+            assert_eq!(phase(&sim), ends, "{line} {side:?}\n{}", sim.account());
             runs_alone(&sim, runs);
         }
     }
@@ -107,9 +88,8 @@ fn killed_at_any_line_it_still_moves() {
 #[test]
 fn called_off_it_still_comes_back_whoever_is_killed() {
     let call_off = |sim: &mut Sim| {
-        sim.play_until(ROUNDS, |sim| sim.intent.status.phase == Phase::Handoff);
-        sim.intent.spec.abort = true;
-        sim.intent.generation += 1;
+        sim.play_until(ROUNDS, |sim| phase(sim) == Phase::Handoff);
+        sim.actors[0].abort();
     };
     killed_everywhere(&json!({}), call_off, Phase::Aborted, EAST);
 }
@@ -121,12 +101,12 @@ fn in_any_order_it_moves_or_waits_and_never_two_write() {
         sim.play_at_random(seed, 4000);
         nothing_is_violated(&sim, seed);
         // In turn again, it ends.
-        assert!(sim.play(ROUNDS), "seed {seed}\n{}", story(&sim));
+        assert!(sim.play(ROUNDS), "seed {seed}\n{}", sim.account());
         assert_eq!(
-            sim.intent.status.phase,
+            phase(&sim),
             Phase::Completed,
             "seed {seed}\n{}",
-            story(&sim)
+            sim.account()
         );
         runs_alone(&sim, WEST);
     }
@@ -137,16 +117,15 @@ fn in_any_order_called_off_at_any_moment_it_ends_and_never_two_write() {
     for seed in 0..300 {
         let mut sim = Sim::new(&json!({})).unwrap();
         sim.play_at_random(seed, u32::try_from(seed * 37 % 1500).unwrap());
-        sim.intent.spec.abort = true;
-        sim.intent.generation += 1;
+        sim.actors[0].abort();
         sim.play_at_random(1000 + seed, 4000);
         nothing_is_violated(&sim, seed);
-        assert!(sim.play(ROUNDS), "seed {seed}\n{}", story(&sim));
-        let (phase, runs) = match sim.intent.status.phase {
+        assert!(sim.play(ROUNDS), "seed {seed}\n{}", sim.account());
+        let (ends, runs) = match phase(&sim) {
             Phase::Completed => (Phase::Completed, WEST),
             _ => (Phase::Aborted, EAST),
         };
-        assert_eq!(sim.intent.status.phase, phase, "seed {seed}\n{}", story(&sim));
+        assert_eq!(phase(&sim), ends, "seed {seed}\n{}", sim.account());
         runs_alone(&sim, runs);
     }
 }
