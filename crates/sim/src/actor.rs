@@ -17,8 +17,7 @@ use crate::plane::{Answer, Plane, Workload};
 pub const NAMESPACE: &str = "shop";
 
 /// What a machine of a kind decides on.
-pub type Input<'a, K> =
-    intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::World>;
+pub type Input<'a, K> = intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::World>;
 
 /// What the simulation has to know of a kind of intents; everything that is decided, the shipped machine decides.
 pub trait Kind: Clone + fmt::Debug + Sized + 'static {
@@ -151,7 +150,9 @@ impl View<'_> {
         let (members, workload) = (self.members, self.workload);
         let tick = &mut *self.tick;
         let mut read = || next(tick);
-        let seen = members.iter().map(|member| (member.name.clone(), of(member, workload, &mut read)));
+        let seen = members
+            .iter()
+            .map(|member| (member.name.clone(), of(member, workload, &mut read)));
         seen.collect()
     }
 }
@@ -351,8 +352,11 @@ impl<K: Kind> Actor for Running<K> {
 
     fn json(&self) -> Value {
         let intent = &self.intent;
-        let labels: serde_json::Map<String, Value> =
-            intent.labels.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect();
+        let labels: serde_json::Map<String, Value> = intent
+            .labels
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone().into()))
+            .collect();
         json!({
             "apiVersion": cutover_core::api::API_VERSION, "kind": K::NAME,
             "metadata": {
@@ -389,7 +393,11 @@ impl<K: Kind> Actor for Running<K> {
             _ => return None,
         };
         let before = std::mem::replace(&mut self.intent.has_finalizer, has);
-        Some(if before == has { Answer::Stale } else { Answer::Done })
+        Some(if before == has {
+            Answer::Stale
+        } else {
+            Answer::Done
+        })
     }
 
     fn look(&mut self, plane: &Plane) -> bool {
@@ -454,5 +462,8 @@ impl<K: Kind> Actor for Running<K> {
 
 /// Returns the uids of all suspensions that there are.
 pub fn uids(suspensions: &[Suspension]) -> BTreeSet<String> {
-    suspensions.iter().filter_map(|one| one.metadata.uid.clone()).collect()
+    suspensions
+        .iter()
+        .filter_map(|one| one.metadata.uid.clone())
+        .collect()
 }

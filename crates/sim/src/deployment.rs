@@ -12,7 +12,10 @@ use crate::plane::generation;
 pub fn operate(member: &mut Member, workload: usize, seen: &Value) -> bool {
     let status = status(member, workload, seen);
     let copy = &mut member.copies[workload];
-    let is_news = copy.object.as_ref().is_some_and(|object| object["status"] != status);
+    let is_news = copy
+        .object
+        .as_ref()
+        .is_some_and(|object| object["status"] != status);
     if is_news {
         copy.report = Some(status);
     }
@@ -39,7 +42,9 @@ pub fn kubelet(member: &mut Member, workload: usize) -> bool {
     let mut pods = (*copy.pods).clone();
     let before = pods.len();
     if before < wanted {
-        let Some(node) = member.free_node() else { return false };
+        let Some(node) = member.free_node() else {
+            return false;
+        };
         member.made += 1;
         pods.push(member.pod(workload, member.made, node));
     } else if before > wanted {

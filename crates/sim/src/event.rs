@@ -1,6 +1,5 @@
 //! What comes between: done by people, by Karmada, by what breaks.
 
-
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
 use serde_json::json;
@@ -117,19 +116,26 @@ impl Event {
             Self::FallsBack(name) => on(sim, name, |member| member.falls_back = true),
             Self::NodeLost(name) => {
                 sim.pods_were_lost = true;
-                on(sim, name, |member| member.set_node(crate::member::NODES[0], false));
+                on(sim, name, |member| {
+                    member.set_node(crate::member::NODES[0], false)
+                });
             }
             Self::Gone(name) => gone(sim, name),
             Self::PodsDie(_) | Self::CopyDeleted(_) | Self::WorkDeleted(_) => self.hits_copy(sim),
             Self::ControllersReplaced => sim.replace_controllers(),
             Self::SchedulerReplaced => sim.replace_scheduler(),
-            Self::SchedulingResumed => resume_scheduling(sim),
+            Self::SchedulingResumed => {
+                sim.pods_were_lost = true;
+                resume_scheduling(sim);
+            }
             Self::SchedulerKeeps(name) => {
+                sim.pods_were_lost = true;
                 sim.scheduler.keeps_last = sim.members.last().is_some_and(|last| last.name.as_str() == name);
                 resume_scheduling(sim);
                 sim.settle();
             }
             Self::Evicted(name, purge) => {
+                sim.pods_were_lost = true;
                 karmada::evict(&mut sim.plane, 0, &ClusterName::new(name), purge);
                 sim.listed_by[0] = By::Others;
             }
@@ -161,7 +167,8 @@ impl Event {
                 let name = ClusterName::new(name);
                 if let Some(work) = sim.plane.workloads[0].works.get(&name).cloned() {
                     let mut work = (**work).clone();
-                    work.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
+                    work.metadata.deletion_timestamp =
+                        serde_json::from_value(json!("2026-01-01T00:00:00Z")).ok();
                     sim.plane.put_work(0, &name, work);
                     sim.listed_by[0] = By::Others;
                 }
@@ -191,7 +198,10 @@ impl Event {
     pub fn is_over(self, sim: &mut Sim) {
         let names: Vec<ClusterName> = sim.members.iter().map(|member| member.name.clone()).collect();
         for name in names {
-            let is_gone = sim.members.iter().any(|member| member.name == name && member.is_gone);
+            let is_gone = sim
+                .members
+                .iter()
+                .any(|member| member.name == name && member.is_gone);
             if is_gone {
                 continue;
             }
@@ -220,7 +230,9 @@ fn on(sim: &mut Sim, name: &str, change: impl FnOnce(&mut crate::member::Member)
 }
 
 fn reach(sim: &mut Sim, name: &str, (seen, steered): (bool, bool)) {
-    on(sim, name, |member| (member.is_seen, member.is_steered) = (seen, steered));
+    on(sim, name, |member| {
+        (member.is_seen, member.is_steered) = (seen, steered)
+    });
     sim.plane.set_ready(&ClusterName::new(name), steered);
 }
 
@@ -249,7 +261,10 @@ fn edit_template(sim: &mut Sim) {
     let mut edited = (**live).clone();
     edited["spec"]["edited"] = json!(live.version);
     let hash = format!("edited-{}", live.version);
-    let is_rolled_out = sim.actors.iter().any(|actor| actor.kind() == "Rollout" && actor.workload() == 0);
+    let is_rolled_out = sim
+        .actors
+        .iter()
+        .any(|actor| actor.kind() == "Rollout" && actor.workload() == 0);
     if is_rolled_out {
         sim.wants(0, &hash, edited);
     } else {

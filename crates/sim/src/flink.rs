@@ -12,13 +12,7 @@ use crate::plane::{generation, text};
 /// What the operator leaves where it could make no savepoint.
 const LAST_STATE: &str = "KUBERNETES_OPERATOR_LAST_STATE";
 
-pub fn operate(
-    member: &mut Member,
-    workload: usize,
-    seen: &Value,
-    copy: &Copy,
-    ledger: &mut Ledger,
-) -> bool {
+pub fn operate(member: &mut Member, workload: usize, seen: &Value, copy: &Copy, ledger: &mut Ledger) -> bool {
     let wants = text(seen, "/spec/job/state").unwrap_or("running").to_owned();
     let process = member.copies[workload].process.as_ref();
     let runs = process.is_some_and(|process| process.ends.is_none());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{
-    Cluster, ClusterOverridePolicy, EvictionTask, OverridePolicy, PurgeMode, ResourceBindingSpec, Work, WorkSpec,
-    meta, overrides,
+    Cluster, ClusterOverridePolicy, EvictionTask, OverridePolicy, PurgeMode, ResourceBindingSpec, Work,
+    WorkSpec, meta, overrides,
 };
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -116,7 +116,14 @@ impl Controllers {
         }
         let is_leaving = over.is_some_and(|over| over.metadata.deletion_timestamp.is_some());
         let made = (!is_leaving && lists(&binding.typed.spec, cluster))
-            .then(|| manifest(plane.clusters.get(cluster)?, heard.pin.as_deref(), binding, template))
+            .then(|| {
+                manifest(
+                    plane.clusters.get(cluster)?,
+                    heard.pin.as_deref(),
+                    binding,
+                    template,
+                )
+            })
             .flatten();
         let Some(manifest) = made else {
             self.settled.insert(key, versions);
@@ -203,8 +210,15 @@ fn manifest(cluster: &Cluster, pin: Option<&Pin>, binding: &Binding, template: &
     let mut source = (**template).clone();
     let name = cluster.metadata.name.as_deref();
     let spec = &binding.typed.spec;
-    if spec.placement.as_ref().is_some_and(cutover_karmada::Placement::divides) {
-        let listed = spec.clusters.iter().find(|listed| Some(listed.name.as_str()) == name);
+    if spec
+        .placement
+        .as_ref()
+        .is_some_and(cutover_karmada::Placement::divides)
+    {
+        let listed = spec
+            .clusters
+            .iter()
+            .find(|listed| Some(listed.name.as_str()) == name);
         source["spec"]["replicas"] = listed.map_or(0, |listed| listed.replicas).into();
     }
     let mut manifest = overrides::effective(&source, cluster, &wide, &pins).ok()?;
@@ -245,10 +259,16 @@ fn bound(before: Option<Value>, template: &Value, policy: &Policy) -> Value {
         value => json["spec"][field] = value,
     };
     set("failover", json!(spec.failover));
-    set("preserveResourcesOnDeletion", json!(spec.preserve_resources_on_deletion));
+    set(
+        "preserveResourcesOnDeletion",
+        json!(spec.preserve_resources_on_deletion),
+    );
     set("conflictResolution", json!(spec.conflict_resolution));
     set("replicas", template["spec"]["replicas"].clone());
-    let mut suspension = spec.suspension.as_ref().map_or_else(|| json!({}), |suspension| json!(suspension));
+    let mut suspension = spec
+        .suspension
+        .as_ref()
+        .map_or_else(|| json!({}), |suspension| json!(suspension));
     if !kept.is_null() {
         suspension["scheduling"] = kept;
     }
@@ -274,13 +294,7 @@ pub fn write(plane: &mut Plane, computed: Computed) -> bool {
 }
 
 /// Brings a member to what its Work says.
-pub fn execute(
-    plane: &mut Plane,
-    member: &mut Member,
-    workload: usize,
-    ledger: &mut Ledger,
-    by: By,
-) -> bool {
+pub fn execute(plane: &mut Plane, member: &mut Member, workload: usize, ledger: &mut Ledger, by: By) -> bool {
     let Some(work) = plane.workloads[workload].works.get(&member.name).cloned() else {
         return false;
     };
@@ -325,7 +339,10 @@ pub fn evict(plane: &mut Plane, workload: usize, cluster: &ClusterName, purge: P
     }
     let mut json = binding.json.clone();
     let listed = json["spec"]["clusters"].as_array().into_iter().flatten();
-    let stay: Vec<Value> = listed.filter(|listed| listed["name"] != cluster.as_str()).cloned().collect();
+    let stay: Vec<Value> = listed
+        .filter(|listed| listed["name"] != cluster.as_str())
+        .cloned()
+        .collect();
     json["spec"]["clusters"] = stay.into();
     let mut task = json!({
         "fromCluster": cluster, "purgeMode": purge, "reason": "ApplicationFailure",
@@ -343,7 +360,12 @@ pub fn evict(plane: &mut Plane, workload: usize, cluster: &ClusterName, purge: P
 
 /// Ends evictions that are over: at once where the copy goes at once; else when the workload is well wherever it is listed, or it
 /// took too long.
-pub fn end_evictions(plane: &mut Plane, workload: usize, now: Timestamp, is_well: impl Fn(&ClusterName) -> bool) -> bool {
+pub fn end_evictions(
+    plane: &mut Plane,
+    workload: usize,
+    now: Timestamp,
+    is_well: impl Fn(&ClusterName) -> bool,
+) -> bool {
     let Some(binding) = plane.workloads[workload].binding.clone() else {
         return false;
     };
@@ -351,7 +373,11 @@ pub fn end_evictions(plane: &mut Plane, workload: usize, now: Timestamp, is_well
     if spec.graceful_eviction_tasks.is_empty() {
         return false;
     }
-    let observed = binding.typed.status.as_ref().map_or(0, |status| status.scheduler_observed_generation);
+    let observed = binding
+        .typed
+        .status
+        .as_ref()
+        .map_or(0, |status| status.scheduler_observed_generation);
     let is_settled = observed == generation(&binding.json)
         && !spec.clusters.is_empty()
         && spec.clusters.iter().all(|listed| is_well(&listed.name));

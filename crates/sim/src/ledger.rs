@@ -34,9 +34,9 @@ impl fmt::Display for Origin {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// A hold, a release, a deletion that an intent asked for.
-    #[default]
     Tool,
     /// A person, the scheduler, a controller of Karmada.
+    #[default]
     Others,
     /// It failed, or what it ran on.
     Itself,
@@ -77,7 +77,11 @@ impl fmt::Display for Violation {
                 from,
                 writes,
                 charged,
-            } => write!(f, "{} began from {from} without {writes} writes: by {charged}", by.0),
+            } => write!(
+                f,
+                "{} began from {from} without {writes} writes: by {charged}",
+                by.0
+            ),
         }
     }
 }

@@ -92,7 +92,9 @@ impl Sim {
     }
 
     pub fn member(&mut self, name: &str) -> Option<&mut Member> {
-        self.members.iter_mut().find(|member| member.name.as_str() == name)
+        self.members
+            .iter_mut()
+            .find(|member| member.name.as_str() == name)
     }
 
     /// Returns an intent of a kind by its place.
@@ -114,7 +116,10 @@ impl Sim {
     /// Returns what went wrong for which nobody but the tool can be blamed.
     pub fn violations(&self) -> Vec<String> {
         let of_state = self.ledgers.iter().flat_map(|ledger| &ledger.violations);
-        of_state.map(ToString::to_string).chain(self.breaches.iter().cloned()).collect()
+        of_state
+            .map(ToString::to_string)
+            .chain(self.breaches.iter().cloned())
+            .collect()
     }
 
     /// Returns the story, and how it stands.
@@ -122,7 +127,11 @@ impl Sim {
         let mut lines = self.story.clone();
         for actor in &self.actors {
             let wait = actor.waiting_for().map(|wait| wait.reason.as_str());
-            let findings: Vec<&str> = actor.findings().iter().map(|finding| finding.message.as_str()).collect();
+            let findings: Vec<&str> = actor
+                .findings()
+                .iter()
+                .map(|finding| finding.message.as_str())
+                .collect();
             lines.push(format!(
                 "{} {}: {}, waits for {wait:?}, offers {:?}, findings {findings:?}",
                 actor.kind(),

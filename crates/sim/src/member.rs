@@ -230,7 +230,10 @@ impl Member {
 
     fn end_process(&mut self, workload: usize, ledger: &mut Ledger) -> bool {
         let copy = &mut self.copies[workload];
-        let is_over = copy.process.as_ref().is_some_and(|process| process.ends.is_some());
+        let is_over = copy
+            .process
+            .as_ref()
+            .is_some_and(|process| process.ends.is_some());
         // A node that isn't Ready ends nothing that it is told to end.
         let node = copy.process.as_ref().map(|process| process.node);
         if node.is_some_and(|node| self.nodes.get(node) == Some(&false)) {
@@ -289,7 +292,11 @@ impl Member {
 
     /// The pods of a workload that are up.
     pub fn ready(&self, workload: usize) -> usize {
-        self.copies[workload].pods.iter().filter(|pod| pod.is_ready).count()
+        self.copies[workload]
+            .pods
+            .iter()
+            .filter(|pod| pod.is_ready)
+            .count()
     }
 
     /// Returns what a read through the proxy gives.
@@ -317,7 +324,8 @@ impl Member {
         if !self.is_seen {
             return Some((format!("{} gives no answer", self.name), true));
         }
-        self.refuses.then(|| (format!("{}: 403 forbidden", self.name), false))
+        self.refuses
+            .then(|| (format!("{}: 403 forbidden", self.name), false))
     }
 
     pub(crate) fn node(&self, node: &str) -> String {
@@ -339,6 +347,9 @@ impl Member {
 
     /// Returns the first node that is Ready.
     pub(crate) fn free_node(&self) -> Option<&'static str> {
-        self.nodes.iter().find(|(_, ready)| **ready).map(|(node, _)| *node)
+        self.nodes
+            .iter()
+            .find(|(_, ready)| **ready)
+            .map(|(node, _)| *node)
     }
 }

@@ -22,9 +22,13 @@ impl Sim {
         let journal = status.journal.as_ref()?;
         let member = &self.members[place];
         let ends = matches!(status.phase, RolloutPhase::Undoing | RolloutPhase::Finishing);
-        let may = ends || journal.released.contains_key(&member.name) || journal.left.contains_key(&member.name);
+        let may =
+            ends || journal.released.contains_key(&member.name) || journal.left.contains_key(&member.name);
         let object = member.copies[running.intent.workload].object.as_ref()?;
-        let (target, stable) = (status.revision(&journal.target)?, status.revision(&journal.stable)?);
+        let (target, stable) = (
+            status.revision(&journal.target)?,
+            status.revision(&journal.stable)?,
+        );
         let has = object["spec"] == target.content["spec"] && target.content != stable.content;
         (has && !may).then(|| format!("{} has revision {} before its turn", member.name, target.name))
     }
@@ -55,7 +59,10 @@ impl Sim {
             let is_meant = running.intent.workload == workload && !running.intent.status.phase.is_terminal();
             let ready: usize = self.members.iter().map(|member| member.ready(workload)).sum();
             if is_meant && ready < journal.floor as usize {
-                self.breaches.push(format!("{ready} replicas are ready, of {} that must", journal.floor));
+                self.breaches.push(format!(
+                    "{ready} replicas are ready, of {} that must",
+                    journal.floor
+                ));
             }
         }
     }

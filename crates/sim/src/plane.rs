@@ -101,7 +101,10 @@ impl Workload {
 
     /// Returns the clusters that the binding lists.
     pub fn listed(&self) -> Vec<ClusterName> {
-        let clusters = self.binding.iter().flat_map(|binding| &binding.typed.spec.clusters);
+        let clusters = self
+            .binding
+            .iter()
+            .flat_map(|binding| &binding.typed.spec.clusters);
         clusters.map(|cluster| cluster.name.clone()).collect()
     }
 }

@@ -59,7 +59,10 @@ impl Sim {
     /// Returns whether every intent has ended, or has nothing to do while nothing happens.
     pub fn is_over(&self) -> bool {
         let all = self.actors.iter().all(|actor| actor.rests());
-        let stand = self.actors.iter().any(|actor| !actor.has_ended() && !actor.is_gone());
+        let stand = self
+            .actors
+            .iter()
+            .any(|actor| !actor.has_ended() && !actor.is_gone());
         all && (!stand || self.quiet > 1)
     }
 
@@ -96,7 +99,11 @@ impl Sim {
         for ledger in &mut self.ledgers {
             ledger.write();
         }
-        self.quiet = if self.moved { 0 } else { self.quiet.saturating_add(1) };
+        self.quiet = if self.moved {
+            0
+        } else {
+            self.quiet.saturating_add(1)
+        };
         let longer = 1_u32 << self.quiet.saturating_sub(1).min(5);
         self.later((ROUND * longer).min(LONGEST));
     }
@@ -162,7 +169,13 @@ impl Sim {
     }
 
     fn moves(&self) -> Vec<Move> {
-        let mut moves = vec![Move::HearScheduler, Move::Decide, Move::Place, Move::Write, Move::Late];
+        let mut moves = vec![
+            Move::HearScheduler,
+            Move::Decide,
+            Move::Place,
+            Move::Write,
+            Move::Late,
+        ];
         for workload in 0..self.plane.workloads.len() {
             moves.extend([
                 Move::Detect(workload),
@@ -219,7 +232,12 @@ impl Sim {
     }
 
     fn place(&mut self) -> bool {
-        let before: Vec<_> = self.plane.workloads.iter().map(crate::plane::Workload::listed).collect();
+        let before: Vec<_> = self
+            .plane
+            .workloads
+            .iter()
+            .map(crate::plane::Workload::listed)
+            .collect();
         let moved = self.scheduler.write(&mut self.plane);
         for (workload, before) in before.into_iter().enumerate() {
             if self.plane.workloads[workload].listed() != before {
@@ -234,7 +252,10 @@ impl Sim {
     fn compute(&mut self, workload: usize, place: usize) -> bool {
         let cluster = &self.members[place].name;
         // One worker a binding: it writes what it has computed before it computes again.
-        let is_busy = self.computed.iter().any(|one| one.workload() == workload && one.cluster() == cluster);
+        let is_busy = self
+            .computed
+            .iter()
+            .any(|one| one.workload() == workload && one.cluster() == cluster);
         if is_busy {
             return false;
         }
@@ -247,12 +268,21 @@ impl Sim {
     fn execute(&mut self, workload: usize, place: usize) -> bool {
         let member = &mut self.members[place];
         let spec = |member: &crate::member::Member| {
-            member.copies[workload].object.as_ref().map(|object| object["spec"].clone())
+            member.copies[workload]
+                .object
+                .as_ref()
+                .map(|object| object["spec"].clone())
         };
         let before = self.ledgers[workload].stateless.then(|| spec(member));
         let by = self.listed_by[workload];
         let moved = karmada::execute(&mut self.plane, member, workload, &mut self.ledgers[workload], by);
-        if moved && before.is_some_and(|before| before.is_some() && before != spec(&self.members[place])) {
+        let after = spec(&self.members[place]);
+        // One that is deleted, or made anew, is another matter.
+        let is_changed = before
+            .flatten()
+            .zip(after)
+            .is_some_and(|(before, after)| before != after);
+        if moved && is_changed {
             self.judge_spec(workload, place);
         }
         moved
@@ -320,7 +350,9 @@ impl Sim {
     /// A line: returns whether the controller lives on, and how it dies.
     fn line(&mut self) -> Option<Side> {
         self.lines += 1;
-        self.kill.filter(|kill| kill.line == self.lines).map(|kill| kill.side)
+        self.kill
+            .filter(|kill| kill.line == self.lines)
+            .map(|kill| kill.side)
     }
 
     /// The process dies, and with it what it was about to do for any intent; another one takes over.
@@ -337,6 +369,7 @@ impl Sim {
         }
         match effect {
             Effect::CreateIntent { manifest } => return self.create_intent(manifest),
+            Effect::DeleteIntent { kind, intent } => return self.delete_intent(kind, &intent.uid),
             Effect::PatchBinding { .. } => {}
             other => return self.plane.take(other),
         }
@@ -409,15 +442,23 @@ impl Sim {
         if alone && own.kind() != "Suspension" {
             return Others::default();
         }
-        let may_ask = rivals::KINDS.contains(&own.kind()) && (own.phase() == "Pending" || own.kind() == "Rollout");
+        let may_ask =
+            rivals::KINDS.contains(&own.kind()) && (own.phase() == "Pending" || own.kind() == "Rollout");
         let ahead = (may_ask && !alone).then(|| {
-            let all = self.actors.iter().filter(|actor| !actor.is_gone() && rivals::KINDS.contains(&actor.kind()));
+            let all = self
+                .actors
+                .iter()
+                .filter(|actor| !actor.is_gone() && rivals::KINDS.contains(&actor.kind()));
             let all: Vec<_> = all.map(|actor| actor.json()).collect();
             rivals::ahead(&own.json(), &all)
         });
         Others {
             borrowers: self.actors.iter().filter_map(|actor| actor.borrower()).collect(),
-            suspensions: self.actors.iter().filter_map(|actor| actor.as_suspension()).collect(),
+            suspensions: self
+                .actors
+                .iter()
+                .filter_map(|actor| actor.as_suspension())
+                .collect(),
             ahead: ahead.flatten(),
         }
     }

@@ -64,7 +64,8 @@ impl Scheduler {
             News::Canary(name) => Job::Canary(name.clone()),
             News::Binding(workload, binding) => {
                 let before = self.heard[*workload].replace(Arc::clone(binding));
-                let is_same = before.is_some_and(|before| generation(&before.json) == generation(&binding.json));
+                let is_same =
+                    before.is_some_and(|before| generation(&before.json) == generation(&binding.json));
                 if is_same {
                     return true;
                 }
@@ -100,12 +101,24 @@ impl Scheduler {
         }
         let placement = spec.placement.as_ref()?;
         let listed: Vec<ClusterName> = spec.clusters.iter().map(|listed| listed.name.clone()).collect();
-        let leaving: Vec<&ClusterName> = spec.graceful_eviction_tasks.iter().map(|task| &task.from_cluster).collect();
+        let leaving: Vec<&ClusterName> = spec
+            .graceful_eviction_tasks
+            .iter()
+            .map(|task| &task.from_cluster)
+            .collect();
         let fits = |(name, cluster): &(&ClusterName, &Cluster)| {
-            let wanted = placement.cluster_affinity.as_ref().is_none_or(|affinity| affinity.matches(cluster));
+            let wanted = placement
+                .cluster_affinity
+                .as_ref()
+                .is_none_or(|affinity| affinity.matches(cluster));
             wanted && !leaving.contains(name) && (cluster.is_ready() || listed.contains(name))
         };
-        let fitting: Vec<ClusterName> = plane.clusters.iter().filter(fits).map(|(name, _)| name.clone()).collect();
+        let fitting: Vec<ClusterName> = plane
+            .clusters
+            .iter()
+            .filter(fits)
+            .map(|(name, _)| name.clone())
+            .collect();
         let chosen = self.choose(placement, &listed, fitting);
         Some(Decision::Place {
             workload,
@@ -115,8 +128,16 @@ impl Scheduler {
     }
 
     /// Where one is enough it keeps one of those that are listed, whoever runs there.
-    fn choose(&self, placement: &Placement, listed: &[ClusterName], fitting: Vec<ClusterName>) -> Vec<ClusterName> {
-        let takes_one = placement.spread_constraints.iter().any(|spread| spread.max_groups == 1);
+    fn choose(
+        &self,
+        placement: &Placement,
+        listed: &[ClusterName],
+        fitting: Vec<ClusterName>,
+    ) -> Vec<ClusterName> {
+        let takes_one = placement
+            .spread_constraints
+            .iter()
+            .any(|spread| spread.max_groups == 1);
         if !takes_one {
             return fitting;
         }

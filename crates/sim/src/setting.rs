@@ -93,7 +93,8 @@ impl Begin<'_> {
     fn placement(&self) -> Value {
         let mut placement = json!({"clusterAffinity": {"clusterNames": self.may}});
         if self.in_one {
-            placement["spreadConstraints"] = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+            placement["spreadConstraints"] =
+                json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
         }
         placement
     }
@@ -143,7 +144,8 @@ impl Begin<'_> {
 impl Sim {
     /// Clusters, and nothing in them.
     pub fn empty(clusters: &[&str]) -> Self {
-        let joined: BTreeMap<ClusterName, Cluster> = clusters.iter().filter_map(|name| cluster(name)).collect();
+        let joined: BTreeMap<ClusterName, Cluster> =
+            clusters.iter().filter_map(|name| cluster(name)).collect();
         let members = joined.keys().map(|name| Member::new(name.as_str())).collect();
         Self {
             now: begins(),
@@ -179,7 +181,11 @@ impl Sim {
         };
         let workload = self.plane.workloads.len();
         self.plane.workloads.push(Workload::new(key, api_version));
-        let operator = if begin.is_stateful { Operator::Flink } else { Operator::Deployment };
+        let operator = if begin.is_stateful {
+            Operator::Flink
+        } else {
+            Operator::Deployment
+        };
         for member in &mut self.members {
             member.add(operator, begin.name);
         }
@@ -356,10 +362,17 @@ impl Sim {
     /// An intent asks for another one.
     pub(crate) fn create_intent(&mut self, manifest: &Value) -> Answer {
         let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
-        if self.actors.iter().any(|actor| actor.kind() == manifest["kind"] && actor.name() == name) {
+        if self
+            .actors
+            .iter()
+            .any(|actor| actor.kind() == manifest["kind"] && actor.name() == name)
+        {
             return Answer::Exists;
         }
-        let target = manifest.pointer("/spec/target/workload/name").cloned().unwrap_or_default();
+        let target = manifest
+            .pointer("/spec/target/workload/name")
+            .cloned()
+            .unwrap_or_default();
         let mut workloads = self.plane.workloads.iter();
         let workload = workloads.position(|of| target == of.key.name.as_str());
         let (Some(workload), true) = (workload, manifest["kind"] == "Suspension") else {
@@ -369,7 +382,8 @@ impl Sim {
         match asked {
             Ok(nth) => {
                 let labels = manifest["metadata"]["labels"].as_object().into_iter().flatten();
-                let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+                let labels =
+                    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
                 let labels = labels.collect();
                 if let Some(intent) = self.intent_mut::<Suspension>(nth) {
                     intent.labels = labels;
@@ -377,6 +391,17 @@ impl Sim {
                 Answer::Done
             }
             Err(error) => Answer::Failed(error.to_string()),
+        }
+    }
+
+    pub(crate) fn delete_intent(&mut self, kind: &str, uid: &str) -> Answer {
+        let mut actors = self.actors.iter_mut();
+        match actors.find(|actor| actor.kind() == kind && actor.uid() == uid) {
+            Some(actor) => {
+                actor.delete();
+                Answer::Done
+            }
+            None => Answer::Stale,
         }
     }
 }

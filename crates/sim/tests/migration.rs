@@ -15,12 +15,7 @@ fn phase(sim: &Sim) -> Phase {
 
 fn runs_alone(sim: &Sim, cluster: &str) {
     assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
-    assert_eq!(
-        sim.writers(0),
-        [&ClusterName::new(cluster)],
-        "{}",
-        sim.account()
-    );
+    assert_eq!(sim.writers(0), [&ClusterName::new(cluster)], "{}", sim.account());
 }
 
 fn nothing_is_left(sim: &Sim) {
@@ -43,7 +38,12 @@ fn it_moves() {
 }
 
 fn nothing_is_violated(sim: &Sim, seed: u64) {
-    assert_eq!(sim.violations(), Vec::<String>::new(), "seed {seed}\n{}", sim.account());
+    assert_eq!(
+        sim.violations(),
+        Vec::<String>::new(),
+        "seed {seed}\n{}",
+        sim.account()
+    );
 }
 
 /// How often each line of a whole run is killed.
@@ -102,12 +102,7 @@ fn in_any_order_it_moves_or_waits_and_never_two_write() {
         nothing_is_violated(&sim, seed);
         // In turn again, it ends.
         assert!(sim.play(ROUNDS), "seed {seed}\n{}", sim.account());
-        assert_eq!(
-            phase(&sim),
-            Phase::Completed,
-            "seed {seed}\n{}",
-            sim.account()
-        );
+        assert_eq!(phase(&sim), Phase::Completed, "seed {seed}\n{}", sim.account());
         runs_alone(&sim, WEST);
     }
 }

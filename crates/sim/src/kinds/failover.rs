@@ -47,7 +47,11 @@ impl Kind for FailoverPlan {
     }
 
     fn answer(intent: &mut Intent<Self>, given: &Word) {
-        let question = intent.status.asks.iter().find(|question| word(question) == *given);
+        let question = intent
+            .status
+            .asks
+            .iter()
+            .find(|question| word(question) == *given);
         if let Some(question) = question {
             intent.spec.approvals.push(FailoverApproval {
                 gate: question.gate,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use cutover_core::api::{
-    Approval, Assumption, Fact, Finding, MigrationSpec, MigrationStatus, Offer, Phase, WaitCode,
+    Approval, Assumption, Fact, FailoverGate, Finding, MigrationSpec, MigrationStatus, Offer, Phase, WaitCode,
 };
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::failover::Borrower;
@@ -81,7 +81,10 @@ impl Kind for Migration {
         let Some(wait) = &intent.status.waiting_for else {
             return Vec::new();
         };
-        let assume = wait.offers.iter().map(|offer| Word(format!("assume {}", offer.arguments())));
+        let assume = wait
+            .offers
+            .iter()
+            .map(|offer| Word(format!("assume {}", offer.arguments())));
         let approve = wait.approval.map(|phase| Word(format!("approve {phase}")));
         assume.chain(approve).collect()
     }
@@ -126,7 +129,10 @@ impl Kind for Migration {
             workload: intent.spec.workload.clone(),
             waits: asks && !intent.deleting && !intent.spec.paused && !intent.spec.abort,
             ended: status.phase.is_terminal(),
-            captured: status.journal.as_ref().and_then(|journal| journal.captured.clone()),
+            captured: status
+                .journal
+                .as_ref()
+                .and_then(|journal| journal.captured.clone()),
         })
     }
 }
@@ -134,5 +140,11 @@ impl Kind for Migration {
 /// Returns whether a word gives state up.
 pub fn gives_up(word: &Word) -> bool {
     let facts = [Fact::NoState, Fact::Newest];
-    facts.iter().any(|fact| word.0.starts_with(&format!("assume {}", fact.argument())))
+    let of_plan = word
+        .0
+        .starts_with(&format!("approve {}", FailoverGate::FromNothing));
+    of_plan
+        || facts
+            .iter()
+            .any(|fact| word.0.starts_with(&format!("assume {}", fact.argument())))
 }

@@ -39,16 +39,24 @@ fn pin(view: &View<'_>) -> Option<OverridePolicy> {
 }
 
 fn binding(view: &View<'_>) -> Option<ResourceBinding> {
-    view.before().binding.as_ref().map(|binding| binding.typed.clone())
+    view.before()
+        .binding
+        .as_ref()
+        .map(|binding| binding.typed.clone())
 }
 
 fn works(view: &View<'_>) -> BTreeMap<ClusterName, Work> {
     let works = view.after().works.iter();
-    works.map(|(name, work)| (name.clone(), (***work).clone())).collect()
+    works
+        .map(|(name, work)| (name.clone(), (***work).clone()))
+        .collect()
 }
 
 fn template(view: &View<'_>) -> Option<serde_json::Value> {
-    view.before().template.as_ref().map(|template| (***template).clone())
+    view.before()
+        .template
+        .as_ref()
+        .map(|template| (***template).clone())
 }
 
 fn policy_name(view: &View<'_>) -> PolicyName {
@@ -63,7 +71,11 @@ fn policy(view: &View<'_>) -> Option<PropagationPolicy> {
 }
 
 /// What every intent that pins a workload sees of it.
-fn world(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<cutover_core::intent::record::Record>>) -> World {
+fn world(
+    view: &mut View<'_>,
+    canary: Option<&str>,
+    record: Seen<Option<cutover_core::intent::record::Record>>,
+) -> World {
     let unread = || "not read in the simulation";
     let canary = canary.and_then(|name| view.then.canary(name));
     let own = policy(view).map(|live| OwnPolicy {
@@ -100,7 +112,10 @@ fn world(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<cutover_
         profiles: view.known(Vec::new()),
         metrics: BTreeMap::new(),
         others: BTreeMap::new(),
-        members: view.each_member(|member, workload, read| member.see(workload, read)).into_iter().collect(),
+        members: view
+            .each_member(|member, workload, read| member.see(workload, read))
+            .into_iter()
+            .collect(),
         beside: Vec::new(),
         scalers: Seen::unknown(unread()),
         desired: view.known(Desired::default()),

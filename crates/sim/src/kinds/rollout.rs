@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cutover_core::api::{
-    Finding, RolloutPhase as Phase, RolloutSpec, RolloutStatus, WaitCode, WaveApproval,
-};
+use cutover_core::api::{Finding, RolloutPhase as Phase, RolloutSpec, RolloutStatus, WaitCode, WaveApproval};
 use cutover_core::intent::rollout::{self, Goal, World};
 use cutover_core::intent::{Seen, Step};
 use serde_json::Value;
@@ -52,7 +50,10 @@ impl Kind for Rollout {
                 view.known(clusters)
             },
             profiles: view.known(Vec::new()),
-            members: view.each_member(|member, workload, read| member.see(workload, read)).into_iter().collect(),
+            members: view
+                .each_member(|member, workload, read| member.see(workload, read))
+                .into_iter()
+                .collect(),
             metrics: BTreeMap::new(),
             others: BTreeMap::new(),
             beside: Vec::new(),
@@ -74,11 +75,13 @@ impl Kind for Rollout {
     fn offers(intent: &Intent<Self>) -> Vec<Word> {
         let status = &intent.status;
         if status.phase == Phase::Halted {
-            return vec![Word("retry".to_owned())];
+            return vec![Word("retry".to_owned()), Word("abort".to_owned())];
         }
         let wait = status.common.waiting_for.as_ref();
         let asks = wait.is_some_and(|wait| wait.code == WaitCode::Approval);
-        asks.then(|| Word("approve the next wave".to_owned())).into_iter().collect()
+        asks.then(|| Word("approve the next wave".to_owned()))
+            .into_iter()
+            .collect()
     }
 
     fn answer(intent: &mut Intent<Self>, word: &Word) {
@@ -86,9 +89,15 @@ impl Kind for Rollout {
             intent.spec.controls.retry += 1;
             return;
         }
-        let released = intent.status.clusters.iter().filter(|cluster| {
-            cluster.state != cutover_core::api::RolloutClusterState::Held
-        });
+        if word.0 == "abort" {
+            intent.spec.controls.abort = true;
+            return;
+        }
+        let released = intent
+            .status
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.state != cutover_core::api::RolloutClusterState::Held);
         let wave = released.map(|cluster| cluster.wave).max().unwrap_or_default() + 1;
         intent.spec.controls.approvals.push(WaveApproval {
             wave,
@@ -129,7 +138,9 @@ fn rehearsed(
         Some(journal) => {
             let another = goal.filter(|goal| !ends && goal.id != journal.wanted.hash);
             let target = status.revision(&journal.target);
-            another.map(|goal| &goal.manifest).or_else(|| target.map(|target| &target.manifest))
+            another
+                .map(|goal| &goal.manifest)
+                .or_else(|| target.map(|target| &target.manifest))
         }
         None => goal.map(|goal| &goal.manifest),
     };

@@ -25,7 +25,9 @@ impl Kind for ReplicaShift {
         let canary = canary.and_then(|name| view.then.canary(&name));
         let name = suspension_name(&intent.name);
         let mut suspensions = view.others.suspensions.iter();
-        let suspension = suspensions.find(|one| one.metadata.name.as_ref() == Some(&name)).cloned();
+        let suspension = suspensions
+            .find(|one| one.metadata.name.as_ref() == Some(&name))
+            .cloned();
         let (template, binding, policy) = (template(view), binding(view), policy(view));
         let claim = view.before().claim.as_deref().cloned();
         let (works, pin) = (works(view), pin(view));

@@ -24,14 +24,21 @@ impl Kind for Suspension {
         let beside = beside(view, intent, policy.as_ref());
         let name = policy.is_some().then(|| policy_name(view));
         let binding = binding(view);
-        let id = binding.as_ref().and_then(binding_id).unwrap_or_default().to_owned();
+        let id = binding
+            .as_ref()
+            .and_then(binding_id)
+            .unwrap_or_default()
+            .to_owned();
         let works = works(view);
         let copies = view.each_member(|member, workload, read| {
             let manifest = works.get(&member.name)?.manifest()?.clone();
-            Some((manifest, match member.unseen() {
-                Some((why, _)) => Seen::unknown(why),
-                None => Seen::known(member.copies[workload].object.as_deref().cloned(), read()),
-            }))
+            Some((
+                manifest,
+                match member.unseen() {
+                    Some((why, _)) => Seen::unknown(why),
+                    None => Seen::known(member.copies[workload].object.as_deref().cloned(), read()),
+                },
+            ))
         });
         let workload = view.before().key.clone();
         let copies = copies.into_iter().filter_map(|(cluster, copy)| {
@@ -43,14 +50,20 @@ impl Kind for Suspension {
                 object,
             })
         });
-        let works = works.into_iter().map(|(cluster, work)| ((id.clone(), cluster), work));
+        let works = works
+            .into_iter()
+            .map(|(cluster, work)| ((id.clone(), cluster), work));
         let journal = intent.status.journal.as_ref();
         let number = journal.filter(|journal| journal.spec.scope.scheduling());
-        let canary = number.map(|journal| {
-            canary_name(&intent.uid, intent.status.common.attempt, journal.fence.canary)
-        });
+        let canary = number
+            .map(|journal| canary_name(&intent.uid, intent.status.common.attempt, journal.fence.canary));
         let canary = canary.and_then(|name| view.then.canary(&name));
-        let claims = view.first.workloads.iter().filter_map(|of| of.claim.as_deref().cloned()).collect();
+        let claims = view
+            .first
+            .workloads
+            .iter()
+            .filter_map(|of| of.claim.as_deref().cloned())
+            .collect();
         let labels = intent.labels.iter();
         World {
             name: view.known(name),
