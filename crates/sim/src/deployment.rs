@@ -31,6 +31,7 @@ fn status(member: &Member, workload: usize, seen: &Value) -> Value {
 }
 
 /// Pods come up to the number that the controller knows of, and go down to it.
+#[allow(clippy::comparison_chain, reason = "a pod comes, or a pod goes")]
 pub fn kubelet(member: &mut Member, workload: usize) -> bool {
     if member.is_frozen {
         return false;

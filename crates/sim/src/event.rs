@@ -117,7 +117,7 @@ impl Event {
             Self::NodeLost(name) => {
                 sim.pods_were_lost = true;
                 on(sim, name, |member| {
-                    member.set_node(crate::member::NODES[0], false)
+                    member.set_node(crate::member::NODES[0], false);
                 });
             }
             Self::Gone(name) => gone(sim, name),
@@ -231,7 +231,7 @@ fn on(sim: &mut Sim, name: &str, change: impl FnOnce(&mut crate::member::Member)
 
 fn reach(sim: &mut Sim, name: &str, (seen, steered): (bool, bool)) {
     on(sim, name, |member| {
-        (member.is_seen, member.is_steered) = (seen, steered)
+        (member.is_seen, member.is_steered) = (seen, steered);
     });
     sim.plane.set_ready(&ClusterName::new(name), steered);
 }

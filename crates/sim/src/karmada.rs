@@ -90,6 +90,7 @@ impl Controllers {
     }
 
     /// Another process takes over, with caches that may be older than the ones of this.
+    #[must_use]
     pub fn replaced(&self) -> Self {
         Self {
             heard: self.before.clone(),

@@ -116,9 +116,12 @@ impl Begin<'_> {
 
     fn binding(&self) -> Value {
         let (api_version, kind) = self.gvk();
-        let target = |name: &&str| match self.is_stateful {
-            true => json!({"name": name}),
-            false => json!({"name": name, "replicas": self.replicas}),
+        let target = |name: &&str| {
+            if self.is_stateful {
+                json!({"name": name})
+            } else {
+                json!({"name": name, "replicas": self.replicas})
+            }
         };
         let targets: Vec<Value> = self.runs.iter().map(target).collect();
         json!({

@@ -2,7 +2,7 @@
 //! and at no time two.
 //!
 //! `cargo test --package cutover-sim --test cells -- --nocapture` prints the table.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
