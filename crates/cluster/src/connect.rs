@@ -122,7 +122,7 @@ impl Cluster {
         self.sending(self.sender.with(limits))
     }
 
-    /// Returns the same control plane, with somebody who is told of every exchange.
+    /// Returns the same control plane, with an observer of every exchange.
     #[must_use]
     pub fn observed(&self, observer: Arc<dyn RequestObserver>) -> Self {
         self.sending(self.sender.observed(observer))

@@ -18,7 +18,7 @@ pub struct Exchange<'a> {
     pub took: Duration,
 }
 
-/// Is told of every exchange with an API server.
+/// Observes every exchange with an API server.
 pub trait RequestObserver: Send + Sync {
     fn observe(&self, exchange: &Exchange<'_>);
 }

@@ -96,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// Returns one that shares everything, and whose exchanges are told.
+    /// Returns one that shares everything, and whose exchanges are observed.
     pub(super) fn observed(&self, observer: Arc<dyn RequestObserver>) -> Self {
         Self {
             observer: Some(observer),

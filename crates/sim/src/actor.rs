@@ -1,12 +1,15 @@
 //! An intent and the controller that carries it out, whatever its kind: look, step, journal, effects.
 
 use std::any::Any;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
-use cutover_core::api::{ClaimOwner, Finding, Progress, Suspension, WaitingFor};
+use cutover_core::api::{ClaimOwner, Finding, LeaseSeen, Progress, Suspension, WaitingFor};
 use cutover_core::intent::failover::Borrower;
 use cutover_core::intent::{self, Effect, Read, Seen, Step, Trouble};
+use cutover_karmada::Cluster;
+use cutover_karmada::name::ClusterName;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -121,6 +124,18 @@ pub struct View<'a> {
 impl View<'_> {
     pub fn known<T>(&mut self, value: T) -> Seen<T> {
         Seen::known(value, next(self.tick))
+    }
+
+    /// The clusters that have joined.
+    pub fn clusters(&mut self) -> Seen<Arc<BTreeMap<ClusterName, Cluster>>> {
+        let clusters = Arc::clone(&self.then.clusters);
+        self.known(clusters)
+    }
+
+    /// Who holds the leases of Karmada's controllers.
+    pub fn leases(&mut self) -> Seen<BTreeMap<String, LeaseSeen>> {
+        let leases = self.then.leases.clone();
+        self.known(leases)
     }
 
     /// What Git says; nothing, where its host gives no answer.

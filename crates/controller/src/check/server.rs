@@ -206,7 +206,7 @@ async fn definition_of(cluster: &Cluster, name: &str) -> Answer<Value> {
 
 pub(super) async fn definitions(cluster: &Cluster) -> Vec<Check> {
     const NAME: &str = "CRDs";
-    const FIX: &str = "cutover init --cluster, as somebody with the role cutover-install";
+    const FIX: &str = "cutover init --cluster, with the rights of the ClusterRole cutover-install";
     let (mut missing, mut other, mut unread) = (Vec::new(), Vec::new(), false);
     let crds = api::crds();
     for crd in &crds {

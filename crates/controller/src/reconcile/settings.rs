@@ -106,16 +106,7 @@ impl Settings {
                 status: repo,
             });
         };
-        let branch = status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
-        let there = repo::Options {
-            url: elsewhere.url.clone(),
-            credentials: elsewhere.credentials.clone(),
-            branch: branch.to_owned(),
-            status_branch: branch.to_owned(),
-            status_only: true,
-            state_dir: options.state_dir.join("status-repository"),
-            ..source.clone()
-        };
+        let there = status_repository(&source, elsewhere, &self.config);
         // Of the source, nothing but the branch itself is followed.
         let source = repo::Options {
             status_branch: source.branch.clone(),
@@ -210,22 +201,28 @@ pub(crate) async fn check(
                 Ok(config.status.branch_beside(&options.branch).to_owned())
             }
             Some(elsewhere) => {
-                let branch = config.status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
-                let there = repo::Options {
-                    url: elsewhere.url.clone(),
-                    credentials: elsewhere.credentials.clone(),
-                    branch: branch.to_owned(),
-                    status_branch: branch.to_owned(),
-                    status_only: true,
-                    state_dir: options.state_dir.join("status-repository"),
-                    ..options.clone()
-                };
+                let there = status_repository(options, elsewhere, &config);
+                let branch = there.status_branch.clone();
                 open(there, cancel).await?.try_push().await?;
                 Ok(format!("{branch} of {}", elsewhere.url))
             }
         }
     };
     (Ok(revision), pushing.await)
+}
+
+/// Returns how a repository is opened that only status goes to. `source`: how the one with the desired state is.
+fn status_repository(source: &repo::Options, elsewhere: &Elsewhere, config: &Config) -> repo::Options {
+    let branch = config.status.branch.as_deref().unwrap_or(config::STATUS_BRANCH);
+    repo::Options {
+        url: elsewhere.url.clone(),
+        credentials: elsewhere.credentials.clone(),
+        branch: branch.to_owned(),
+        status_branch: branch.to_owned(),
+        status_only: true,
+        state_dir: source.state_dir.join("status-repository"),
+        ..source.clone()
+    }
 }
 
 /// Opens the mirror; waits for a conversation with Git that was broken off and still has it.

@@ -1,6 +1,6 @@
 //! Every metric by name: what is registered is made from it, and docs/reference/metrics.md is held to it.
 
-/// One metric, as people are told of it.
+/// One metric, with the help text that Prometheus shows.
 #[derive(Debug)]
 pub struct Metric {
     pub name: &'static str,

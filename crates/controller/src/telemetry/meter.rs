@@ -135,7 +135,7 @@ impl SyncMeter {
             .inc();
     }
 
-    /// What is written at a revision that was applied before has been changed by somebody else.
+    /// What is written at a revision that was applied before had been changed in the control plane.
     fn count_drift(&mut self, report: &SyncReport) {
         let is_undone = |object: &ObjectReport| match &object.result {
             ObjectResult::Applied(outcome) => !outcome.is_in_sync(),

@@ -1,7 +1,7 @@
 //! What is measured and whether it is well: `/metrics` and `/readyz` are made of it. It decides nothing.
 //!
-//! The loops say what they have done; how many intents there are, and where they stand, is read from the watch cache when somebody
-//! asks. No metric has a label that others choose freely: names of objects, URLs and messages are in none.
+//! The loops say what they have done; how many intents there are, and where they stand, is read from the watch cache at each
+//! scrape. No metric has a label that others choose freely: names of objects, URLs and messages are in none.
 
 mod catalog;
 mod health;
@@ -381,7 +381,7 @@ impl Telemetry {
     }
 }
 
-/// The operations of Git that are told apart.
+/// The operations of Git that are counted separately.
 pub(crate) const FETCH: &str = "fetch";
 pub(crate) const PUBLISH: &str = "publish";
 

@@ -31,19 +31,32 @@ pub(super) struct SyncCounts {
 
 impl SyncCounts {
     fn of(overview: &Overview) -> Self {
-        let syncs: Vec<_> = overview.syncs.iter().map(SyncSnapshot::of).collect();
-        Self::of_snapshot(&syncs)
+        let mut all = Self::default();
+        for sync in &overview.syncs {
+            let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
+            let waiting = waiting.map(|wait| wait.objects.len()).sum();
+            all.add(sync.problems.len(), sync.held_back.len(), waiting);
+        }
+        all
     }
 
     pub fn of_snapshot(syncs: &[SyncSnapshot]) -> Self {
         let mut all = Self::default();
         for sync in syncs {
-            all.problems += sync.problems.len();
-            all.held_back += sync.held_back.len();
             let waiting = sync.waiting.iter().filter(|wait| !wait.overdue);
-            all.waiting += waiting.map(|wait| wait.count).sum::<usize>();
+            all.add(
+                sync.problems.len(),
+                sync.held_back.len(),
+                waiting.map(|wait| wait.count).sum(),
+            );
         }
         all
+    }
+
+    const fn add(&mut self, problems: usize, held_back: usize, waiting: usize) {
+        self.problems += problems;
+        self.held_back += held_back;
+        self.waiting += waiting;
     }
 }
 

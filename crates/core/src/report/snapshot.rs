@@ -368,7 +368,7 @@ impl LeftSnapshot {
 }
 
 impl SyncSnapshot {
-    pub(super) fn of(sync: &SyncOverview) -> Self {
+    fn of(sync: &SyncOverview) -> Self {
         Self {
             name: sync.name.clone(),
             revision: sync.revision.clone(),

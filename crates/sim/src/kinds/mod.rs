@@ -100,15 +100,9 @@ fn world(
             view.known(pin)
         },
         overrides: overrides(view),
-        clusters: {
-            let clusters = Arc::clone(&view.then.clusters);
-            view.known(clusters)
-        },
+        clusters: view.clusters(),
         canary: view.known(canary),
-        leases: {
-            let leases = view.then.leases.clone();
-            view.known(leases)
-        },
+        leases: view.leases(),
         profiles: view.known(Vec::new()),
         metrics: BTreeMap::new(),
         others: BTreeMap::new(),

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use cutover_core::api::{Finding, RolloutPhase as Phase, RolloutSpec, RolloutStatus, WaitCode, WaveApproval};
 use cutover_core::intent::rollout::{self, Goal, World};
@@ -45,10 +44,7 @@ impl Kind for Rollout {
             works: view.known(works),
             pin: view.known(pin),
             overrides: overrides(view),
-            clusters: {
-                let clusters = Arc::clone(&view.then.clusters);
-                view.known(clusters)
-            },
+            clusters: view.clusters(),
             profiles: view.known(Vec::new()),
             members: view
                 .each_member(|member, workload, read| member.see(workload, read))

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use cutover_core::api::{Finding, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase};
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::shift::{self, World, replicas_of, suspension_name};
@@ -50,15 +48,9 @@ impl Kind for ReplicaShift {
             claim: view.known(claim),
             pin: view.known(pin),
             overrides: overrides(view),
-            clusters: {
-                let clusters = Arc::clone(&view.then.clusters);
-                view.known(clusters)
-            },
+            clusters: view.clusters(),
             canary: view.known(canary),
-            leases: {
-                let leases = view.then.leases.clone();
-                view.known(leases)
-            },
+            leases: view.leases(),
             profiles: view.known(Vec::new()),
             autoscalers: view.known(Vec::new()),
             members: copies.into_iter().collect(),

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use cutover_core::api::{Finding, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus};
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::pin::OWNER_LABEL;
@@ -82,10 +80,7 @@ impl Kind for Suspension {
                 .map(|(_, uid)| uid.clone())
                 .next(),
             canary: view.known(canary),
-            leases: {
-                let leases = view.then.leases.clone();
-                view.known(leases)
-            },
+            leases: view.leases(),
             beside,
         }
     }
@@ -136,9 +131,6 @@ fn beside(
         template: view.known(template),
         pin: view.known(pin),
         overrides: overrides(view),
-        clusters: {
-            let clusters = Arc::clone(&view.then.clusters);
-            view.known(clusters)
-        },
+        clusters: view.clusters(),
     })
 }
