@@ -1,6 +1,7 @@
 //! What cutover itself adds to a migration: from the news that an effect needed to the effect, and requests and CPU.
 //!
-//! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `many [MIGRATIONS]` (at once, in members
+//! `cargo bench --bench migration -- ROW`: `delay [MIGRATIONS]` (one after the other), `downtime [MOVES]` (how long nobody writes,
+//! beside a person's script; `downtime MOVES quick` with jobs that take next to no time), `many [MIGRATIONS]` (at once, in members
 //! as slow as a plain installation; `many MIGRATIONS quick` in quick ones), `waiting [INTENTS]` (the program as a process, with
 //! intents that wait). On a sandbox behind a kubeconfig, or on the control plane that the environment names as for the
 //! end-to-end suite (docs/reference/sandbox.md#end-to-end-suite).
@@ -15,10 +16,14 @@
     reason = "a program that measures"
 )]
 
+#[path = "migration/by_hand.rs"]
+mod by_hand;
 #[path = "migration/chain.rs"]
 mod chain;
 #[path = "migration/controller.rs"]
 mod controller;
+#[path = "migration/downtime.rs"]
+mod downtime;
 #[path = "../tests/all/e2e/place.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
 mod place;
@@ -40,15 +45,9 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use place::{Place, until};
 use serde_json::{Value, json};
-use server::{BINDINGS, JOBS, MIGRATIONS, Resource};
+use server::{BINDINGS, JOBS, MIGRATIONS, POLICIES};
 use tokio::runtime::Runtime;
 
-const POLICIES: Resource = Resource {
-    group: "policy.karmada.io",
-    version: "v1alpha1",
-    kind: "PropagationPolicy",
-    plural: "propagationpolicies",
-};
 /// How long the CPU of a process that waits is watched: with what it does once a minute.
 const WATCHED: Duration = Duration::from_secs(130);
 /// A process is quiet that took less than a thousandth of a core for so long.
@@ -59,11 +58,16 @@ fn main() {
     let number = |usual: usize| args.get(1).map_or(usual, |number| number.parse().unwrap());
     match args.first().map(String::as_str) {
         Some("delay") => delay(number(30)),
+        Some("downtime") if args.get(2).is_some_and(|word| word == "quick") => {
+            downtime::row(number(5), quick());
+        }
+        Some("downtime") => downtime::row(number(5), Timings::default()),
         Some("many") if args.get(2).is_some_and(|word| word == "quick") => many(number(100), quick()),
         Some("many") => many(number(100), Timings::installed()),
         Some("waiting") => waiting(number(1000)),
         _ => {
             delay(30);
+            downtime::row(10, Timings::default());
             many(100, Timings::installed());
             waiting(1000);
         }
@@ -118,6 +122,11 @@ fn delay(count: usize) {
     let (path, mut file) = stamps("migration-delay.jsonl");
     for cost in &costs {
         writeln!(file, "{}", serde_json::to_string(cost).unwrap()).unwrap();
+    }
+    let last = costs.last().unwrap();
+    println!("\n| requests of the last one | |\n|---|---|");
+    for (what, count) in last.by_path() {
+        println!("| {what} | {count} |");
     }
     let of = |what: fn(&Cost) -> f64| {
         let mut all: Vec<f64> = costs.iter().map(what).collect();

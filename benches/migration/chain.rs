@@ -5,6 +5,7 @@
 //! from there, and is never less than it was. Where no event came in between, it counts from the end of the rest, and the
 //! effect counts as unannounced: a timer began it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use cutover::reconcile::intents::Side;
@@ -69,6 +70,18 @@ pub struct Effect {
 }
 
 impl Cost {
+    /// Counts the requests by what they ask of which kind; names are left out.
+    pub fn by_path(&self) -> Vec<(String, usize)> {
+        let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+        for asked in &self.asked {
+            let what = format!("{} {}", asked.method, kind_in(&asked.path));
+            *counted.entry(what).or_default() += 1;
+        }
+        let mut counted: Vec<_> = counted.into_iter().collect();
+        counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counted
+    }
+
     pub fn of(trace: &[Entry], name: &str, begun: Instant, whole: Duration) -> Self {
         let ms = |at: Instant| at.saturating_duration_since(begun).as_secs_f64() * 1e3;
         let trace: Vec<&Entry> = trace.iter().filter(|entry| entry.at >= begun).collect();
@@ -139,6 +152,27 @@ impl Cost {
             asked,
         }
     }
+}
+
+/// Returns the kind that a path is about, and whether it is one in a member.
+fn kind_in(path: &str) -> String {
+    let (path, side) = match path.split_once("/proxy/") {
+        Some((_, path)) => (path, "member: "),
+        None => (path, ""),
+    };
+    let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    if let Some(at) = parts.iter().position(|part| *part == "namespaces")
+        && parts.len() > at + 2
+    {
+        parts.drain(..at + 2);
+    } else {
+        let version = if parts.first() == Some(&"api") { 2 } else { 3 };
+        parts.drain(..version.min(parts.len()));
+    }
+    let (kind, sub) = (parts.first().copied().unwrap_or("/"), parts.get(2));
+    let what = if parts.len() > 1 { "one of " } else { "" };
+    let sub = sub.map(|sub| format!("/{sub}")).unwrap_or_default();
+    format!("{side}{what}{kind}{sub}")
 }
 
 /// A look at everything: when it began, and whether the worker rested before.

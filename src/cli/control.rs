@@ -45,15 +45,18 @@ pub struct Approve {
     by: Option<String>,
 }
 
-/// Vouches for what a migration can't see, as long as it is in the phase in which it asks.
+/// Tells a migration what it can't see, or must not decide: a person's word, good for the phase in which it is asked for.
+///
+/// Nobody checks a word. `cutover status` offers those that are accepted as things are, each as a command to copy, and says what is
+/// given up by it; status.journal.words of the Migration keeps which were used, and who gave them.
 #[derive(Args, Debug)]
 pub struct Assume {
     #[command(flatten)]
     intent: IntentArgs,
-    /// What is so
-    #[arg(value_name = "FACT")]
+    /// What is so, or shall be
+    #[arg(value_name = "WORD")]
     fact: Vouched,
-    /// The cluster in which it is so
+    /// The cluster that the word is about
     #[arg(value_name = "CLUSTER")]
     cluster: ClusterName,
     /// Who vouches for it [default: who commits]
@@ -63,12 +66,18 @@ pub struct Assume {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Vouched {
-    /// No copy of the workload there can write any more
+    /// No copy of the workload there can write any more, or ever will by itself
     Stopped,
-    /// The workload may start there from nothing: its state is lost, or somewhere else
-    NoState,
-    /// Of copies that have both written, the one there has the state to go on from
-    Newest,
+    /// Go on from the state that the copy there has, or left last; what others wrote is given up
+    #[value(alias = "newest")]
+    From,
+    /// The workload may start there from nothing; its state is given up
+    #[value(alias = "no-state")]
+    FromNothing,
+    /// That cluster keeps the workload, or gets it back
+    To,
+    /// End although that cluster, which has the workload, can't be looked into
+    Settle,
 }
 
 /// Which intent, and where its state is looked up.
@@ -155,8 +164,10 @@ impl Assume {
         let control = control::Control::Assume {
             fact: match self.fact {
                 Vouched::Stopped => Fact::Stopped,
-                Vouched::NoState => Fact::NoState,
-                Vouched::Newest => Fact::Newest,
+                Vouched::From => Fact::From,
+                Vouched::FromNothing => Fact::FromNothing,
+                Vouched::To => Fact::To,
+                Vouched::Settle => Fact::Settle,
             },
             cluster: self.cluster,
             by: self.by,

@@ -200,7 +200,7 @@ fn profiled(workspace: &Workspace) -> Result<std::collections::BTreeSet<(String,
     let built_in = profile::built_in().map_err(|error| Error::internal(error.to_string()))?;
     let own = workspace.set.of_kind(api::GROUP, "WorkloadProfile");
     let own = own.filter_map(|manifest| serde_json::from_value(manifest.value.clone()).ok());
-    let all: Vec<api::WorkloadProfile> = built_in.into_iter().chain(own).collect();
+    let all: Vec<api::WorkloadProfile> = built_in.iter().cloned().chain(own).collect();
     let kinds = all.into_iter().flat_map(|profile| {
         let api::AppliesTo { group, kinds } = profile.spec.applies_to;
         kinds.into_iter().map(move |kind| (group.clone(), kind))

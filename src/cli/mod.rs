@@ -101,7 +101,7 @@ enum Command {
     Failover(failover::Failover),
     /// Let an intent go on that waits for an approval, by a commit
     Approve(control::Approve),
-    /// Vouch for what a migration can't see, by a commit
+    /// Tell a migration what it can't see or must not decide, by a commit
     Assume(control::Assume),
     /// Stop an intent before its next step, by a commit
     Pause(control::IntentArgs),

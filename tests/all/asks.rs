@@ -463,9 +463,9 @@ spec:
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(
         asked(&clone, "fleet/move.yaml")["spec"]["assume"],
-        json!([{"fact": "Newest", "cluster": "east", "attempt": 3, "phase": "RollingBack", "by": "ann"}])
+        json!([{"fact": "From", "cluster": "east", "attempt": 3, "phase": "RollingBack", "by": "ann"}])
     );
     let again = assume(&[]);
     assert!(again.status.success());
-    assert!(text(&again.stderr).contains("is vouched for already"));
+    assert!(text(&again.stderr).contains("is said already"));
 }

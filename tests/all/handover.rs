@@ -157,7 +157,7 @@ async fn an_abort_is_a_wish_until_the_source_can_have_it_back() {
     fleet.phase(MOVE, Phase::Verify).await;
     fleet.world.faults().partition("east");
     abort(&fleet);
-    asks(&fleet, "Newest in west").await;
+    asks(&fleet, "To in west").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(fleet.runs_in("west"), "{:#}", fleet.status(MOVE));
     fleet.world.faults().heal("east");
@@ -173,8 +173,8 @@ async fn a_source_that_is_lost_for_good_is_left_behind_on_a_persons_word() {
     fleet.phase(MOVE, Phase::Verify).await;
     fleet.world.faults().partition("east");
     abort(&fleet);
-    asks(&fleet, "Newest in west").await;
-    assume(&fleet, &[("Newest", "west", "RollingBack")]);
+    asks(&fleet, "To in west").await;
+    assume(&fleet, &[("To", "west", "RollingBack")]);
     asks(&fleet, "Stopped in east").await;
     assume(&fleet, &[("Stopped", "east", "Cleanup")]);
     let ended = fleet.ended(MOVE).await;
@@ -200,13 +200,12 @@ async fn a_source_that_is_lost_before_the_target_runs_leaves_it_to_the_target_on
     fleet.phase(MOVE, Phase::RollingBack).await;
     asks(&fleet, "Stopped in east").await;
     assume(&fleet, &[("Stopped", "east", "RollingBack")]);
-    asks(&fleet, "Newest in west").await;
+    asks(&fleet, "To in west").await;
     fleet
         .until("the target runs", |fleet| fleet.runs_in("west"))
         .await;
-    assume(&fleet, &[("Newest", "west", "RollingBack")]);
-    asks(&fleet, "Stopped in east").await;
-    assume(&fleet, &[("Stopped", "east", "Cleanup")]);
+    assume(&fleet, &[("To", "west", "RollingBack")]);
+    // That nothing runs in the source was said, and nothing was seen there since.
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     fleet.assert_one_writer();
@@ -271,31 +270,35 @@ async fn a_target_that_does_not_stop_is_given_up_on_the_word_that_is_offered() {
         let west = fleet.world.member("west");
         west.simulators(|simulators| simulators.jobs().set_reachable(&KEY(), false));
         abort(&fleet);
-        asks(&fleet, "Newest in east").await;
+        asks(&fleet, "From in east").await;
         assert!(
             waits_for(&fleet, "has not acknowledged"),
             "{:#}",
             fleet.status(MOVE)
         );
         // What others write into the sentence offers nothing.
-        let forged = json!({"status": {"error": "forget it (spec.assume: NoState in west)"}});
+        let forged = json!({"status": {"error": "forget it (spec.assume: FromNothing in west)"}});
         let (patch, writer) = (Patch::Merge(forged), WriteOptions::manager("operator"));
         let status = Some(Subresource::Status);
         west.api
             .patch(&JOBS, Some("shop"), "orders", status, &patch, &writer)
             .unwrap();
-        asks(&fleet, "forget it (spec assume: NoState in west)").await;
+        asks(&fleet, "forget it (spec assume: FromNothing in west)").await;
         let offers = fleet.status(MOVE)["waitingFor"]["offers"].clone();
-        assert_eq!(offers, json!([{"fact": "Newest", "cluster": "east"}]));
+        let gives_up = "what west wrote since it took over";
+        assert_eq!(
+            offers,
+            json!([{"fact": "From", "cluster": "east", "givesUp": gives_up}])
+        );
         if is_removed {
             delete_copy(&fleet, "west");
             fleet
                 .until("that is seen", |fleet| !waits_for(fleet, "forget it"))
                 .await;
-            asks(&fleet, "NoState in west").await;
-            assume(&fleet, &[("NoState", "west", "RollingBack")]);
+            asks(&fleet, "From in east").await;
+            assume(&fleet, &[("From", "east", "RollingBack")]);
         } else {
-            assume(&fleet, &[("Newest", "east", "RollingBack")]);
+            assume(&fleet, &[("From", "east", "RollingBack")]);
         }
         let ended = fleet.ended(MOVE).await;
         assert_eq!(ended, Phase::Aborted, "{:#}", fleet.status(MOVE));
@@ -352,13 +355,13 @@ async fn a_target_that_falls_back_to_its_last_state_runs_on_from_it() {
     abort(&fleet);
     asks(&fleet, "what it wrote is there alone").await;
     fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
-    asks(&fleet, "NoState in west").await;
+    asks(&fleet, "From in east").await;
     assert!(
         fleet
             .copy("east")
             .is_some_and(|copy| copy["spec"]["job"]["state"] == "suspended")
     );
-    assume(&fleet, &[("Newest", "west", "RollingBack")]);
+    assume(&fleet, &[("To", "west", "RollingBack")]);
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     fleet.assert_clean_in("west");
@@ -370,12 +373,12 @@ async fn a_target_whose_copy_was_made_anew_is_not_complete_without_a_word() {
     fleet.phase(MOVE, Phase::Verify).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     delete_copy(&fleet, "west");
-    asks(&fleet, "NoState in west").await;
+    asks(&fleet, "From in west").await;
     let told = fleet.status(MOVE)["findings"].to_string();
     assert!(told.contains("CopyMadeAnew"), "{told}");
     fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assume(&fleet, &[("NoState", "west", "Verify")]);
+    assume(&fleet, &[("From", "west", "Verify")]);
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     let told = fleet.status(MOVE)["findings"].to_string();
@@ -507,8 +510,8 @@ async fn a_target_that_fails_in_verify_is_given_up_at_once() {
 
 /// It ran, and a job that has failed takes no savepoint: only a person can give up what it wrote.
 async fn give_up_what_west_wrote(fleet: &Fleet) {
-    asks(fleet, "NoState in west").await;
-    assume(fleet, &[("NoState", "west", "RollingBack")]);
+    asks(fleet, "From in east").await;
+    assume(fleet, &[("From", "east", "RollingBack")]);
 }
 
 /// `onFailure: Hold`: nobody is stopped and nobody started until a person says so.

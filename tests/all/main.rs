@@ -53,6 +53,7 @@ mod network;
 mod notify;
 mod orphans;
 mod outage;
+mod pace;
 mod placement;
 mod plan;
 mod process;

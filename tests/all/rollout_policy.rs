@@ -286,6 +286,15 @@ impl Stage {
     }
 
     /// Returns the order in which clusters first got an image.
+    /// What is seen by looking at the members is heard by the oracle a little later.
+    async fn goes_in_order(&self, image: &str, clusters: [&str; 3]) {
+        self.until(&format!("the oracle hears of {image}"), || {
+            self.order_of(image).len() >= clusters.len()
+        })
+        .await;
+        assert_eq!(self.order_of(image), clusters);
+    }
+
     fn order_of(&self, image: &str) -> Vec<String> {
         let seen = self.oracle.seen.lock().unwrap();
         let had = seen.iter().filter(|(_, had)| had == image);
@@ -437,13 +446,13 @@ async fn every_change_of_what_is_selected_goes_cluster_by_cluster_and_the_rest_g
     stage.rests("web", "web:2").await;
     stage.rests("late", "late:2").await;
     stage.everywhere("tool", "tool:2").await;
-    assert_eq!(stage.order_of("web:2"), ["west", "east", "north"]);
-    assert_eq!(stage.order_of("late:2"), ["west", "east", "north"]);
+    stage.goes_in_order("web:2", ["west", "east", "north"]).await;
+    stage.goes_in_order("late:2", ["west", "east", "north"]).await;
     // The next change is the same rollout's, which knows what can be gone back to.
     let first = stage.rollouts("web");
     stage.push(&[("web.yaml", &workload("web", "web:3"))]);
     stage.rests("web", "web:3").await;
-    assert_eq!(stage.order_of("web:3"), ["west", "east", "north"]);
+    stage.goes_in_order("web:3", ["west", "east", "north"]).await;
     let then = stage.rollouts("web");
     assert!(then.keys().eq(first.keys()), "{:?}", then.keys());
     assert_eq!(
@@ -464,7 +473,7 @@ async fn a_policy_and_the_first_change_in_one_push_nothing_goes_out_unrolled() {
         ("web.yaml", &workload("web", "web:2")),
     ]);
     stage.rests("web", "web:2").await;
-    assert_eq!(stage.order_of("web:2"), ["north", "east", "west"]);
+    stage.goes_in_order("web:2", ["north", "east", "west"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -473,7 +482,7 @@ async fn a_commit_that_takes_a_workload_out_of_the_selection_is_the_last_that_is
     let out = |image: &str| workload("web", image).replace("tier: web", "tier: none");
     stage.push(&[("web.yaml", &out("web:2"))]);
     stage.rests("web", "web:2").await;
-    assert_eq!(stage.order_of("web:2"), ["east", "north", "west"]);
+    stage.goes_in_order("web:2", ["east", "north", "west"]).await;
     stage
         .until("its rollout is gone", || stage.rollouts("web").is_empty())
         .await;
@@ -507,7 +516,7 @@ async fn a_change_that_fails_halts_until_a_better_one_comes_or_the_policy_says_w
     // A better template begins with the first wave.
     stage.push(&[("web.yaml", &workload("web", "web:3"))]);
     stage.rests("web", "web:3").await;
-    assert_eq!(stage.order_of("web:3"), ["east", "north", "west"]);
+    stage.goes_in_order("web:3", ["east", "north", "west"]).await;
 
     // What is said to one of them is said in the policy.
     stage.push(&[("web.yaml", &workload("web", "web:broken"))]);
@@ -545,7 +554,7 @@ async fn a_policy_that_is_edited_in_the_middle_says_how_it_goes_on() {
     stage.gets("north", "web", "web:2").await;
     stage.push(&[("policy.yaml", &policy("web", "  order: [west, north, east]\n"))]);
     stage.rests("web", "web:2").await;
-    assert_eq!(stage.order_of("web:2"), ["west", "north", "east"]);
+    stage.goes_in_order("web:2", ["west", "north", "east"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -571,7 +580,7 @@ async fn a_policy_that_goes_lets_what_it_began_come_to_its_end_and_then_changes_
             stage.policy("web").is_null() && stage.list(&ROLLOUTS).is_empty()
         })
         .await;
-    assert_eq!(stage.order_of("web:2"), ["east", "north", "west"]);
+    stage.goes_in_order("web:2", ["east", "north", "west"]).await;
     stage.oracle.opens("web:3");
     stage.push(&[("web.yaml", &workload("web", "web:3"))]);
     stage.everywhere("web", "web:3").await;
@@ -601,7 +610,7 @@ async fn of_two_policies_the_older_one_takes_changes_along_and_the_other_says_so
         .await;
     stage.push(&[("web.yaml", &workload("web", "web:2"))]);
     stage.rests("web", "web:2").await;
-    assert_eq!(stage.order_of("web:2"), ["west", "east", "north"]);
+    stage.goes_in_order("web:2", ["west", "east", "north"]).await;
     assert_eq!(stage.rollouts("web").len(), 1);
 }
 
@@ -633,7 +642,7 @@ spec:
         .await;
     stage.push(&[("web.yaml", &workload("web", "web:3"))]);
     stage.rests("web", "web:3").await;
-    assert_eq!(stage.order_of("web:3"), ["north", "east", "west"]);
+    stage.goes_in_order("web:3", ["north", "east", "west"]).await;
     // When it goes, the policy takes over again.
     stage.leaves_git("mine.yaml").await;
     let server = stage.world.control_plane();
@@ -645,7 +654,7 @@ spec:
         .await;
     stage.push(&[("web.yaml", &workload("web", "web:4"))]);
     stage.rests("web", "web:4").await;
-    assert_eq!(stage.order_of("web:4"), ["west", "east", "north"]);
+    stage.goes_in_order("web:4", ["west", "east", "north"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

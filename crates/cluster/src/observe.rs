@@ -96,6 +96,11 @@ impl Observer {
         }
     }
 
+    /// Returns what changes with everything but the status of an object. Nothing of a kind of which more than versions is kept.
+    pub fn fingerprint(&self, key: &ObjectKey) -> Option<u64> {
+        self.cache.fingerprint(key)
+    }
+
     /// Returns all objects of a kind, by namespace and name.
     pub fn list(&self, group: &str, kind: &str) -> Vec<Arc<Value>> {
         self.cache.list(&GroupKind::new(group, kind))

@@ -63,7 +63,7 @@ impl<T> Read<T> {
 /// Asks one server, every time.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     member: Option<ClusterName>,
 }
 
@@ -257,21 +257,20 @@ impl Reader {
         }
     }
 
-    async fn send(&self, path: Result<String>) -> Result<Bytes> {
-        let path = path?;
-        let (path, call) = match &self.member {
+    /// Returns where a path of this server's is asked for, and what an error calls that.
+    pub(super) fn place(&self, path: &str) -> Result<(String, String)> {
+        Ok(match &self.member {
             Some(member) => {
-                let proxy = format!(
-                    "/apis/cluster.karmada.io/v1alpha1/clusters/{}/proxy{path}",
-                    segment(member.as_str())?
-                );
+                let name = segment(member.as_str())?;
+                let proxy = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{name}/proxy{path}");
                 (proxy, format!("cannot read {path} in cluster {member}"))
             }
-            None => {
-                let call = format!("cannot read {path}");
-                (path, call)
-            }
-        };
+            None => (path.to_owned(), format!("cannot read {path}")),
+        })
+    }
+
+    async fn send(&self, path: Result<String>) -> Result<Bytes> {
+        let (path, call) = self.place(&path?)?;
         let request = Request::get(&path)
             .body(Vec::new())
             .map_err(|_invalid| Error::BadName(path.clone()))?;
@@ -350,7 +349,7 @@ fn is_about(status: &Status, served: &Served, name: &str) -> bool {
         })
 }
 
-fn built_in(kind: &str, plural: &str, namespaced: bool) -> Served {
+pub(super) fn built_in(kind: &str, plural: &str, namespaced: bool) -> Served {
     Served {
         gvk: Gvk::new("v1", kind),
         plural: plural.to_owned(),

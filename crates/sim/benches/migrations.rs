@@ -16,6 +16,10 @@ use cutover_sim::kinds::Migration;
 use cutover_sim::{EAST, Sim, WEST};
 use serde_json::json;
 
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How many rounds a migration takes at most.
 const ROUNDS: u32 = 400;
 

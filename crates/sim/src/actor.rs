@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use cutover_core::api::{ClaimOwner, Finding, LeaseSeen, Progress, Suspension, WaitingFor};
 use cutover_core::intent::failover::Borrower;
-use cutover_core::intent::{self, Effect, Read, Seen, Step, Trouble};
+use cutover_core::intent::{self, Effect, Read, Seen, Step, Trouble, World};
 use cutover_karmada::Cluster;
 use cutover_karmada::name::ClusterName;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::kinds::{Look, Sources};
 use crate::member::Member;
 use crate::plane::{Answer, Plane, Workload};
 
@@ -32,9 +33,16 @@ pub trait Kind: Clone + fmt::Debug + Sized + 'static {
     type Memory: Clone + Default + fmt::Debug;
     const NAME: &'static str;
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Self::World;
+    /// Boxed, for it is large, and handed on.
+    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Self::World>;
 
     fn step(input: &Input<'_, Self>) -> Step<Self::Status>;
+
+    /// Returns of a world that was looked at what the next look can take over.
+    #[allow(clippy::boxed_local, reason = "other kinds hand it on")]
+    fn keep(_world: Box<Self::World>) -> Option<Box<World>> {
+        None
+    }
 
     /// A look is taken note of, before anything is decided on it.
     fn note(_input: &Input<'_, Self>, _memory: &mut Self::Memory) {}
@@ -119,11 +127,22 @@ pub struct View<'a> {
     pub others: &'a Others,
     pub workload: usize,
     pub tick: &'a mut u64,
+    /// The clusters in which nodes that have a pod of the workload are read as well.
+    pub doubted: BTreeSet<ClusterName>,
+    /// What this process has made of its last look.
+    pub last: Option<Look>,
+    /// What it makes this one of.
+    pub of: Option<Sources>,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The next read: sent and answered after all others.
+    pub const fn read(&mut self) -> Read {
+        next(self.tick)
+    }
+
     pub fn known<T>(&mut self, value: T) -> Seen<T> {
-        Seen::known(value, next(self.tick))
+        Seen::known(value, self.read())
     }
 
     /// The clusters that have joined.
@@ -134,7 +153,7 @@ impl View<'_> {
 
     /// Who holds the leases of Karmada's controllers.
     pub fn leases(&mut self) -> Seen<BTreeMap<String, LeaseSeen>> {
-        let leases = self.then.leases.clone();
+        let leases = (*self.then.leases).clone();
         self.known(leases)
     }
 
@@ -149,11 +168,11 @@ impl View<'_> {
         }
     }
 
-    pub fn before(&self) -> &Workload {
+    pub fn before(&self) -> &'a Arc<Workload> {
         &self.first.workloads[self.workload]
     }
 
-    pub fn after(&self) -> &Workload {
+    pub fn after(&self) -> &'a Arc<Workload> {
         &self.then.workloads[self.workload]
     }
 
@@ -172,7 +191,7 @@ impl View<'_> {
     }
 }
 
-fn next(tick: &mut u64) -> Read {
+const fn next(tick: &mut u64) -> Read {
     *tick += 2;
     Read {
         sent: *tick,
@@ -250,6 +269,17 @@ pub struct Running<K: Kind> {
     outbox: VecDeque<Effect>,
     trouble: Option<Trouble>,
     memory: K::Memory,
+    last: Last,
+}
+
+/// What a process has made of its last look. It spares copies, and says nothing: a copy of the world begins without.
+#[derive(Debug, Default)]
+struct Last(Option<Look>);
+
+impl Clone for Last {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 impl<K: Kind> Running<K> {
@@ -261,6 +291,7 @@ impl<K: Kind> Running<K> {
             outbox: VecDeque::new(),
             trouble: None,
             memory: K::Memory::default(),
+            last: Last::default(),
         }
     }
 
@@ -431,8 +462,12 @@ impl<K: Kind> Actor for Running<K> {
             others,
             workload: self.intent.workload,
             tick,
+            doubted: BTreeSet::new(),
+            last: self.last.0.take(),
+            of: None,
         };
         let mut world = K::world(&mut view, &self.intent);
+        let of = view.of;
         let (intent, trouble) = (&self.intent, self.trouble.as_ref());
         K::note(&Self::input(intent, trouble, None, &world, now), &mut self.memory);
         K::recall(&self.memory, &mut world);
@@ -444,6 +479,8 @@ impl<K: Kind> Actor for Running<K> {
             enters: (before != after).then_some(after),
         };
         self.planned = Some(step);
+        let kept = K::keep(world).zip(of);
+        self.last = Last(kept.map(|(world, of)| Look { world, of }));
         plan
     }
 
@@ -460,6 +497,7 @@ impl<K: Kind> Actor for Running<K> {
         self.outbox.clear();
         self.trouble = None;
         self.memory = K::Memory::default();
+        self.last = Last::default();
     }
 
     fn boxed(&self) -> Box<dyn Actor> {

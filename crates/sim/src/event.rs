@@ -1,7 +1,8 @@
 //! What comes between: done by people, by Karmada, by what breaks.
 
-use cutover_karmada::PurgeMode;
+use cutover_core::api::MARKER_ANNOTATION;
 use cutover_karmada::name::ClusterName;
+use cutover_karmada::{OverrideRule, PurgeMode};
 use serde_json::json;
 
 use crate::Sim;
@@ -21,6 +22,10 @@ pub enum Event {
     Refused(&'static str),
     /// A cluster is destroyed, and everything in it.
     Gone(&'static str),
+    /// The same, and somebody takes it out of the binding.
+    GoneAndDropped(&'static str),
+    /// The same, and somebody unjoins it.
+    GoneAndUnjoined(&'static str),
     NodeLost(&'static str),
     OperatorFrozen(&'static str),
     FallsBack(&'static str),
@@ -35,6 +40,8 @@ pub enum Event {
     SchedulerKeeps(&'static str),
     Evicted(&'static str, PurgeMode),
     PinEdited,
+    /// The rules of the pin go but for the marker: whoever did it wanted the workload to run.
+    PinLoosened,
     PinDeleted,
     ClaimDeleted,
     TemplateEdited,
@@ -87,17 +94,33 @@ impl Event {
         all
     }
 
+    /// Returns what is done about clusters that are destroyed.
+    pub fn of_lost(clusters: &[&'static str]) -> Vec<Self> {
+        let each = |cluster: &&'static str| [Self::GoneAndDropped(cluster), Self::GoneAndUnjoined(cluster)];
+        clusters.iter().flat_map(each).collect()
+    }
+
     /// Returns whether somebody took away what keeps others from writing, or the state itself.
     pub const fn is_hostile(self) -> bool {
         matches!(
             self,
-            Self::PinEdited | Self::PinDeleted | Self::CopyDeleted(_) | Self::PodsDie(_) | Self::Gone(_)
+            Self::PinEdited
+                | Self::PinLoosened
+                | Self::PinDeleted
+                | Self::CopyDeleted(_)
+                | Self::PodsDie(_)
+                | Self::Gone(_)
+                | Self::GoneAndDropped(_)
+                | Self::GoneAndUnjoined(_)
         )
     }
 
     /// Returns whether it is never over.
     pub const fn is_for_good(self) -> bool {
-        matches!(self, Self::Gone(_))
+        matches!(
+            self,
+            Self::Gone(_) | Self::GoneAndDropped(_) | Self::GoneAndUnjoined(_)
+        )
     }
 
     pub fn happens(self, sim: &mut Sim) {
@@ -121,6 +144,14 @@ impl Event {
                 });
             }
             Self::Gone(name) => gone(sim, name),
+            Self::GoneAndDropped(name) => {
+                gone(sim, name);
+                drop_from_binding(sim, name);
+            }
+            Self::GoneAndUnjoined(name) => {
+                gone(sim, name);
+                sim.plane.unjoin(&ClusterName::new(name));
+            }
             Self::PodsDie(_) | Self::CopyDeleted(_) | Self::WorkDeleted(_) => self.hits_copy(sim),
             Self::ControllersReplaced => sim.replace_controllers(),
             Self::SchedulerReplaced => sim.replace_scheduler(),
@@ -139,7 +170,9 @@ impl Event {
                 karmada::evict(&mut sim.plane, 0, &ClusterName::new(name), purge);
                 sim.listed_by[0] = By::Others;
             }
-            Self::PinEdited | Self::PinDeleted | Self::ClaimDeleted => self.hits_custody(sim),
+            Self::PinEdited | Self::PinLoosened | Self::PinDeleted | Self::ClaimDeleted => {
+                self.hits_custody(sim)
+            }
             Self::TemplateEdited => edit_template(sim),
             Self::GitDown => sim.plane.git.is_down = true,
             Self::ApiServerDown => sim.plane.is_down = true,
@@ -179,14 +212,17 @@ impl Event {
 
     fn hits_custody(self, sim: &mut Sim) {
         let version = sim.plane.next_version();
-        let workload = &mut sim.plane.workloads[0];
+        let workload = sim.plane.workload_mut(0);
         match self {
             Self::ClaimDeleted => workload.claim = None,
             Self::PinDeleted => workload.pin = None,
             _ => {
                 if let Some(pin) = &workload.pin {
                     let mut edited = (***pin).clone();
-                    edited.spec.override_rules.truncate(0);
+                    edited
+                        .spec
+                        .override_rules
+                        .retain(|rule| self == Self::PinLoosened && carries_the_marker(rule));
                     edited.metadata.resource_version = Some(version.to_string());
                     workload.pin = Some(Stored::new(version, edited));
                 }
@@ -242,6 +278,22 @@ fn gone(sim: &mut Sim, name: &str) {
     if let Some(place) = place(sim, name) {
         sim.members[place].destroy(&mut sim.ledgers);
     }
+}
+
+fn carries_the_marker(rule: &OverrideRule) -> bool {
+    serde_json::to_string(rule).is_ok_and(|rule| rule.contains(MARKER_ANNOTATION))
+}
+
+fn drop_from_binding(sim: &mut Sim, name: &str) {
+    let Some(binding) = sim.plane.workloads[0].binding.clone() else {
+        return;
+    };
+    let mut json = binding.json.clone();
+    if let Some(clusters) = json["spec"]["clusters"].as_array_mut() {
+        clusters.retain(|cluster| cluster["name"] != name);
+    }
+    sim.plane.put_binding(0, json);
+    sim.listed_by[0] = By::Others;
 }
 
 fn resume_scheduling(sim: &mut Sim) {

@@ -60,6 +60,13 @@ fn start(
         Some(path) if !is_told => Origin::Handle(path),
         _ => given.map_or(Origin::Nothing, Origin::Handle),
     };
+    if member.reads_no_handle && matches!(origin, Origin::Handle(_)) {
+        *status = json!({
+            "jobStatus": {"state": "RECONCILING"}, "jobManagerDeploymentStatus": "ERROR", "error": "no such savepoint",
+            "reconciliationStatus": {"state": "DEPLOYED"}, "nonce": nonce,
+        });
+        return;
+    }
     ledger.start(copy, &origin);
     let started = ledger.runs;
     let path = match &origin {

@@ -35,8 +35,8 @@ impl Git {
         Ok(())
     }
 
-    pub fn record(&self, uid: &str) -> Option<&Record> {
-        self.records.get(uid).map(|record| &**record)
+    pub fn record(&self, uid: &str) -> Option<Arc<Record>> {
+        self.records.get(uid).cloned()
     }
 
     pub fn kept(&self, uid: &str) -> Option<&Kept> {

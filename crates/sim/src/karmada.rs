@@ -309,7 +309,7 @@ pub fn execute(plane: &mut Plane, member: &mut Member, workload: usize, ledger: 
         } else {
             member.delete(workload, ledger, by);
         }
-        plane.workloads[workload].works.remove(&member.name);
+        plane.workload_mut(workload).works.remove(&member.name);
         return true;
     }
     let suspended = work.spec.suspend_dispatching == Some(true);

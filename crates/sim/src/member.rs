@@ -52,6 +52,31 @@ pub struct Process {
     pub ends: Option<Option<String>>,
 }
 
+/// What a look at a workload in a member cluster shows, before it is copied.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    object: Option<Arc<Value>>,
+    pods: Arc<Vec<Pod>>,
+    nodes: BTreeMap<&'static str, bool>,
+    all_nodes: bool,
+    is_seen: bool,
+    refuses: bool,
+}
+
+impl Shown {
+    /// Returns whether it shows the same. What is one and the same does; another one may.
+    pub fn is(&self, other: &Self) -> bool {
+        let is_same_object = match (&self.object, &other.object) {
+            (Some(this), Some(that)) => Arc::ptr_eq(this, that),
+            (this, that) => this.is_none() && that.is_none(),
+        };
+        is_same_object
+            && Arc::ptr_eq(&self.pods, &other.pods)
+            && self.nodes == other.nodes
+            && (self.all_nodes, self.is_seen, self.refuses) == (other.all_nodes, other.is_seen, other.refuses)
+    }
+}
+
 /// One member cluster.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -67,6 +92,8 @@ pub struct Member {
     pub is_frozen: bool,
     /// Its operators can make no savepoint.
     pub falls_back: bool,
+    /// No state handle can be read there: a job that is to start from one never comes up.
+    pub reads_no_handle: bool,
     /// It doesn't exist any more, nor what ran in it.
     pub is_gone: bool,
     pub nodes: BTreeMap<&'static str, bool>,
@@ -83,6 +110,7 @@ impl Member {
             refuses: false,
             is_frozen: false,
             falls_back: false,
+            reads_no_handle: false,
             is_gone: false,
             nodes: NODES.map(|node| (node, true)).into(),
             made: 0,
@@ -300,7 +328,9 @@ impl Member {
     }
 
     /// Returns what a read through the proxy gives.
-    pub fn see(&self, workload: usize, read: &mut dyn FnMut() -> Read) -> world::Member {
+    ///
+    /// `all_nodes`: those that have a pod of the workload, too.
+    pub fn see(&self, workload: usize, all_nodes: bool, read: &mut dyn FnMut() -> Read) -> world::Member {
         if let Some((why, silent)) = self.unseen() {
             return world::Member {
                 object: Seen::unknown(&why),
@@ -311,12 +341,33 @@ impl Member {
         }
         let copy = &self.copies[workload];
         let nodes = self.nodes.iter().map(|(node, ready)| (self.node(node), *ready));
+        let has_pod = |node: &String| copy.pods.iter().any(|pod| pod.node.as_ref() == Some(node));
+        let nodes = nodes.filter(|(node, _)| all_nodes || !has_pod(node));
         world::Member {
             object: Seen::known(copy.object.as_deref().cloned(), read()),
             pods: Seen::known((*copy.pods).clone(), read()),
             nodes: Seen::known(nodes.collect(), read()),
             silent: false,
         }
+    }
+
+    pub fn shown(&self, workload: usize, all_nodes: bool) -> Shown {
+        let copy = &self.copies[workload];
+        Shown {
+            object: copy.object.clone(),
+            pods: Arc::clone(&copy.pods),
+            nodes: self.nodes.clone(),
+            all_nodes,
+            is_seen: self.is_seen,
+            refuses: self.refuses,
+        }
+    }
+
+    /// The same, where nothing of it has changed: it is read anew.
+    pub fn see_again(known: &mut world::Member, read: &mut dyn FnMut() -> Read) {
+        again(&mut known.object, read);
+        again(&mut known.pods, read);
+        again(&mut known.nodes, read);
     }
 
     /// Returns why nothing of it can be seen, and whether it gives no answer at all.
@@ -351,5 +402,11 @@ impl Member {
             .iter()
             .find(|(_, ready)| **ready)
             .map(|(node, _)| *node)
+    }
+}
+
+fn again<T>(seen: &mut Seen<T>, next: &mut dyn FnMut() -> Read) {
+    if let Seen::Known { read, .. } = seen {
+        *read = next();
     }
 }

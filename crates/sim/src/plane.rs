@@ -55,7 +55,7 @@ pub type Policy = Patched<PropagationPolicy>;
 pub type Pin = Stored<OverridePolicy>;
 
 /// What shows that the scheduler is past a moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Canary {
     pub cluster: String,
     pub is_observed: bool,
@@ -129,10 +129,10 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub struct Plane {
     version: u64,
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<Arc<Workload>>,
     pub clusters: Arc<BTreeMap<ClusterName, Cluster>>,
     pub canaries: BTreeMap<String, Canary>,
-    pub leases: BTreeMap<String, LeaseSeen>,
+    pub leases: Arc<BTreeMap<String, LeaseSeen>>,
     pub git: Git,
     /// What happened to bindings, the first first; the scheduler has heard of some of it.
     pub news: Arc<Vec<News>>,
@@ -154,11 +154,22 @@ impl Plane {
             workloads: Vec::new(),
             clusters: Arc::new(clusters),
             canaries: BTreeMap::new(),
-            leases: [lease("karmada-scheduler"), lease("karmada-controller-manager")].into(),
+            leases: Arc::new([lease("karmada-scheduler"), lease("karmada-controller-manager")].into()),
             git: Git::default(),
             news: Arc::default(),
             is_down: false,
         }
+    }
+
+    /// One that a look still shows stays there as it was.
+    pub fn workload_mut(&mut self, workload: usize) -> &mut Workload {
+        Arc::make_mut(&mut self.workloads[workload])
+    }
+
+    /// Returns the first of which that is so.
+    fn find(&mut self, is_it: impl Fn(&Workload) -> bool) -> Option<&mut Workload> {
+        let found = self.workloads.iter_mut().find(|of| is_it(of))?;
+        Some(Arc::make_mut(found))
     }
 
     pub const fn next_version(&mut self) -> u64 {
@@ -209,8 +220,9 @@ impl Plane {
 
     fn create_claim(&mut self, name: &str, spec: &ClaimSpec) -> Answer {
         let version = self.next_version();
-        let of = self.workloads.iter_mut().find(|of| of.claim_name == name);
-        let Some(of) = of else { return Answer::Stale };
+        let Some(of) = self.find(|of| of.claim_name == name) else {
+            return Answer::Stale;
+        };
         if of.claim.is_some() {
             return Answer::Exists;
         }
@@ -223,7 +235,7 @@ impl Plane {
 
     /// Returns the workload whose claim is exactly that one.
     fn claimed(&mut self, exactly: &Exactly) -> Option<&mut Workload> {
-        self.workloads.iter_mut().find(|of| {
+        self.find(|of| {
             of.claim.as_ref().is_some_and(|live| {
                 let meta = &live.metadata;
                 is_it(exactly, meta.uid.as_ref(), meta.resource_version.as_ref())
@@ -251,7 +263,7 @@ impl Plane {
         let mut policy = write.policy().clone();
         let version = self.next_version();
         let name = policy.metadata.name.clone().unwrap_or_default();
-        let Some(of) = self.workloads.iter_mut().find(|of| of.pin_name == name) else {
+        let Some(of) = self.find(|of| of.pin_name == name) else {
             return Answer::Stale;
         };
         match &of.pin {
@@ -274,7 +286,7 @@ impl Plane {
     }
 
     fn delete_pin(&mut self, exactly: &Exactly) -> bool {
-        let of = self.workloads.iter_mut().find(|of| {
+        let of = self.find(|of| {
             of.pin.as_ref().is_some_and(|live| {
                 let meta = &live.metadata;
                 is_it(exactly, meta.uid.as_ref(), meta.resource_version.as_ref())
@@ -284,7 +296,7 @@ impl Plane {
     }
 
     fn patch_binding(&mut self, exactly: &Exactly, patch: &[Value]) -> bool {
-        let of = |of: &Workload| {
+        let of = |of: &Arc<Workload>| {
             let live = of.binding.as_ref();
             live.is_some_and(|live| live.json["metadata"]["uid"] == *exactly.uid)
         };
@@ -318,13 +330,13 @@ impl Plane {
         let Some(stored) = stored(version, json) else {
             return false;
         };
-        self.workloads[workload].binding = Some(Arc::clone(&stored));
+        self.workload_mut(workload).binding = Some(Arc::clone(&stored));
         Arc::make_mut(&mut self.news).push(News::Binding(workload, stored));
         true
     }
 
     fn patch_policy(&mut self, exactly: &Exactly, patch: &[Value]) -> bool {
-        let of = |of: &Workload| {
+        let of = |of: &Arc<Workload>| {
             let live = of.policy.as_ref();
             live.is_some_and(|live| live.json["metadata"]["uid"] == *exactly.uid)
         };
@@ -346,7 +358,7 @@ impl Plane {
         let stored = stored(version, json);
         let done = stored.is_some();
         if done {
-            self.workloads[workload].policy = stored;
+            self.workload_mut(workload).policy = stored;
         }
         done
     }
@@ -384,7 +396,7 @@ impl Plane {
         }
         let version = self.next_version();
         json["metadata"]["resourceVersion"] = version.to_string().into();
-        self.workloads[workload].template = Some(Stored::new(version, json));
+        self.workload_mut(workload).template = Some(Stored::new(version, json));
         true
     }
 
@@ -393,7 +405,7 @@ impl Plane {
         let version = self.next_version();
         work.metadata.resource_version = Some(version.to_string());
         work.metadata.uid.get_or_insert_with(|| format!("work-{version}"));
-        let works = &mut self.workloads[workload].works;
+        let works = &mut self.workload_mut(workload).works;
         works.insert(cluster.clone(), Stored::new(version, work));
     }
 
@@ -411,6 +423,14 @@ impl Plane {
     }
 
     /// What Karmada says of whether a cluster answers.
+    /// A cluster is not joined any more: with its namespace in the control plane its Works go. Bindings list it as before.
+    pub fn unjoin(&mut self, name: &ClusterName) {
+        Arc::make_mut(&mut self.clusters).remove(name);
+        for workload in 0..self.workloads.len() {
+            self.workload_mut(workload).works.remove(name);
+        }
+    }
+
     pub fn set_ready(&mut self, name: &ClusterName, ready: bool) {
         let clusters = Arc::make_mut(&mut self.clusters);
         let status = clusters.get_mut(name).and_then(|cluster| cluster.status.as_mut());

@@ -1,5 +1,6 @@
 //! What can happen next, and how runs go: all in turn, or in an order that a seed draws.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cutover_core::intent::{Effect, rivals};
@@ -162,7 +163,7 @@ impl Sim {
     }
 
     fn takes_lease(&mut self, name: &str) {
-        if let Some(lease) = self.plane.leases.get_mut(name) {
+        if let Some(lease) = Arc::make_mut(&mut self.plane.leases).get_mut(name) {
             lease.transitions += 1;
             lease.holder = Some(format!("{name}-{}", lease.transitions));
         }
@@ -232,12 +233,10 @@ impl Sim {
     }
 
     fn place(&mut self) -> bool {
-        let before: Vec<_> = self
-            .plane
-            .workloads
-            .iter()
-            .map(crate::plane::Workload::listed)
-            .collect();
+        if !self.scheduler.has_decided() {
+            return false;
+        }
+        let before: Vec<_> = self.plane.workloads.iter().map(|of| of.listed()).collect();
         let moved = self.scheduler.write(&mut self.plane);
         for (workload, before) in before.into_iter().enumerate() {
             if self.plane.workloads[workload].listed() != before {
@@ -266,22 +265,17 @@ impl Sim {
     }
 
     fn execute(&mut self, workload: usize, place: usize) -> bool {
-        let member = &mut self.members[place];
-        let spec = |member: &crate::member::Member| {
-            member.copies[workload]
-                .object
-                .as_ref()
-                .map(|object| object["spec"].clone())
-        };
-        let before = self.ledgers[workload].stateless.then(|| spec(member));
-        let by = self.listed_by[workload];
+        let is_watched = self.ledgers[workload].stateless;
+        let before = self.members[place].copies[workload].object.clone();
+        let before = before.filter(|_| is_watched);
+        let (member, by) = (&mut self.members[place], self.listed_by[workload]);
         let moved = karmada::execute(&mut self.plane, member, workload, &mut self.ledgers[workload], by);
-        let after = spec(&self.members[place]);
+        let after = &self.members[place].copies[workload].object;
         // One that is deleted, or made anew, is another matter.
         let is_changed = before
-            .flatten()
-            .zip(after)
-            .is_some_and(|(before, after)| before != after);
+            .as_ref()
+            .zip(after.as_ref())
+            .is_some_and(|(before, after)| before["spec"] != after["spec"]);
         if moved && is_changed {
             self.judge_spec(workload, place);
         }

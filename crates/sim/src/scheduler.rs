@@ -149,6 +149,10 @@ impl Scheduler {
         stay.into_iter().chain(new).take(1).collect()
     }
 
+    pub const fn has_decided(&self) -> bool {
+        self.decided.is_some()
+    }
+
     /// What it has decided it writes, over whatever is there.
     pub fn write(&mut self, plane: &mut Plane) -> bool {
         match self.decided.take() {

@@ -183,7 +183,9 @@ impl Sim {
             name: begin.name.to_owned(),
         };
         let workload = self.plane.workloads.len();
-        self.plane.workloads.push(Workload::new(key, api_version));
+        self.plane
+            .workloads
+            .push(Arc::new(Workload::new(key, api_version)));
         let operator = if begin.is_stateful {
             Operator::Flink
         } else {

@@ -4,7 +4,7 @@
 //! `cargo test --package cutover-sim --test cells -- --nocapture` prints the table.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use cutover_karmada::PurgeMode;
@@ -17,6 +17,8 @@ use serde_json::json;
 const ROUNDS: u32 = 300;
 /// How long what comes between lasts.
 const LASTS: u32 = 40;
+/// How a breach ends that is of a rollout.
+const BEFORE_ITS_TURN: &str = "before its turn";
 /// How many words a person gives at most.
 const WORDS: usize = 4;
 
@@ -104,7 +106,9 @@ fn wrong(sim: &Sim, event: Event, words: &[Word], untouched: bool) -> Option<Str
             }
         }
     }
-    sim.breaches.first().cloned()
+    // Whoever takes the pin away lets every cluster have what the template says.
+    let excused = |breach: &&String| told && event.is_hostile() && breach.ends_with(BEFORE_ITS_TURN);
+    sim.breaches.iter().find(|breach| !excused(breach)).cloned()
 }
 
 /// A person gives each word that the status offers, until it is over or offers no new one; returns what was said.
@@ -141,6 +145,11 @@ fn is_lost(sim: &Sim) -> bool {
     gone.any(|member| listed == [member.name.clone()])
 }
 
+/// Nothing stood around the workload when Karmada evicted it, and left the old copy beside the new one: people have been told.
+fn is_kept(sim: &Sim, event: Event, untouched: bool) -> bool {
+    untouched && matches!(event, Event::Evicted(_, PurgeMode::Never)) && is_told(sim)
+}
+
 fn play(mut sim: Sim, event: Event, world_first: bool) -> (Outcome, Sim) {
     let untouched = sim.plane.workloads[0].pin.is_none();
     event.happens(&mut sim);
@@ -163,7 +172,10 @@ fn play(mut sim: Sim, event: Event, world_first: bool) -> (Outcome, Sim) {
     } else if !sim.is_over() {
         let wait = sim.actors[0].waiting_for().map(|wait| wait.reason.clone());
         Outcome::Stands(wait.unwrap_or_default())
-    } else if is_stateful && sim.writers(0).len() != usize::from(!is_lost(&sim)) {
+    } else if is_stateful
+        && sim.writers(0).len() != usize::from(!is_lost(&sim))
+        && !is_kept(&sim, event, untouched)
+    {
         Outcome::Wrong(format!("runs in {:?}", sim.writers(0)))
     } else {
         Outcome::Comes(phase, words)
@@ -171,14 +183,19 @@ fn play(mut sim: Sim, event: Event, world_first: bool) -> (Outcome, Sim) {
     (outcome, sim)
 }
 
-/// Plays every cell of a kind; fails on what is wrong, and on what stands without a reason that is known here.
+/// Plays every cell of a kind; fails on what is wrong, and on what stands without a reason that is known here. A reason that no
+/// cell needs any more fails, too.
 fn table(kind: &str, world: &Sim, ways: &[Way], known: &[(&str, &str)]) {
-    let events = Event::all(&[EAST, WEST]);
+    table_of(kind, world, ways, &Event::all(&[EAST, WEST]), known);
+}
+
+fn table_of(kind: &str, world: &Sim, ways: &[Way], events: &[Event], known: &[(&str, &str)]) {
     let mut classes: BTreeMap<String, u32> = BTreeMap::new();
     let (mut lines, mut bad) = (String::new(), String::new());
+    let mut needed = BTreeSet::new();
     for way in ways {
         let start = in_phase(world, way);
-        for event in &events {
+        for event in events {
             for world_first in [false, true] {
                 // Where nobody took anything away, who comes first makes no difference.
                 if world_first && !event.is_hostile() {
@@ -190,11 +207,19 @@ fn table(kind: &str, world: &Sim, ways: &[Way], known: &[(&str, &str)]) {
                 let when = if world_first { ", Karmada first" } else { "" };
                 let _ = writeln!(lines, "{kind:12} {:12} {event:?}{when}: {class}", way.phase);
                 let cell = format!("{} {event:?}", way.phase);
-                let is_known = known.iter().any(|(phase, known)| {
-                    phase.split(' ').any(|phase| phase == "*" || phase == way.phase)
-                        && format!("{event:?}").starts_with(known)
-                });
-                if !matches!(outcome, Outcome::Comes(..)) && !is_known {
+                if matches!(outcome, Outcome::Comes(..)) {
+                    continue;
+                }
+                let called = format!("{event:?}");
+                let reasons: Vec<_> = known
+                    .iter()
+                    .flat_map(|(phases, event)| phases.split(' ').map(move |phase| (phase, *event)))
+                    .filter(|(phase, event)| {
+                        (*phase == "*" || *phase == way.phase) && called.starts_with(event)
+                    })
+                    .collect();
+                needed.extend(reasons.iter().copied());
+                if reasons.is_empty() {
                     let story = if bad.len() < 40_000 {
                         sim.account()
                     } else {
@@ -203,6 +228,14 @@ fn table(kind: &str, world: &Sim, ways: &[Way], known: &[(&str, &str)]) {
                     let _ = writeln!(bad, "== {kind}: {cell}{when}: {outcome:?}\n{story}\n");
                 }
             }
+        }
+    }
+    for (phases, event) in known {
+        for phase in phases
+            .split(' ')
+            .filter(|phase| !needed.contains(&(*phase, *event)))
+        {
+            let _ = writeln!(bad, "== {kind}: {phase} {event}: is listed as known, and holds");
         }
     }
     println!(
@@ -255,15 +288,13 @@ fn migrations() {
         provoked: &[("Handoff", abort)],
     });
     let known = [
-        // A cluster that is destroyed before its copy was stopped, or after the commit: nobody is offered a word for it.
-        ("Pending Preflight Capture", "Gone(\"east\")"),
-        ("Cleanup", "Gone(\"west\")"),
+        // The only cluster that is listed is unjoined: no Work is left to show that the pin is in force.
+        ("Hold Expand", "GoneAndUnjoined(\"east\")"),
         // Karmada keeps the old copy beside a new one, before anything of the migration stands.
         ("Pending Preflight Hold", "Evicted(\"east\", Never)"),
-        // What ran meanwhile beside the source is not told.
-        ("Capture Handoff RollingBack", "Pin"),
     ];
-    table("Migration", &world, &ways, &known);
+    let events = [Event::all(&[EAST, WEST]), Event::of_lost(&[EAST, WEST])].concat();
+    table_of("Migration", &world, &ways, &events, &known);
 }
 
 #[test]
@@ -288,29 +319,7 @@ fn guards() {
         phase: "Disarming",
         provoked: &[("Guarding", abort)],
     });
-    let known = [
-        // An eviction that keeps the old copy, before there is a guard, is waited for.
-        ("Pending Arming", "Evicted(\"east\", Never)"),
-        // While the claim is lent, a migration that hasn't begun waits for its source, and the guard for the migration.
-        ("Lent", "Evicted(\"east\""),
-        ("Lent", "Gone(\"east\")"),
-        // A source that is lost between the decision to release and the pin: no word is asked for.
-        ("Releasing", "Gone(\"east\")"),
-        // The only cluster that is left is destroyed.
-        ("Evicted Fencing Releasing Settling", "Gone(\"west\")"),
-        // A copy that begins anew while it is guarded is not told.
-        ("Arming Guarding Disarming", "PodsDie"),
-        ("Arming Guarding Disarming", "CopyDeleted"),
-        ("Arming Guarding Disarming", "WorkDeleted"),
-        // Nothing keeps the new writer's copy when the scheduler, or somebody else, drops its cluster; and it is not told.
-        ("Settling", "Scheduling"),
-        ("Settling", "SchedulerKeeps"),
-        ("Settling", "WorkDeleted"),
-        ("Settling", "Evicted"),
-        // A target that ran when its pin was taken away has a state of its own, and never uses the one that it is given.
-        ("Fencing Releasing", "Pin"),
-    ];
-    table("FailoverPlan", &world, &ways, &known);
+    table("FailoverPlan", &world, &ways, &[]);
 }
 
 #[test]
@@ -332,15 +341,7 @@ fn rollouts() {
         phase: "Undoing",
         provoked: &[("Completed", edit), ("Rolling", abort)],
     });
-    let known = [
-        // A Work that Karmada keeps beside an eviction, and brings up to date no more, carries the marker for ever.
-        ("*", "Evicted(\"east\", Never)"),
-        ("*", "Evicted(\"west\", Never)"),
-        ("*", "Gone"),
-        // Somebody takes away what keeps the clusters apart.
-        ("Rolling Halted", "Pin"),
-    ];
-    table("Rollout", &world, &ways, &known);
+    table("Rollout", &world, &ways, &[]);
 }
 
 #[test]
@@ -362,10 +363,9 @@ fn shifts() {
         provoked: &[("Shifting", abort)],
     });
     let known = [
-        // A person must look, and no word is offered.
-        ("*", "Gone"),
-        ("*", "Evicted(\"east\", Never)"),
-        ("*", "Evicted(\"west\", Never)"),
+        // What a lost cluster has, nobody can count, and no word is offered.
+        ("Hold", "Gone(\"west\")"),
+        ("Shifting RollingBack", "Gone"),
     ];
     table("ReplicaShift", &world, &ways, &known);
 }

@@ -25,3 +25,25 @@ pub fn counted(client: kube::Client) -> (Cluster, Asked) {
     let client = kube::Client::new(counting, "default");
     (Cluster::from_client(client, Limits::default()), asked)
 }
+
+/// Returns a cluster whose members may not be watched: each watch through the cluster proxy is refused.
+pub fn without_member_watches(client: kube::Client) -> Cluster {
+    let refusing = tower::service_fn(move |request: Request<Body>| {
+        let uri = request.uri();
+        let watches = uri.query().is_some_and(|query| query.contains("watch=true"));
+        let refused = watches && uri.path().contains("/proxy/");
+        let client = client.clone();
+        async move {
+            if refused {
+                let status = serde_json::json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+                    "message": "watch is forbidden", "metadata": {},
+                });
+                let answer = http::Response::builder().status(403);
+                return Ok(answer.body(Body::from(status.to_string().into_bytes())).unwrap());
+            }
+            client.send(request).await
+        }
+    });
+    Cluster::from_client(kube::Client::new(refusing, "default"), Limits::default())
+}

@@ -31,19 +31,27 @@ impl Fleet {
             let cluster = word["cluster"].as_str().unwrap_or_default();
             let wrote = lost.of.iter().any(|writer| writer.cluster.as_str() == cluster);
             match word["fact"].as_str().unwrap_or_default() {
-                "NoState" => {
+                "NoState" | "FromNothing" => {
                     wrote || (lost.restored_from == Origin::Empty && lost.writer.cluster.as_str() == cluster)
                 }
-                "Newest" => lost.of.iter().all(|writer| writer.cluster.as_str() != cluster),
+                "Newest" | "From" => lost.of.iter().all(|writer| writer.cluster.as_str() != cluster),
                 _ => false,
             }
         };
+        // It goes on from the handle that the word was about.
+        let is_chosen = |word: &Value| {
+            let handles = word["handle"].as_object().into_iter().flatten();
+            let mut handles = handles.filter_map(|(_, handle)| handle.as_str());
+            handles.any(|handle| lost.restored_from == Origin::Handle(handle.to_owned()))
+        };
         let migrations = self.all(&MIGRATIONS);
-        migrations
+        let said = migrations
             .iter()
-            .filter_map(|migration| migration["spec"]["assume"].as_array())
-            .flatten()
-            .any(gives_it_up)
+            .filter_map(|migration| migration["spec"]["assume"].as_array());
+        let used = migrations
+            .iter()
+            .filter_map(|migration| migration["status"]["journal"]["words"].as_array());
+        said.flatten().any(gives_it_up) || used.flatten().any(is_chosen)
     }
 
     fn is_moved_knowingly(&self, lost: &LostState) -> bool {

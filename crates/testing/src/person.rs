@@ -34,7 +34,9 @@ pub enum WayOut {
 impl fmt::Display for WayOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Say(Control::Assume { fact, cluster, .. }) => write!(f, "assume {fact:?} in {cluster}"),
+            Self::Say(Control::Assume { fact, cluster, .. }) => {
+                write!(f, "assume {} in {cluster}", fact.name())
+            }
             Self::Say(control) => write!(f, "{control}"),
             Self::Untaint(cluster) => write!(f, "take the taint off {cluster}"),
             Self::Allow(cluster) => write!(f, "let the policy allow {cluster}"),

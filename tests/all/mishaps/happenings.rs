@@ -33,10 +33,10 @@ const KEPT: [Ending; 7] = [
     Asks(LEFT),
 ];
 const LEFT: &str = "a person must delete it in";
-const GONE: &str = "a person must look";
+const GONE: &str = "the binding was deleted, no copy of the workload is left in east";
 const FORKED: &str = "both copies have written";
 const POLICY: &str = "west to be kept";
-const ANEW: &str = "spec.assume: NoState in west";
+const ANEW: &str = "spec.assume: From in west";
 const LOST: &str = "no state handle was taken";
 const TAINTED: &str = "has the taint maintenance:NoExecute";
 const REPLACED: &str = "another cluster has joined as west";
@@ -130,7 +130,7 @@ pub const POLICY_WITHOUT_TARGET: Event = Event {
 pub const BINDING_DELETED: Event = Event {
     what: "the binding is deleted",
     strike: |fleet| delete(fleet, &BINDINGS, BINDING),
-    endings: [Asks(GONE); 7],
+    endings: [HarmedAndAsks(GONE), Moved, Moved, Moved, Moved, Moved, Back],
     ..Event::NONE
 };
 
@@ -502,7 +502,7 @@ pub const API_SERVER_RESTORED_TO_HOLD: Event = Event {
     endings: [
         Moved,
         Moved,
-        Back,
+        Moved,
         HarmedAndAsks(RESTORED),
         HarmedAndAsks(RESTORED),
         HarmedAndAsks(RESTORED),

@@ -108,7 +108,7 @@ async fn a_change_waits_for_a_migration_which_is_named_and_takes_nobody_elses_tu
         .await;
     // The one turn that there is goes to whom it is of use.
     stage.everywhere("web", "web:2").await;
-    assert_eq!(stage.order_of("web:2"), ["east", "north", "west"]);
+    stage.goes_in_order("web:2", ["east", "north", "west"]).await;
     stage.push(&[(
         "move.yaml",
         &moves("  approvals: [{phase: Handoff, attempt: 1}]\n"),
@@ -168,7 +168,7 @@ async fn a_change_waits_for_a_shift_of_replicas() {
     assert!(ALL.iter().all(|cluster| stage.image(cluster, "web") == "web:1"));
     stage.push(&[("shift.yaml", &shift("  abort: true\n"))]);
     stage.rests("web", "web:2").await;
-    assert_eq!(stage.order_of("web:2"), ["east", "north", "west"]);
+    stage.goes_in_order("web:2", ["east", "north", "west"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -81,6 +81,10 @@ async fn a_workload_that_is_deleted_and_made_anew_waits_for_a_person() {
         .await;
     stage.fleet.apply(&DEPLOYMENTS, web(4));
     stage
-        .waits_for("go", "the workload was deleted and made anew: a person must look")
+        .waits_for(
+            "go",
+            "manual intervention required: the workload was deleted and recreated: delete the ReplicaShift and take its finalizer \
+             off; its pin and its claim go by themselves where that is safe",
+        )
         .await;
 }

@@ -1,6 +1,7 @@
 //! The objects of the watched kinds, and how well each kind is known. No I/O.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use jiff::Timestamp;
@@ -114,9 +115,21 @@ impl Seen {
 #[derive(Debug)]
 struct Kept {
     version: u64,
+    /// Of its metadata, the generation of its spec among them; only of kinds of which nothing else is kept.
+    fingerprint: u64,
     /// The list that it was in last.
     list: u32,
     content: Content,
+}
+
+/// Returns what tells whether anything but a status has changed: a change of the spec counts the generation up.
+fn fingerprint(object: &Packed) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let fields = object.view().get("metadata").into_iter().flat_map(View::fields);
+    for (name, value) in fields.filter(|(name, _)| !matches!(*name, "resourceVersion" | "managedFields")) {
+        (name, value.value().to_string()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 #[derive(Debug, PartialEq)]
@@ -161,6 +174,10 @@ impl Objects {
     fn put(&mut self, seen: Seen, list: u32) -> bool {
         let kept = Kept {
             version: seen.version,
+            fingerprint: match self.form {
+                Form::Version => fingerprint(&seen.content),
+                Form::Packed | Form::Tree => 0,
+            },
             list,
             content: self.content(&seen.content),
         };
@@ -226,6 +243,11 @@ impl Cache {
     /// Returns the resource version of an object; nothing of it if the server has them otherwise than as numbers.
     pub(super) fn version(&self, key: &ObjectKey) -> Option<u64> {
         self.look(key, |_, kept| kept.version)
+    }
+
+    pub(super) fn fingerprint(&self, key: &ObjectKey) -> Option<u64> {
+        let fingerprint = self.look(key, |_, kept| kept.fingerprint)?;
+        (fingerprint != 0).then_some(fingerprint)
     }
 
     fn look<T>(&self, key: &ObjectKey, look: impl FnOnce(&Objects, &Kept) -> T) -> Option<T> {
@@ -586,6 +608,28 @@ mod tests {
             assert_eq!(labelled.len(), usize::from(expected.is_some()), "{form:?}");
             assert_eq!(cache.labelled(&kind(), "of", "others"), []);
         }
+    }
+
+    #[test]
+    fn a_change_of_the_status_alone_leaves_the_fingerprint_as_it_is() {
+        let cache = Cache::default();
+        cache.begin(&Watched {
+            form: Form::Version,
+            ..Watched::all(Gvk::new("v1", "ConfigMap"))
+        });
+        let fingerprint = |version: u64, change: &[(&str, Value)]| {
+            let mut object = object("a", version);
+            for (field, value) in change {
+                object["metadata"][*field] = value.clone();
+            }
+            cache.put(&kind(), Seen::new(Packed::of(&object)));
+            cache.fingerprint(&key("a")).unwrap()
+        };
+        let first = fingerprint(1, &[("generation", json!(1))]);
+        assert_eq!(first, fingerprint(2, &[("generation", json!(1))]));
+        assert_ne!(first, fingerprint(3, &[("generation", json!(2))]));
+        let noted = [("generation", json!(1)), ("annotations", json!({"a": "b"}))];
+        assert_ne!(first, fingerprint(4, &noted));
     }
 
     #[test]

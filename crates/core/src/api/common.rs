@@ -72,18 +72,45 @@ pub struct ApprovalGate {
     pub before: Vec<super::Phase>,
 }
 
-/// A fact that a person vouches for because the tool cannot see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A word of a person: what the tool can't see, or must not decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fact {
-    /// No copy of the workload can write in that cluster any more.
+    /// No copy of the workload in that cluster can write any more, or will by itself.
     Stopped,
-    /// The workload may start in that cluster from nothing: its state is lost, or somewhere else.
-    NoState,
-    /// Of copies that have both written, the one in that cluster has the state to go on from.
-    Newest,
+    /// The workload goes on from the state that the copy in that cluster has, or left last: what others wrote is given up.
+    #[serde(alias = "Newest")]
+    From,
+    /// The workload may start in that cluster from nothing: its state is given up.
+    #[serde(alias = "NoState")]
+    FromNothing,
+    /// That cluster keeps the workload, or gets it back.
+    To,
+    /// It ends although that cluster, which has the workload, can't be looked into.
+    Settle,
 }
 
-/// A person's word for a [`Fact`]; bound to cluster, attempt and phase.
+impl JsonSchema for Fact {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Fact".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "`Stopped`: no copy in the cluster can write any more. `From`: go on from the state that the copy in the \
+                cluster has, or left last. `FromNothing`: it may start in the cluster from nothing. `To`: the cluster keeps the \
+                workload, or gets it back. `Settle`: end without looking into the cluster. `Newest` and `NoState` are older names of \
+                `From` and `FromNothing`",
+            "enum": ["Stopped", "From", "FromNothing", "To", "Settle", "Newest", "NoState"],
+        })
+    }
+}
+
+/// A person's word; bound to cluster, attempt and phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assumption {
     pub fact: Fact,

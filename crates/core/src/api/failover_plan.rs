@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{anything, is_zero};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, PinState, Progress, WaitingFor, Watched,
+    BindingId, ClaimOwner, Common, Differences, Fence, PinState, Progress, Starts, WaitingFor, Watched,
     WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
@@ -475,6 +475,9 @@ pub struct FailoverJournal {
     /// What the writer carries beyond the template: the state that it was started from. Dropped when it makes no difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<BTreeMap<String, String>>,
+    /// The writer had a state of its own, and is told by this number to begin again from what it carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redeploy: Option<u32>,
     #[serde(default)]
     pub fence: Fence,
     /// Which clusters are meant by their names.
@@ -488,6 +491,9 @@ pub struct FailoverJournal {
     /// The run that was last seen well in a cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub runs: BTreeMap<ClusterName, String>,
+    /// The copy that may write, as it was last seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<WriterCopy>,
     /// Who has the claim for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent: Option<ClaimOwner>,
@@ -503,6 +509,16 @@ pub struct FailoverJournal {
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
+}
+
+/// The copy that may write: another one, or other pods of it, may know less than it had written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WriterCopy {
+    pub cluster: ClusterName,
+    pub uid: String,
+    /// The pods with which its run would lose its state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Starts>,
 }
 
 /// One failover while it is under way.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::CustomResource;
@@ -11,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::common::{any_object, anything, is_zero};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Finding, PatchOp, PinState, PolicyName,
-    Progress, StepRecord, WaitingFor, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Fact, Finding, PatchOp, PinState, PolicyName,
+    Progress, StepRecord, WaitingFor, Watched, Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -299,7 +300,7 @@ pub struct HeldPolicy {
 pub struct Journal {
     /// The spec of this attempt; later changes are not obeyed.
     pub spec: Box<MigrationSpec>,
-    pub profile: Box<WorkloadProfileSpec>,
+    pub profile: Arc<WorkloadProfileSpec>,
     pub source: ClusterName,
     pub target: ClusterName,
     pub template_uid: String,
@@ -389,6 +390,9 @@ pub struct Journal {
     /// What must not change when the pin is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
+    /// The words of people that were used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<UsedWord>,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
@@ -511,13 +515,13 @@ impl Journal {
     /// Returns the journal of an attempt of which nothing is known yet but what it is about.
     pub fn begin(
         spec: &MigrationSpec,
-        profile: WorkloadProfileSpec,
+        profile: impl Into<Arc<WorkloadProfileSpec>>,
         source: ClusterName,
         binding: BindingId,
     ) -> Self {
         Self {
             spec: Box::new(spec.clone()),
-            profile: Box::new(profile),
+            profile: profile.into(),
             target: spec.to.clone(),
             template_uid: String::new(),
             template_spec: None,
@@ -552,6 +556,7 @@ impl Journal {
             committed: false,
             roll_back: None,
             run_id: None,
+            words: Vec::new(),
             planned: Vec::new(),
             source,
         }
@@ -762,6 +767,26 @@ pub struct LeaseSeen {
     pub transitions: i64,
 }
 
+/// A person's word that was used, and at what cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsedWord {
+    pub fact: Fact,
+    pub cluster: ClusterName,
+    pub phase: Phase,
+    pub by: String,
+    pub at: Timestamp,
+    /// What was given up with it, as it was offered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub gives_up: String,
+    /// The state handle that the workload goes on from by this word.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub handle: BTreeMap<String, String>,
+    /// It was used up: what came afterwards is no part of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spent: bool,
+}
+
 /// A state handle, with how it is known to be one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -812,6 +837,12 @@ pub struct RollBack {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_state: bool,
     pub stage: RollBackStage,
+    /// Since when the source has been seen able to take over from a target that was kept running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heir: Option<Watched>,
+    /// How often the token was taken from a target that was kept running: each time the source is watched longer before that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub returns: u32,
 }
 
 /// What of a roll back has been decided; each stage is written before its first effect.

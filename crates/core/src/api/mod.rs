@@ -30,12 +30,12 @@ pub use failover_plan::{
     ContinuousCapture, FailoverApproval, FailoverGate, FailoverJournal, FailoverPhase, FailoverPlan,
     FailoverPlanSpec, FailoverPlanStatus, FailoverRequest, FencedBy, Flight, HistoryLimit, Inject, LastKnown,
     MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
-    UnreachableAction,
+    UnreachableAction, WriterCopy,
 };
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
     InGit, Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase,
-    RollBack, RollBackStage, Starts, Strategy, TemplateChange, UnknownGuard, Verify,
+    RollBack, RollBackStage, Starts, Strategy, TemplateChange, UnknownGuard, UsedWord, Verify,
 };
 pub use moves::{
     Choose, Means, Move, MoveState, MovesApproval, MovesEnding, MovesGate, MovesJournal, MovesPhase,
@@ -43,7 +43,9 @@ pub use moves::{
 };
 pub use offer::{Offer, quoted};
 pub use pin_state::PinState;
-pub use profile::{AppliesTo, CaptureRule, Pods, Requirement, WorkloadProfile, WorkloadProfileSpec};
+pub use profile::{
+    AppliesTo, CaptureRule, Pods, Requirement, StartsOver, WorkloadProfile, WorkloadProfileSpec,
+};
 pub use rebalance::{Occasion, Rebalance, RebalanceSpec, RebalanceStatus};
 pub use replica_shift::{
     Pause, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus, ShiftApproval, ShiftBack, ShiftJournal,

@@ -14,9 +14,13 @@ const SPOKEN: &str = "spec.assume";
 
 /// A word that ends a wait, or lets it go on: `cutover assume NAME FACT CLUSTER`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Offer {
     pub fact: Fact,
     pub cluster: ClusterName,
+    /// What whoever says it gives up.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub gives_up: String,
 }
 
 impl Offer {
@@ -24,7 +28,21 @@ impl Offer {
         Self {
             fact,
             cluster: cluster.clone(),
+            gives_up: String::new(),
         }
+    }
+
+    #[must_use]
+    pub fn giving_up(self, what: impl Into<String>) -> Self {
+        Self {
+            gives_up: what.into(),
+            ..self
+        }
+    }
+
+    /// Returns whether two offers are of the same word, whatever is said of its cost.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.fact, &self.cluster) == (other.fact, &other.cluster)
     }
 
     /// Returns the arguments of `cutover assume` that say it.
@@ -53,8 +71,10 @@ impl Fact {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Stopped => "Stopped",
-            Self::NoState => "NoState",
-            Self::Newest => "Newest",
+            Self::From => "From",
+            Self::FromNothing => "FromNothing",
+            Self::To => "To",
+            Self::Settle => "Settle",
         }
     }
 
@@ -62,8 +82,10 @@ impl Fact {
     pub const fn argument(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
-            Self::NoState => "no-state",
-            Self::Newest => "newest",
+            Self::From => "from",
+            Self::FromNothing => "from-nothing",
+            Self::To => "to",
+            Self::Settle => "settle",
         }
     }
 }
@@ -72,10 +94,34 @@ impl Fact {
 mod tests {
     use super::*;
 
+    const ALL: [Fact; 5] = [
+        Fact::Stopped,
+        Fact::From,
+        Fact::FromNothing,
+        Fact::To,
+        Fact::Settle,
+    ];
+
     #[test]
     fn a_fact_is_called_as_in_a_spec() {
-        for fact in [Fact::Stopped, Fact::NoState, Fact::Newest] {
+        for fact in ALL {
             assert_eq!(serde_json::to_value(fact).unwrap(), fact.name());
+        }
+    }
+
+    #[test]
+    fn the_older_names_mean_what_they_meant() {
+        for (older, fact) in [("Newest", Fact::From), ("NoState", Fact::FromNothing)] {
+            assert_eq!(serde_json::from_value::<Fact>(older.into()).unwrap(), fact);
+        }
+    }
+
+    #[test]
+    fn the_schema_takes_every_name() {
+        let schema = schemars::schema_for!(Fact);
+        let names = schema.as_value()["enum"].clone();
+        for name in ALL.map(Fact::name).into_iter().chain(["Newest", "NoState"]) {
+            assert!(names.as_array().unwrap().contains(&name.into()), "{name}");
         }
     }
 }

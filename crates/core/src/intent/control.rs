@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::json;
 
 use super::record;
-use crate::api::{Approval, Assumption, Fact, Migration, MigrationSpec, Phase};
+use crate::api::{Approval, Assumption, Fact, Migration, MigrationSpec, Phase, UsedWord};
 use crate::error;
 use crate::manifest::Change;
 use cutover_karmada::name::ClusterName;
@@ -156,6 +156,8 @@ struct Now {
     gate: Option<Phase>,
     begun: Vec<String>,
     committed: bool,
+    /// The words that were used in this attempt.
+    words: Vec<UsedWord>,
 }
 
 impl Now {
@@ -184,6 +186,7 @@ impl Now {
             gate: status.waiting_for.as_ref().and_then(|wait| wait.approval),
             begun: status.steps.iter().map(|step| step.name.clone()).collect(),
             committed: journal.is_some_and(|journal| journal.committed),
+            words: journal.map(|journal| journal.words.clone()).unwrap_or_default(),
         }
     }
 }
@@ -269,24 +272,23 @@ impl Asked<'_> {
             phase,
             by: by.map(str::to_owned),
         };
-        let is_same = |one: &Assumption| {
+        let is_same = |one: &&Assumption| {
             (one.fact, &one.cluster, one.attempt, one.phase) == (fact, cluster, attempt, phase)
         };
-        if self.spec.assume.iter().any(is_same) {
+        // One that is used up is said again.
+        let is_spent =
+            |word: &&UsedWord| word.spent && (word.fact, &word.cluster, word.phase) == (fact, cluster, phase);
+        let spent = self.now.words.iter().filter(is_spent).count();
+        if self.spec.assume.iter().filter(is_same).count() > spent {
             return Ok(Decision::Nothing(format!(
-                "{fact:?} in {cluster} is vouched for already, for {phase} of {name} in attempt {attempt}"
+                "{} in {cluster} is said already, for {phase} of {name} in attempt {attempt}",
+                fact.name()
             )));
         }
-        let what = match fact {
-            Fact::Stopped => format!("no copy in {cluster} can write any more"),
-            Fact::NoState => format!("it may start in {cluster} from nothing"),
-            Fact::Newest => {
-                format!("of copies that have both written, the state of the one in {cluster} is kept")
-            }
-        };
+        let what = meaning(fact, cluster);
         Ok(Decision::Change {
             change: Change::Append("/spec/assume", json!(said)),
-            subject: format!("Vouch for {name}: {fact:?} in {cluster}"),
+            subject: format!("Vouch for {name}: {} in {cluster}", fact.name()),
             body: format!("For {phase} of attempt {attempt} to {}: {what}.", self.what()),
         })
     }
@@ -362,6 +364,22 @@ impl Asked<'_> {
     fn what(&self) -> String {
         let workload = &self.spec.workload;
         format!("move {} {} to {}", workload.kind, workload.name, self.spec.to)
+    }
+}
+
+fn meaning(fact: Fact, cluster: &ClusterName) -> String {
+    match fact {
+        Fact::Stopped => format!("no copy in {cluster} can write any more"),
+        Fact::From => format!(
+            "the workload goes on from the state that the copy in {cluster} has, or left last, and what others wrote is given up"
+        ),
+        Fact::FromNothing => {
+            format!("the workload may start in {cluster} from nothing, and its state is given up")
+        }
+        Fact::To => format!("{cluster} keeps the workload, or gets it back"),
+        Fact::Settle => {
+            format!("it may end although {cluster}, which has the workload, can't be looked into")
+        }
     }
 }
 
@@ -486,15 +504,15 @@ mod tests {
     #[test]
     fn a_persons_word_is_bound_to_the_phase_that_it_was_asked_in() {
         let vouch = Control::Assume {
-            fact: Fact::Newest,
+            fact: Fact::From,
             cluster: "west".into(),
             by: Some("Ada".to_owned()),
         };
         let open = spec(json!({}));
         let back = running(&open, &[Phase::RollingBack], None);
-        insta::assert_snapshot!(said(&vouch, &open, Standing::Known(&back)), @r#"Vouch for shop/a: Newest in west: Append("/spec/assume", Object {"fact": String("Newest"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
+        insta::assert_snapshot!(said(&vouch, &open, Standing::Known(&back)), @r#"Vouch for shop/a: From in west: Append("/spec/assume", Object {"fact": String("From"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
         let given = spec(json!({
-            "assume": [{"fact": "Newest", "cluster": "west", "attempt": 2, "phase": "RollingBack"}],
+            "assume": [{"fact": "From", "cluster": "west", "attempt": 2, "phase": "RollingBack"}],
         }));
         assert!(said(&vouch, &given, Standing::Known(&back)).starts_with("nothing: "));
         // A word that was given for an earlier phase says nothing of this one.

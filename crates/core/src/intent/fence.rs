@@ -6,15 +6,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::custody::belt::{belted, is_belted, preserved};
 use super::effect::{Effect, Exactly, add, remove, segment, test};
 use super::seen::{NotKnown, Seen};
 use crate::api::{Barrier, Belt, BindingId, Fence, LeaseSeen};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
-
-const PRESERVE: &str = "/spec/preserveResourcesOnDeletion";
-const CONFLICT: &str = "/spec/conflictResolution";
-const OVERWRITE: &str = "Overwrite";
 
 /// Who holds the leases of Karmada's controllers.
 pub type Leases = BTreeMap<String, LeaseSeen>;
@@ -62,95 +59,8 @@ pub(super) fn restored(binding: &ResourceBinding, fence: &Fence) -> Option<Effec
     }
 }
 
-/// Returns what brings a binding's belt to what the journal says; `None`: it is so. A copy that Karmada has let go is taken up
-/// as it is only by a binding that says Overwrite: `takes_up` says that there is one. As long as there is none it stays off, for
-/// it would also overwrite what is somebody else's.
-pub(super) fn belted(binding: &ResourceBinding, belt: &Belt, takes_up: bool) -> Option<Effect> {
-    let spec = &binding.spec;
-    let mut patch = Vec::new();
-    let mut why = "keep the copies of clusters that leave the binding";
-    if is_belted(binding) == belt.off {
-        patch.push(if belt.off {
-            let_go(belt)
-        } else {
-            add(PRESERVE, json!(true))
-        });
-        if belt.off {
-            why = "let the copy go that leaves the binding";
-        }
-    }
-    match &belt.overwrites {
-        Some(_) if takes_up && spec.conflict_resolution != OVERWRITE => {
-            patch.push(add(CONFLICT, json!(OVERWRITE)));
-            why = "take up the copy that was dropped";
-        }
-        Some(before) if !takes_up && spec.conflict_resolution == OVERWRITE => {
-            patch.push(as_before(before));
-            why = "overwrite nothing any more";
-        }
-        _ => {}
-    }
-    if patch.is_empty() {
-        return None;
-    }
-    Some(patch_binding(why, binding, exact(binding, patch)))
-}
-
-/// Returns whether copies of clusters that leave a binding are kept.
-pub(super) fn is_belted(binding: &ResourceBinding) -> bool {
-    binding.spec.preserve_resources_on_deletion == Some(true)
-}
-
-/// Takes off the belt of a migration that nobody carries out any more: Preflight refuses bindings that have it by themselves. Its
-/// journal, which knew what `conflictResolution` was before, is gone; what the policy says of it, Karmada's detector writes.
-pub(super) fn belt_left(
-    binding: &ResourceBinding,
-    policy_says: &Seen<String>,
-) -> Result<Option<Effect>, NotKnown> {
-    let mut operations = Vec::new();
-    if is_belted(binding) {
-        operations.push(remove(PRESERVE));
-    }
-    if overwrites(binding) && policy_says.get()? != OVERWRITE {
-        operations.push(as_before(policy_says.get()?));
-    }
-    if operations.is_empty() {
-        return Ok(None);
-    }
-    let why = "let the copy go that leaves the binding, overwrite nothing any more";
-    Ok(Some(patch_binding(why, binding, exact(binding, operations))))
-}
-
-/// Returns whether a binding has Karmada take up, as it is, what is somebody else's in a member.
-pub fn overwrites(binding: &ResourceBinding) -> bool {
-    binding.spec.conflict_resolution == OVERWRITE
-}
-
-/// Notes what the binding says before the belt is put on.
-pub(super) fn belt(binding: &ResourceBinding) -> Belt {
-    Belt {
-        preserve: binding.spec.preserve_resources_on_deletion,
-        ..Belt::default()
-    }
-}
-
-fn let_go(belt: &Belt) -> Value {
-    match belt.preserve.filter(|preserve| !preserve) {
-        Some(preserve) => add(PRESERVE, json!(preserve)),
-        None => remove(PRESERVE),
-    }
-}
-
-fn as_before(before: &str) -> Value {
-    if before.is_empty() {
-        remove(CONFLICT)
-    } else {
-        add(CONFLICT, json!(before))
-    }
-}
-
 /// A patch of the binding as it was read.
-fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
+pub(super) fn exact(binding: &ResourceBinding, operations: Vec<Value>) -> Vec<Value> {
     let mut patch = vec![
         test("/metadata/uid", json!(binding.metadata.uid)),
         test("/metadata/generation", json!(binding.metadata.generation)),
@@ -245,7 +155,7 @@ pub(super) fn raise(binding: &ResourceBinding, belt: Option<&Belt>) -> Effect {
     patch.extend(without_failover(binding).into_iter().flatten());
     patch.extend(with_toleration(binding).into_iter().flatten());
     let belted = belt.filter(|belt| !belt.off && !is_belted(binding));
-    patch.extend(belted.map(|_| add(PRESERVE, json!(true))));
+    patch.extend(belted.map(|_| preserved()));
     patch_binding("suspend scheduling, keep failover off", binding, patch)
 }
 

@@ -519,7 +519,9 @@ pub struct PinWrite {
 pub enum Unauthorized {
     #[error("a pin with {0} needs a proof about every other cluster")]
     Unproved(String),
-    #[error("the pin that is there is somebody else's: a person must look")]
+    #[error(
+        "the pin that is there is another intent's: manual intervention required: end that intent, or delete the pin"
+    )]
     Foreign,
 }
 
@@ -617,10 +619,11 @@ impl PinWrite {
         }
     }
 
-    /// Returns whether a pin still keeps itself from being deleted.
+    /// Returns whether a pin still keeps itself from being deleted. Who else keeps it from that has to let it go.
     pub fn is_protected(live: &OverridePolicy) -> bool {
         let mut labels = live.metadata.labels.iter().flatten();
-        live.metadata.finalizers.iter().flatten().next().is_some()
+        let mut finalizers = live.metadata.finalizers.iter().flatten();
+        finalizers.any(|finalizer| finalizer == PIN_FINALIZER)
             || labels.any(|(key, _)| key == meta::DELETION_PROTECTED)
     }
 

@@ -83,8 +83,8 @@ pub struct Member {
     pub object: Seen<Option<Value>>,
     /// Pods by the profile's selector; empty when the profile names none.
     pub pods: Seen<Vec<Pod>>,
-    /// The nodes on which pods of the workload have been seen and are not any more, and whether they are Ready; a deleted one
-    /// is absent.
+    /// The nodes on which pods of the workload have been seen, and whether they are Ready; a deleted one is absent. Those that have
+    /// a pod now are absent as well, unless they are asked for (`migration::asks_for_nodes`).
     pub nodes: Seen<BTreeMap<String, bool>>,
     /// The member gave no answer at all when it was asked for the object: not even a refusal.
     pub silent: bool,

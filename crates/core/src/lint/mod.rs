@@ -144,8 +144,8 @@ impl Context {
             .collect();
         let profiles = profile::built_in()
             .map_err(|error| error::Error::internal(error.to_string()))?
-            .into_iter()
-            .filter_map(|profile| profile.metadata.name);
+            .iter()
+            .filter_map(|profile| profile.metadata.name.clone());
         Ok(Self {
             schemas: Schemas::new().with_definitions(&definitions),
             profiles: profiles.collect(),

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::compile_check;
 use super::expression::Expression;
-use super::{compile_check, path};
+use super::path::Path;
 use crate::api::{Check, WorkloadProfileSpec};
 use cutover_karmada::LabelSelector;
 
@@ -29,7 +30,7 @@ pub fn mistakes(spec: &WorkloadProfileSpec) -> Vec<Mistake> {
         Some(Mistake { pointer, message })
     });
     let paths = paths(spec).into_iter().filter_map(|(pointer, source)| {
-        let message = path::check(source).err()?.to_string();
+        let message = Path::parse(source).err()?.to_string();
         Some(Mistake { pointer, message })
     });
     let selector = spec.starts_over.iter().filter_map(|rule| {

@@ -8,8 +8,8 @@ mod path;
 mod template;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
-use jsonpath_rust::JsonPath;
 use serde_json::Value;
 
 use crate::api::{CaptureRule, Check, PatchOp, Requirement, WorkloadProfile, WorkloadProfileSpec};
@@ -17,6 +17,7 @@ use cutover_karmada::LabelSelector;
 use cutover_karmada::name::Gvk;
 use expression::Expression;
 pub use mistakes::{Mistake, mistakes, mistakes_of_checks};
+use path::Path;
 pub use template::Variables;
 
 /// Why a profile cannot be used, or not on this object.
@@ -61,32 +62,48 @@ pub enum Action {
     RestartFrom,
 }
 
-/// A profile whose expressions have been compiled.
+/// A profile whose expressions and paths have been compiled; clones share them.
+#[derive(Clone, Debug)]
+pub struct Profile(Arc<Compiled>);
+
 #[derive(Debug)]
-pub struct Profile {
-    spec: WorkloadProfileSpec,
+struct Compiled {
+    spec: Arc<WorkloadProfileSpec>,
     observed: Expression,
     suspended: Expression,
     healthy: Expression,
     failed: Option<Expression>,
     ran: Option<Expression>,
-    valid: Vec<Option<Expression>>,
-    valid_last: Vec<Option<Expression>>,
+    capture: Vec<Rule>,
+    last_known: Vec<Rule>,
+    in_use: Option<Path>,
+    run_id: Option<Path>,
     requires: Vec<Expression>,
     starts_over: Option<(LabelSelector, Option<Expression>)>,
 }
 
-impl Profile {
-    /// Compiles the expressions of a profile.
-    pub fn compile(name: &str, spec: &WorkloadProfileSpec) -> Result<Self, Error> {
+/// Where a handle is looked for.
+#[derive(Debug)]
+struct Rule {
+    name: String,
+    required: bool,
+    path: Path,
+    valid: Option<Expression>,
+}
+
+/// How many compiled profiles are kept: a control plane has a few, whatever the number of its workloads.
+const KEPT: usize = 32;
+
+/// What was compiled lately, the newest last. Every proof of every pass asks for a profile, mostly for the same one.
+static COMPILED: RwLock<Vec<Profile>> = RwLock::new(Vec::new());
+
+impl Compiled {
+    fn of(name: &str, spec: &WorkloadProfileSpec) -> Result<Self, Error> {
         mistakes::check_count(spec).map_err(|message| Error::Invalid {
             profile: name.to_owned(),
             field: "spec",
             message,
         })?;
-        for (_, source) in mistakes::paths(spec) {
-            path::check(source)?;
-        }
         let compile = |field, source: &str| {
             Expression::compile(field, source).map_err(|message| Error::Invalid {
                 profile: name.to_owned(),
@@ -97,6 +114,18 @@ impl Profile {
         let optional = |field, source: &Option<String>| {
             source.as_deref().map(|source| compile(field, source)).transpose()
         };
+        let rules = |field, rules: &[CaptureRule]| {
+            let rules = rules.iter().map(|rule| {
+                Ok(Rule {
+                    name: rule.name.clone(),
+                    required: rule.required,
+                    path: Path::parse(&rule.json_path)?,
+                    valid: optional(field, &rule.valid_when)?,
+                })
+            });
+            rules.collect::<Result<_, Error>>()
+        };
+        let path = |source: &Option<String>| source.as_deref().map(Path::parse).transpose();
         let starts_over = spec.starts_over.as_ref().map(|rule| {
             let selector = rule.label_selector.parse().map_err(|error| Error::Invalid {
                 profile: name.to_owned(),
@@ -112,29 +141,44 @@ impl Profile {
             healthy: compile("healthyWhen", &spec.healthy_when)?,
             failed: optional("failedWhen", &spec.failed_when)?,
             ran: optional("ranWhen", &spec.ran_when)?,
-            valid: spec
-                .capture
-                .iter()
-                .map(|rule| optional("capture.validWhen", &rule.valid_when))
-                .collect::<Result<_, _>>()?,
-            valid_last: spec
-                .last_known
-                .iter()
-                .map(|rule| optional("lastKnown.validWhen", &rule.valid_when))
-                .collect::<Result<_, _>>()?,
+            capture: rules("capture.validWhen", &spec.capture)?,
+            last_known: rules("lastKnown.validWhen", &spec.last_known)?,
+            in_use: path(&spec.in_use)?,
+            run_id: path(&spec.run_id)?,
             requires: spec
                 .requires
                 .iter()
                 .map(|requirement| compile("requires.cel", &requirement.cel))
                 .collect::<Result<_, _>>()?,
-            spec: spec.clone(),
+            spec: Arc::new(spec.clone()),
         })
+    }
+}
+
+impl Profile {
+    /// Compiles the expressions and paths of a profile. What was compiled lately is taken as it is.
+    pub fn compile(name: &str, spec: &WorkloadProfileSpec) -> Result<Self, Error> {
+        let kept = COMPILED.read().unwrap_or_else(PoisonError::into_inner);
+        let is_it = |known: &&Self| std::ptr::eq(Arc::as_ptr(&known.0.spec), spec);
+        let is_equal = |known: &&Self| *known.0.spec == *spec;
+        if let Some(known) = kept.iter().find(is_it).or_else(|| kept.iter().find(is_equal)) {
+            return Ok(known.clone());
+        }
+        drop(kept);
+        // Nobody else waits meanwhile; that two compile the same once is no harm.
+        let compiled = Self(Arc::new(Compiled::of(name, spec)?));
+        let mut kept = COMPILED.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push(compiled.clone());
+        Ok(compiled)
     }
 
     /// Returns what a template lacks for this profile to move it.
     pub fn unmet(&self, template: &Value) -> Result<Vec<&Requirement>, Error> {
         let mut unmet = Vec::new();
-        for (requirement, expression) in self.spec.requires.iter().zip(&self.requires) {
+        for (requirement, expression) in self.0.spec.requires.iter().zip(&self.0.requires) {
             if !expression.holds(template)? {
                 unmet.push(requirement);
             }
@@ -142,39 +186,41 @@ impl Profile {
         Ok(unmet)
     }
 
-    pub fn spec(&self) -> &WorkloadProfileSpec {
-        &self.spec
+    pub fn spec(&self) -> &Arc<WorkloadProfileSpec> {
+        &self.0.spec
     }
 
     /// Returns whether the operator has seen the current spec.
     pub fn observed(&self, object: &Value) -> Result<bool, Error> {
-        self.observed.holds(object)
+        self.0.observed.holds(object)
     }
 
     pub fn suspended(&self, object: &Value) -> Result<bool, Error> {
-        self.suspended.holds(object)
+        self.0.suspended.holds(object)
     }
 
     pub fn healthy(&self, object: &Value) -> Result<bool, Error> {
-        self.healthy.holds(object)
+        self.0.healthy.holds(object)
     }
 
     pub fn failed(&self, object: &Value) -> Result<bool, Error> {
-        self.failed
+        self.0
+            .failed
             .as_ref()
             .map_or(Ok(false), |expression| expression.holds(object))
     }
 
     /// Returns whether the copy may have state of its own; a profile that cannot tell says yes.
     pub fn ran(&self, object: &Value) -> Result<bool, Error> {
-        self.ran
+        self.0
+            .ran
             .as_ref()
             .map_or(Ok(true), |expression| expression.holds(object))
     }
 
     /// Returns which pods a copy loses the state of its run with. Where it can't be told whether it keeps that, it doesn't.
     pub fn starts_over_with(&self, object: &Value) -> Option<&LabelSelector> {
-        let (selector, unless) = self.starts_over.as_ref()?;
+        let (selector, unless) = self.0.starts_over.as_ref()?;
         let keeps = unless.as_ref().map_or(Ok(false), |unless| unless.holds(object));
         (!keeps.unwrap_or(false)).then_some(selector)
     }
@@ -182,14 +228,31 @@ impl Profile {
     /// Returns the patches for an action with its variables filled in.
     pub fn patches(&self, action: Action, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
         let patches = match action {
-            Action::Hold => &self.spec.hold,
-            Action::Suspend => &self.spec.suspend,
-            Action::Start => &self.spec.start,
-            Action::Restart => &self.spec.restart,
-            Action::RestartFrom => &self.spec.restart_from,
+            Action::Hold => &self.0.spec.hold,
+            Action::Suspend => &self.0.spec.suspend,
+            Action::Start => &self.0.spec.start,
+            Action::Restart => &self.0.spec.restart,
+            Action::RestartFrom => &self.0.spec.restart_from,
         };
+        Self::filled(patches, variables)
+    }
+
+    /// Returns what lets a first copy run as its template says: without what names a state handle.
+    pub fn start_from_nothing(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Error> {
+        let names_a_handle = |patch: &&PatchOp| {
+            let value = patch.value.as_ref().map(Value::to_string);
+            value.is_some_and(|value| value.contains("${captured."))
+        };
+        let patches = self.0.spec.start.iter().filter(|patch| !names_a_handle(patch));
+        Self::filled(patches, variables)
+    }
+
+    fn filled<'p>(
+        patches: impl IntoIterator<Item = &'p PatchOp>,
+        variables: &Variables<'_>,
+    ) -> Result<Vec<PatchOp>, Error> {
         patches
-            .iter()
+            .into_iter()
             .map(|patch| {
                 let value = patch
                     .value
@@ -207,7 +270,8 @@ impl Profile {
 
     /// Returns whether every field that the hold sets has that value in the object.
     pub fn carries_hold(&self, object: &Value) -> bool {
-        self.spec
+        self.0
+            .spec
             .hold
             .iter()
             .all(|patch| object.pointer(&patch.path) == patch.value.as_ref())
@@ -215,7 +279,7 @@ impl Profile {
 
     /// Returns the label selector of the pods that must be gone, where the profile asks for that.
     pub fn pod_selector(&self, object: &Value) -> Result<Option<String>, Error> {
-        let Some(pods) = &self.spec.no_pods else {
+        let Some(pods) = &self.0.spec.no_pods else {
             return Ok(None);
         };
         if let Some(pointer) = &pods.selector_at {
@@ -242,10 +306,10 @@ impl Profile {
     /// Returns the state handles that a stopped copy leaves.
     pub fn capture(&self, object: &Value) -> Result<BTreeMap<String, String>, NoCapture> {
         let mut values = BTreeMap::new();
-        for (rule, valid) in self.spec.capture.iter().zip(&self.valid) {
+        for rule in &self.0.capture {
             match handle_at(object, rule)? {
                 Some(value) => {
-                    if let Some(valid) = valid
+                    if let Some(valid) = &rule.valid
                         && !valid.holds(object)?
                     {
                         return Err(NoCapture::Invalid {
@@ -258,7 +322,7 @@ impl Profile {
                 None if rule.required => {
                     return Err(NoCapture::Missing {
                         name: rule.name.clone(),
-                        path: rule.json_path.clone(),
+                        path: rule.path.source().to_owned(),
                     });
                 }
                 None => {}
@@ -270,14 +334,15 @@ impl Profile {
     /// Returns the newest handles that a copy shows without being stopped; what can't be judged isn't one.
     pub fn last_known(&self, object: &Value) -> Result<BTreeMap<String, String>, Error> {
         let mut values = BTreeMap::new();
-        for (rule, valid) in self.spec.last_known.iter().zip(&self.valid_last) {
+        for rule in &self.0.last_known {
             if values.contains_key(&rule.name) {
                 continue;
             }
-            let is_valid = valid
+            let is_valid = rule
+                .valid
                 .as_ref()
                 .is_none_or(|valid| valid.holds(object).unwrap_or(false));
-            if let Some(value) = text_at(object, &rule.json_path)?.filter(|_| is_valid) {
+            if let Some(value) = text_at(object, &rule.path)?.filter(|_| is_valid) {
                 values.insert(rule.name.clone(), value);
             }
         }
@@ -287,8 +352,8 @@ impl Profile {
     /// Returns what stands at the places of the handles, without judging it: to tell a new handle from an old one.
     pub fn handles(&self, object: &Value) -> Result<BTreeMap<String, String>, Error> {
         let mut values = BTreeMap::new();
-        for rule in &self.spec.capture {
-            if let Some(value) = text_at(object, &rule.json_path)? {
+        for rule in &self.0.capture {
+            if let Some(value) = text_at(object, &rule.path)? {
                 values.insert(rule.name.clone(), value);
             }
         }
@@ -297,41 +362,36 @@ impl Profile {
 
     /// Returns the handle that a running copy was started from, where the profile can tell.
     pub fn in_use(&self, object: &Value) -> Result<Option<String>, Error> {
-        self.spec
+        self.0
             .in_use
-            .as_deref()
+            .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))
     }
 
     /// Returns what identifies the current run of a copy, where the profile can tell.
     pub fn run_id(&self, object: &Value) -> Result<Option<String>, Error> {
-        self.spec
+        self.0
             .run_id
-            .as_deref()
+            .as_ref()
             .map_or(Ok(None), |path| text_at(object, path))
     }
 }
 
 /// A handle is handed to another copy as it is: what is no text, or blank, is none.
-fn handle_at(object: &Value, rule: &CaptureRule) -> Result<Option<String>, NoCapture> {
-    let source = &rule.json_path;
-    let found = object
-        .query(source)
-        .map_err(|error| path::error(source, error.to_string()))?;
+fn handle_at(object: &Value, rule: &Rule) -> Result<Option<String>, NoCapture> {
+    let found = rule.path.find(object)?;
     match found.first() {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
         Some(_) => Err(NoCapture::NotText {
             name: rule.name.clone(),
-            path: source.clone(),
+            path: rule.path.source().to_owned(),
         }),
     }
 }
 
-fn text_at(object: &Value, source: &str) -> Result<Option<String>, Error> {
-    let found = object
-        .query(source)
-        .map_err(|error| path::error(source, error.to_string()))?;
+fn text_at(object: &Value, path: &Path) -> Result<Option<String>, Error> {
+    let found = path.find(object)?;
     Ok(found.first().and_then(|value| match value {
         Value::Null => None,
         Value::String(text) if text.is_empty() => None,
@@ -378,18 +438,18 @@ const BUILT_IN: &[&str] = &[
     include_str!("builtin/argo-rollout.yaml"),
 ];
 
+static READ: LazyLock<Result<Vec<WorkloadProfile>, Error>> = LazyLock::new(|| {
+    let read = BUILT_IN.iter().map(|text| serde_yaml::from_str(text));
+    read.collect::<Result<_, _>>().map_err(|error| Error::Invalid {
+        profile: "built-in".to_owned(),
+        field: "spec",
+        message: error.to_string(),
+    })
+});
+
 /// Returns the profiles that come with the tool.
-pub fn built_in() -> Result<Vec<WorkloadProfile>, Error> {
-    BUILT_IN
-        .iter()
-        .map(|text| {
-            serde_yaml::from_str(text).map_err(|error| Error::Invalid {
-                profile: "built-in".to_owned(),
-                field: "spec",
-                message: error.to_string(),
-            })
-        })
-        .collect()
+pub fn built_in() -> Result<&'static [WorkloadProfile], Error> {
+    READ.as_deref().map_err(Clone::clone)
 }
 
 /// Returns the profile for a kind: the named one, else one that applies to it; those given win over built-in ones.
@@ -398,7 +458,6 @@ pub fn find(
     name: Option<&str>,
     kind: &Gvk,
 ) -> Result<Option<WorkloadProfile>, Error> {
-    let built_in = built_in()?;
     let fits = |profile: &&WorkloadProfile| match name {
         Some(name) => profile.metadata.name.as_deref() == Some(name),
         None => {
@@ -406,7 +465,7 @@ pub fn find(
             applies_to.group == kind.group && applies_to.kinds.contains(&kind.kind)
         }
     };
-    Ok(given.iter().chain(&built_in).find(fits).cloned())
+    Ok(given.iter().chain(built_in()?).find(fits).cloned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! JSONPaths of profiles: what one may ask for, so that looking it up takes time in proportion to the object.
 
+use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
+use jsonpath_rust::query::js_path_process;
+use serde_json::Value;
 
 use super::Error;
 
@@ -10,25 +13,48 @@ pub(super) const BYTES: usize = 256;
 /// What multiplies the places that are looked at, and how often a path may use it.
 const MULTIPLIERS: [(&str, usize); 4] = [("..", 1), ("*", 3), ("?", 1), (",", 0)];
 
-pub(super) fn check(path: &str) -> Result<(), Error> {
-    if path.len() > BYTES {
-        let shown = path.get(..40).unwrap_or_default();
-        let message = format!("it has {} bytes: the limit is {BYTES}", path.len());
-        return Err(error(&format!("{shown}…"), message));
-    }
-    for (multiplier, most) in MULTIPLIERS {
-        let found = path.matches(multiplier).count();
-        if found > most {
-            let message = format!("it has {multiplier:?} {found} times: the limit is {most}");
-            return Err(error(path, message));
-        }
-    }
-    parse_json_path(path)
-        .map(drop)
-        .map_err(|why| error(path, why.to_string()))
+/// A path that has been parsed.
+#[derive(Debug)]
+pub(super) struct Path {
+    source: String,
+    query: JpQuery,
 }
 
-pub(super) fn error(path: &str, message: String) -> Error {
+impl Path {
+    /// Parses a path that is within the limits.
+    pub(super) fn parse(source: &str) -> Result<Self, Error> {
+        if source.len() > BYTES {
+            let shown = source.get(..40).unwrap_or_default();
+            let message = format!("it has {} bytes: the limit is {BYTES}", source.len());
+            return Err(error(&format!("{shown}…"), message));
+        }
+        for (multiplier, most) in MULTIPLIERS {
+            let found = source.matches(multiplier).count();
+            if found > most {
+                let message = format!("it has {multiplier:?} {found} times: the limit is {most}");
+                return Err(error(source, message));
+            }
+        }
+        let query = parse_json_path(source).map_err(|why| error(source, why.to_string()))?;
+        Ok(Self {
+            source: source.to_owned(),
+            query,
+        })
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns what stands there in an object.
+    pub(super) fn find<'a>(&self, object: &'a Value) -> Result<Vec<&'a Value>, Error> {
+        let found =
+            js_path_process(&self.query, object).map_err(|why| error(&self.source, why.to_string()))?;
+        Ok(found.into_iter().map(|found| found.val).collect())
+    }
+}
+
+fn error(path: &str, message: String) -> Error {
     Error::Path {
         path: path.to_owned(),
         message,
@@ -49,7 +75,7 @@ mod tests {
             format!("$.{}", "a".repeat(BYTES)),
             "$.a[".to_owned(),
         ] {
-            assert!(check(&path).is_err(), "{path}");
+            assert!(Path::parse(&path).is_err(), "{path}");
         }
     }
 
@@ -61,7 +87,7 @@ mod tests {
             "$..lastSavepoint.location",
             "$['status']['a.b'][0]",
         ] {
-            assert_eq!(check(path), Ok(()), "{path}");
+            assert_eq!(Path::parse(path).map(drop), Ok(()), "{path}");
         }
     }
 }

@@ -35,6 +35,14 @@ fn every_built_in_profile_compiles() {
 }
 
 #[test]
+fn what_was_compiled_is_not_compiled_again() {
+    let spec = built_in().unwrap()[0].spec.clone();
+    let first = Profile::compile("first", &spec).unwrap();
+    let again = Profile::compile("again", &spec.clone()).unwrap();
+    assert!(Arc::ptr_eq(first.spec(), again.spec()));
+}
+
+#[test]
 fn a_job_suspended_with_a_savepoint_is_suspended_and_gives_its_handle() {
     let object = suspended("savepoint", "s3://state/savepoint-1");
     assert_eq!(flink().suspended(&object), Ok(true));

@@ -110,9 +110,19 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
         (WaitCode::Approval, None) => Some(format!("cutover approve {namespace}/{name}")),
         (WaitCode::Pause, _) => Some(format!("cutover resume {namespace}/{name}")),
         (WaitCode::Evidence, _) if !wait.offers.is_empty() => {
-            let say = |offer: &Offer| format!("cutover assume {namespace}/{name} {}", offer.arguments());
+            let say = |offer: &Offer| {
+                let command = format!("cutover assume {namespace}/{name} {}", offer.arguments());
+                if offer.gives_up.is_empty() {
+                    command
+                } else {
+                    format!("{command} (gives up {})", offer.gives_up)
+                }
+            };
             let words: Vec<String> = wait.offers.iter().map(say).collect();
-            Some(format!("if you know that it is so: {}", words.join(", or ")))
+            Some(format!(
+                "if you know, or decide, that it is so: {}",
+                words.join(", or ")
+            ))
         }
         _ => None,
     }

@@ -578,7 +578,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
       not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
-      next: if you know that it is so: cutover assume shop/orders-to-west stopped west
+      next: if you know, or decide, that it is so: cutover assume shop/orders-to-west stopped west
     ");
     status["phase"] = json!("RolledBack");
     status["waitingFor"] = json!(null);

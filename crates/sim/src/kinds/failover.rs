@@ -18,20 +18,24 @@ impl Kind for FailoverPlan {
     type Memory = ();
     const NAME: &'static str = "FailoverPlan";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> World {
+    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
         let journal = intent.status.journal.as_ref();
         let canary = journal.map(|journal| canary_name(&intent.uid, journal.round, journal.fence.canary));
         let kept = view.of_git(|git| git.kept(&intent.uid).map(|kept| kept.status.clone()));
         let borrowers = view.others.borrowers.clone();
-        World {
-            around: world(view, canary.as_deref(), Seen::unknown("of another kind")),
+        Box::new(World {
+            around: *world(view, canary.as_deref(), Seen::unknown("of another kind")),
             migrations: view.known(borrowers),
             kept,
-        }
+        })
     }
 
     fn step(input: &Input<'_, Self>) -> Step<FailoverPlanStatus> {
         failover::step(input)
+    }
+
+    fn keep(world: Box<World>) -> Option<Box<cutover_core::intent::World>> {
+        Some(Box::new(world.around))
     }
 
     fn is_at_rest(status: &FailoverPlanStatus) -> bool {

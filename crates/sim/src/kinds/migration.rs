@@ -33,16 +33,23 @@ impl Kind for Migration {
     type Memory = Soak;
     const NAME: &'static str = "Migration";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> World {
+    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
         let status = &intent.status;
         let number = status.journal.as_ref().map(|journal| journal.fence.canary);
         let canary = number.map(|number| canary_name(&intent.uid, status.attempt, number));
-        let record = view.of_git(|git| git.record(&intent.uid).cloned());
+        let joined = view.then.clusters.keys();
+        let asked = joined.filter(|cluster| migration::asks_for_nodes(&intent.spec, status, cluster));
+        view.doubted = asked.cloned().collect();
+        let record = view.of_git(|git| git.record(&intent.uid));
         world(view, canary.as_deref(), record)
     }
 
     fn step(input: &Input<'_, Self>) -> Step<MigrationStatus> {
         migration::step(input)
+    }
+
+    fn keep(world: Box<World>) -> Option<Box<World>> {
+        Some(world)
     }
 
     /// The time between two good looks of one process at one run.
@@ -139,7 +146,7 @@ impl Kind for Migration {
 
 /// Returns whether a word gives state up.
 pub fn gives_up(word: &Word) -> bool {
-    let facts = [Fact::NoState, Fact::Newest];
+    let facts = [Fact::FromNothing, Fact::From];
     let of_plan = word
         .0
         .starts_with(&format!("approve {}", FailoverGate::FromNothing));

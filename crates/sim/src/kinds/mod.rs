@@ -16,22 +16,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover_core::api::PolicyName;
+use cutover_core::api::{Claim, PolicyName};
+use cutover_core::intent::record::Record;
 use cutover_core::intent::world::{Desired, Overrides, OwnPolicy};
-use cutover_core::intent::{Seen, World};
+use cutover_core::intent::{Read, Seen, World};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, PropagationPolicy, ResourceBinding, Work};
 
 use crate::actor::{NAMESPACE, View};
+use crate::member::{Member, Shown};
+use crate::plane::{Canary, Workload};
 
 fn overrides(view: &mut View<'_>) -> Seen<Overrides> {
-    let after = view.after();
-    let all = Overrides {
+    let all = all_overrides(view);
+    view.known(all)
+}
+
+fn all_overrides(view: &View<'_>) -> Overrides {
+    Overrides {
         cluster_wide: Arc::default(),
         namespaced: Arc::new(pin(view).into_iter().collect()),
-        versions: Arc::new(vec![after.api_version.clone()]),
-    };
-    view.known(all)
+        versions: Arc::new(vec![view.after().api_version.clone()]),
+    }
 }
 
 fn pin(view: &View<'_>) -> Option<OverridePolicy> {
@@ -59,6 +65,10 @@ fn template(view: &View<'_>) -> Option<serde_json::Value> {
         .map(|template| (***template).clone())
 }
 
+fn claim(view: &View<'_>) -> Option<Claim> {
+    view.before().claim.as_deref().cloned()
+}
+
 fn policy_name(view: &View<'_>) -> PolicyName {
     PolicyName {
         namespace: Some(NAMESPACE.to_owned()),
@@ -70,53 +80,155 @@ fn policy(view: &View<'_>) -> Option<PropagationPolicy> {
     view.before().policy.as_ref().map(|policy| policy.typed.clone())
 }
 
-/// What every intent that pins a workload sees of it.
-fn world(
-    view: &mut View<'_>,
-    canary: Option<&str>,
-    record: Seen<Option<cutover_core::intent::record::Record>>,
-) -> World {
-    let unread = || "not read in the simulation";
-    let canary = canary.and_then(|name| view.then.canary(name));
-    let own = policy(view).map(|live| OwnPolicy {
+fn own_policy(view: &View<'_>) -> Option<OwnPolicy> {
+    Some(OwnPolicy {
         name: policy_name(view),
-        live,
+        live: policy(view)?,
         change: None,
-    });
-    let (template, binding) = (template(view), binding(view));
-    let claim = view.before().claim.as_deref().cloned();
+    })
+}
+
+/// A world, with what it was copied from: the next look takes over what is the same still.
+#[derive(Debug)]
+pub struct Look {
+    pub world: Box<World>,
+    pub of: Sources,
+}
+
+/// Whatever is one and the same says the same.
+#[derive(Debug)]
+pub struct Sources {
+    before: Arc<Workload>,
+    after: Arc<Workload>,
+    canary: Option<(String, Canary)>,
+    record: Option<Arc<Record>>,
+    members: Vec<Shown>,
+}
+
+fn same<T>(was: Option<&Arc<T>>, is: Option<&Arc<T>>) -> bool {
+    match (was, is) {
+        (Some(was), Some(is)) => Arc::ptr_eq(was, is),
+        (was, is) => was.is_none() && is.is_none(),
+    }
+}
+
+fn same_works(was: &Workload, is: &Workload) -> bool {
+    let mut pairs = was.works.iter().zip(&is.works);
+    was.works.len() == is.works.len() && pairs.all(|(was, is)| was.0 == is.0 && Arc::ptr_eq(was.1, is.1))
+}
+
+/// Looks again; `is_same`: what was seen there is what there is.
+fn again<T>(seen: &mut Seen<T>, now: Read, is_same: bool, copy: impl FnOnce() -> T) {
+    match seen {
+        Seen::Known { read, .. } if is_same => *read = now,
+        seen => *seen = Seen::known(copy(), now),
+    }
+}
+
+/// A world of which nothing has been read.
+fn unread(workload: &Workload) -> World {
+    fn not<T>() -> Seen<T> {
+        Seen::unknown("not read in the simulation")
+    }
     World {
-        workload: view.before().key.clone(),
-        template: view.known(template),
-        binding: view.known(binding),
-        claim: view.known(claim),
-        policy: view.known(own),
-        works: {
-            let works = works(view);
-            view.known(works)
-        },
-        pin: {
-            let pin = pin(view);
-            view.known(pin)
-        },
-        overrides: overrides(view),
-        clusters: view.clusters(),
-        canary: view.known(canary),
-        leases: view.leases(),
-        profiles: view.known(Vec::new()),
+        workload: workload.key.clone(),
+        template: not(),
+        binding: not(),
+        claim: not(),
+        policy: not(),
+        works: not(),
+        pin: not(),
+        overrides: not(),
+        clusters: not(),
+        canary: not(),
+        leases: not(),
+        profiles: not(),
         metrics: BTreeMap::new(),
         others: BTreeMap::new(),
-        members: view
-            .each_member(|member, workload, read| member.see(workload, read))
-            .into_iter()
-            .collect(),
+        members: BTreeMap::new(),
         beside: Vec::new(),
-        scalers: Seen::unknown(unread()),
-        desired: view.known(Desired::default()),
-        arriving: view.known(Vec::new()),
+        scalers: not(),
+        desired: not(),
+        arriving: not(),
         admission: None,
         watched: Duration::ZERO,
         warnings: Vec::new(),
-        record,
+        record: not(),
+    }
+}
+
+/// What every intent that pins a workload sees of it. `record`: what Git has of it.
+fn world(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<Arc<Record>>>) -> Box<World> {
+    let (mut world, was) = match view.last.take() {
+        Some(last) => (last.world, Some(last.of)),
+        None => (Box::new(unread(view.before())), None),
+    };
+    let now = sources(view, canary, &record);
+    let is_same =
+        |are_same: fn(&Sources, &Sources) -> bool| was.as_ref().is_some_and(|was| are_same(was, &now));
+    let template_is = is_same(|was, is| same(was.before.template.as_ref(), is.before.template.as_ref()));
+    again(&mut world.template, view.read(), template_is, || template(view));
+    let binding_is = is_same(|was, is| same(was.before.binding.as_ref(), is.before.binding.as_ref()));
+    again(&mut world.binding, view.read(), binding_is, || binding(view));
+    let claim_is = is_same(|was, is| same(was.before.claim.as_ref(), is.before.claim.as_ref()));
+    again(&mut world.claim, view.read(), claim_is, || claim(view));
+    let policy_is = is_same(|was, is| same(was.before.policy.as_ref(), is.before.policy.as_ref()));
+    again(&mut world.policy, view.read(), policy_is, || own_policy(view));
+    let works_are = is_same(|was, is| same_works(&was.after, &is.after));
+    again(&mut world.works, view.read(), works_are, || works(view));
+    let pin_is = is_same(|was, is| same(was.after.pin.as_ref(), is.after.pin.as_ref()));
+    again(&mut world.pin, view.read(), pin_is, || pin(view));
+    again(&mut world.overrides, view.read(), pin_is, || all_overrides(view));
+    world.clusters = view.clusters();
+    let canary_is = is_same(|was, is| was.canary == is.canary);
+    again(&mut world.canary, view.read(), canary_is, || {
+        canary.and_then(|name| view.then.canary(name))
+    });
+    let leases_are = world.leases.get().is_ok_and(|known| *known == *view.then.leases);
+    again(&mut world.leases, view.read(), leases_are, || {
+        (*view.then.leases).clone()
+    });
+    again(&mut world.profiles, view.read(), true, Vec::new);
+    look_at_members(view, &mut world, was.as_ref(), &now);
+    again(&mut world.desired, view.read(), true, Desired::default);
+    again(&mut world.arriving, view.read(), true, Vec::new);
+    world.watched = Duration::ZERO;
+    let record_is = is_same(|was, is| same(was.record.as_ref(), is.record.as_ref()));
+    match record {
+        Seen::Known { value, read } => {
+            again(&mut world.record, read, record_is, || value.as_deref().cloned());
+        }
+        Seen::Unknown { why } => world.record = Seen::Unknown { why },
+    }
+    view.of = Some(now);
+    world
+}
+
+fn sources(view: &View<'_>, canary: Option<&str>, record: &Seen<Option<Arc<Record>>>) -> Sources {
+    Sources {
+        before: Arc::clone(view.before()),
+        after: Arc::clone(view.after()),
+        canary: canary.and_then(|name| Some((name.to_owned(), view.then.canaries.get(name)?.clone()))),
+        record: record.get().ok().cloned().flatten(),
+        members: view
+            .members
+            .iter()
+            .map(|member| member.shown(view.workload, view.doubted.contains(&member.name)))
+            .collect(),
+    }
+}
+
+fn look_at_members(view: &mut View<'_>, world: &mut World, was: Option<&Sources>, now: &Sources) {
+    for (nth, member) in view.members.iter().enumerate() {
+        let was = was.and_then(|was| was.members.get(nth));
+        let all_nodes = view.doubted.contains(&member.name);
+        let is_same = was.is_some_and(|was| was.is(&now.members[nth]));
+        match world.members.get_mut(&member.name) {
+            Some(known) if is_same => Member::see_again(known, &mut || view.read()),
+            _ => {
+                let seen = member.see(view.workload, all_nodes, &mut || view.read());
+                world.members.insert(member.name.clone(), seen);
+            }
+        }
     }
 }

@@ -20,7 +20,7 @@ impl Kind for Rollout {
     type Memory = ();
     const NAME: &'static str = "Rollout";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> World {
+    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
         let wanted = view.then.git.templates.get(&intent.workload);
         let goal = rollout::goal(&intent.spec, &intent.status, wanted.map(goal));
         let goal = match goal {
@@ -34,7 +34,7 @@ impl Kind for Rollout {
         };
         let (binding, claim) = (binding(view), view.before().claim.as_deref().cloned());
         let (works, pin) = (works(view), pin(view));
-        World {
+        Box::new(World {
             workload: view.before().key.clone(),
             template: view.known(live),
             goal,
@@ -47,13 +47,13 @@ impl Kind for Rollout {
             clusters: view.clusters(),
             profiles: view.known(Vec::new()),
             members: view
-                .each_member(|member, workload, read| member.see(workload, read))
+                .each_member(|member, workload, read| member.see(workload, false, read))
                 .into_iter()
                 .collect(),
             metrics: BTreeMap::new(),
             others: BTreeMap::new(),
             beside: Vec::new(),
-        }
+        })
     }
 
     fn step(input: &Input<'_, Self>) -> Step<RolloutStatus> {

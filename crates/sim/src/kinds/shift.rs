@@ -16,7 +16,7 @@ impl Kind for ReplicaShift {
     type Memory = ();
     const NAME: &'static str = "ReplicaShift";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> World {
+    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
         let status = &intent.status;
         let number = status.journal.as_ref().map(|journal| journal.fence.canary);
         let canary = number.map(|number| canary_name(&intent.uid, status.common.attempt, number));
@@ -37,7 +37,7 @@ impl Kind for ReplicaShift {
             let wanted = git.templates.get(&intent.workload)?;
             replicas_of(&wanted.manifest)
         };
-        World {
+        Box::new(World {
             workload: view.before().key.clone(),
             template: view.known(template),
             beside: Vec::new(),
@@ -57,7 +57,7 @@ impl Kind for ReplicaShift {
             own_pods: view.known(Vec::new()),
             suspension: view.known(suspension),
             admission: None,
-        }
+        })
     }
 
     fn step(input: &Input<'_, Self>) -> Step<ReplicaShiftStatus> {

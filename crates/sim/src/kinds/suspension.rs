@@ -17,7 +17,7 @@ impl Kind for Suspension {
     type Memory = ();
     const NAME: &'static str = "Suspension";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> World {
+    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
         let policy = policy(view);
         let beside = beside(view, intent, policy.as_ref());
         let name = policy.is_some().then(|| policy_name(view));
@@ -63,7 +63,7 @@ impl Kind for Suspension {
             .filter_map(|of| of.claim.as_deref().cloned())
             .collect();
         let labels = intent.labels.iter();
-        World {
+        Box::new(World {
             name: view.known(name),
             policy: view.known(policy),
             bindings: view.known(binding.into_iter().collect()),
@@ -82,7 +82,7 @@ impl Kind for Suspension {
             canary: view.known(canary),
             leases: view.leases(),
             beside,
-        }
+        })
     }
 
     fn step(input: &Input<'_, Self>) -> Step<SuspensionStatus> {

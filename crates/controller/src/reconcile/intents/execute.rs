@@ -20,6 +20,8 @@ const POLICIES: &str = "policy.karmada.io/v1alpha1";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     Done,
+    /// Done, and the object is like this now; for a deletion, as it was last.
+    Wrote(Box<Value>),
     /// Nothing was written: it is asked for again when there is news, or after this time.
     Later(Duration),
     /// Nothing was written: what was observed isn't so any more.
@@ -364,7 +366,8 @@ pub(super) async fn apply_template(
 /// An object that is there already is somebody's: what it is, the next pass sees.
 fn sent(written: Written) -> Sent {
     match written {
-        Written::Done(_) | Written::Exists(_) => Sent::Done,
+        Written::Done(object) => Sent::Wrote(Box::new(object)),
+        Written::Exists(_) => Sent::Done,
         Written::Precondition(why) => Sent::Stale(why),
     }
 }

@@ -5,12 +5,15 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::Parts;
 use super::execute::Sent;
+use super::wake::Interest;
 use cutover_core::api::Progress;
 use cutover_core::error::Error;
 use cutover_core::intent::{self, Effect, Step};
@@ -54,6 +57,62 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
     /// be decided without another look.
     fn has_seen_enough(_before: &Self::Status, _after: &Self::Status) -> bool {
         false
+    }
+
+    /// Reads what one look lacks to serve for another journal, where that is little: returns whether it serves now.
+    fn completes(
+        &mut self,
+        _parts: &Parts,
+        _before: &Self::Status,
+        _intent: &Self::Intent,
+        _world: &mut Self::World,
+    ) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
+
+    /// Takes into a look what an effect has made of an object, as the API server has answered. Returns whether the same look
+    /// serves for the next step: where that depends on nothing but this answer and what was looked at.
+    fn takes_in(
+        &mut self,
+        _parts: &Parts,
+        _intent: &Self::Intent,
+        _world: &mut Self::World,
+        _effect: &Effect,
+        _answer: Option<Box<Value>>,
+    ) -> impl Future<Output = bool> + Send {
+        std::future::ready(false)
+    }
+
+    /// Subscribes to changes outside the watch cache, which wake the worker as well.
+    fn listen(&mut self, _interest: &Interest) {}
+
+    /// Keeps what the last look has shown, as the effects after it left it.
+    fn keeps(&mut self, _parts: &Parts, _intent: &Self::Intent, _world: Self::World) {}
+
+    /// Returns what a look is expected to show after news: nothing where that can't be told without one. It says when to look,
+    /// and nothing is done on it.
+    fn expects(
+        &mut self,
+        _parts: &Parts,
+        _intent: &Self::Intent,
+        _news: &BTreeSet<ObjectKey>,
+    ) -> impl Future<Output = Option<Self::World>> + Send {
+        std::future::ready(None)
+    }
+
+    /// Returns whether a step does nothing but wait as before, be it in other words.
+    fn only_waits(_before: &Self::Status, _after: &Self::Status) -> bool {
+        false
+    }
+
+    /// Returns whether watches report everything that an effect leads to.
+    fn is_told(&self) -> bool {
+        false
+    }
+
+    /// Returns how long may pass until the next look without news, where the machine asks for one after a time.
+    fn rests(&self, _status: &Self::Status, asked: Duration, _now: Timestamp) -> Duration {
+        asked
     }
 
     /// Decides, purely.

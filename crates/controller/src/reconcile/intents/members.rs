@@ -1,6 +1,6 @@
 //! What is read of the workload in one member: its copy, its pods, and their nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
 use serde::Deserialize;
@@ -10,12 +10,14 @@ use super::ask::{all, map, optional};
 use super::observe::Look;
 use super::served;
 use cutover_cluster::{Answer, Reader};
+use cutover_core::intent::migration;
 use cutover_core::intent::world::{Member, Pod};
 use cutover_core::intent::{Read, Seen};
 use cutover_core::profile::Profile;
 use cutover_karmada::name::ClusterName;
 
 /// Which pods are a workload's.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Selector {
     Of(String),
     /// It has none of its own.
@@ -56,30 +58,37 @@ impl Selector {
 }
 
 impl Look<'_> {
-    /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer.
+    /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer, unless
+    /// its template or its binding is gone.
     pub(super) async fn member(
         &self,
         cluster: &ClusterName,
         profile: Option<&Profile>,
         template: Option<&Value>,
+        has_binding: bool,
     ) -> Member {
         let reader = self.parts.cluster.member(cluster);
         let selector = self.pod_selector(profile, template);
         let journal = self.status.journal_in_force();
         let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
-        let ((object, silent), pods) = if writes && template.is_some() {
+        let ((object, silent), pods) = if writes && template.is_some() && has_binding {
             join(self.copy(&reader), self.pods(&reader, &selector)).await
         } else {
             let object = self.copy(&reader).await;
             (object, self.pods(&reader, &selector).await)
         };
-        // A node that a pod is seen on is asked about when that has gone.
+        // A node that a pod is seen on is asked about when that has gone, as a rule.
         let nodes = match pods.get() {
             Ok(pods) => {
+                let on: BTreeSet<&String> = pods.iter().filter_map(|pod| pod.node.as_ref()).collect();
                 let seen = journal.and_then(|journal| journal.nodes.get(cluster));
-                let has_pod = |node: &String| pods.iter().any(|pod| pod.node.as_ref() == Some(node));
-                self.nodes(&reader, seen.into_iter().flatten().filter(|node| !has_pod(node)))
-                    .await
+                let mut asked: BTreeSet<&String> = seen.into_iter().flatten().collect();
+                if migration::asks_for_nodes(self.spec, self.status, cluster) {
+                    asked.extend(on);
+                } else {
+                    asked.retain(|node| !on.contains(node));
+                }
+                self.nodes(&reader, asked.into_iter()).await
             }
             Err(unknown) => Seen::unknown(unknown.to_string()),
         };
@@ -105,7 +114,7 @@ impl Look<'_> {
         }
     }
 
-    fn pod_selector(&self, profile: Option<&Profile>, template: Option<&Value>) -> Selector {
+    pub(super) fn pod_selector(&self, profile: Option<&Profile>, template: Option<&Value>) -> Selector {
         let journaled = self
             .status
             .journal_in_force()
@@ -136,6 +145,13 @@ impl Look<'_> {
         }
         Seen::known(ready, self.instant())
     }
+}
+
+/// Returns a pod as it is looked at; nothing of one that has another form than expected.
+pub(super) fn pod(object: Value) -> Option<Pod> {
+    serde_json::from_value::<Listed>(object)
+        .ok()
+        .map(|listed| listed.pod())
 }
 
 /// What is looked at of a pod in a list.

@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::execute::{self, Sent};
 use super::kind::{Input, Kind};
+use super::nearby::Nearby;
 use super::soak::Soak;
-use super::{Parts, observe, scalers, scope, wake};
+use super::wake::Interest;
+use super::{Parts, expect, observe, scalers, scope, wake};
 use cutover_core::api::{Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::error::Error;
 use cutover_core::intent::{Effect, Step, World, migration};
@@ -25,6 +29,11 @@ pub(super) struct Moving {
     tested: Option<Instant>,
     soak: Soak,
     scalers: scalers::Known,
+    /// What watches in the members and the watch cache have reported.
+    nearby: Nearby,
+    heard: expect::Heard,
+    /// What the last look has shown, as the effects after it have left it.
+    last: Option<World>,
 }
 
 impl Kind for Moving {
@@ -40,6 +49,7 @@ impl Kind for Moving {
         status: &MigrationStatus,
         sent: bool,
     ) -> World {
+        self.last = None;
         let known = self.scalers.within(scalers::AGAIN);
         let known = known.filter(|_| status.phase != Phase::Preflight);
         let also = observe::Also {
@@ -61,6 +71,71 @@ impl Kind for Moving {
             world.warnings = observe::warnings(parts, status, &world).await;
         }
         world
+    }
+
+    async fn completes(
+        &mut self,
+        parts: &Parts,
+        before: &MigrationStatus,
+        intent: &Migration,
+        world: &mut World,
+    ) -> bool {
+        let status = intent.status.clone().unwrap_or_default();
+        let lacks = scope::lacks(before, &status);
+        let is_little = !lacks.is_empty();
+        observe::again(parts, intent, &status, world, lacks).await;
+        is_little
+    }
+
+    async fn takes_in(
+        &mut self,
+        parts: &Parts,
+        intent: &Migration,
+        world: &mut World,
+        effect: &Effect,
+        answer: Option<Box<Value>>,
+    ) -> bool {
+        expect::take_in(parts, intent, world, effect, answer).await
+    }
+
+    fn listen(&mut self, interest: &Interest) {
+        self.nearby.wake(interest);
+    }
+
+    fn keeps(&mut self, parts: &Parts, intent: &Migration, world: World) {
+        let status = intent.status.as_ref();
+        let followee = status.and_then(|status| observe::followee(intent, status, &world));
+        match followee.filter(|_| status.is_some_and(|status| !status.phase.is_terminal())) {
+            Some(followee) => self
+                .nearby
+                .follow(&parts.cluster, &followee, world.members.keys()),
+            None => self.nearby.stop(),
+        }
+        self.last = Some(world);
+    }
+
+    async fn expects(
+        &mut self,
+        parts: &Parts,
+        intent: &Migration,
+        news: &BTreeSet<ObjectKey>,
+    ) -> Option<World> {
+        let last = self.last.as_mut()?;
+        let told = (&mut self.heard, &self.nearby);
+        Box::pin(expect::world(parts, intent, last, told, news)).await
+    }
+
+    fn only_waits(before: &MigrationStatus, after: &MigrationStatus) -> bool {
+        expect::only_waits(before, after)
+    }
+
+    fn is_told(&self) -> bool {
+        let last = self.last.as_ref();
+        last.is_some_and(|last| expect::all_are_told(last, &self.nearby))
+    }
+
+    fn rests(&self, status: &MigrationStatus, asked: Duration, now: Timestamp) -> Duration {
+        expect::rests(status, self.last.as_ref(), &self.nearby, asked, now)
     }
 
     fn interest(intent: &Migration, world: &World) -> BTreeSet<ObjectKey> {

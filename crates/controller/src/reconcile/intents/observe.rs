@@ -8,6 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::around::Around;
 use super::ask::{get, list};
+use super::members::Selector;
+use super::nearby::Followee;
 use super::{Parts, beside, leases, metrics, others, wanted};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
@@ -30,6 +32,58 @@ pub(super) struct Also {
     pub sent: bool,
     /// What scales the workload, where that was seen not long ago.
     pub scalers: Option<Seen<Vec<Scaler>>>,
+}
+
+/// A part of a look, read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    Binding,
+    Works,
+    Canary,
+    Record,
+}
+
+/// Reads parts of a look again, for a workload whose journal is in force.
+pub(super) async fn again(
+    parts: &Parts,
+    intent: &Migration,
+    status: &MigrationStatus,
+    world: &mut World,
+    which: impl IntoIterator<Item = Part>,
+) {
+    let Some(journal) = status.journal_in_force() else {
+        return;
+    };
+    let spec = intent.spec_in_force();
+    let look = Look {
+        parts,
+        intent,
+        spec,
+        status,
+        workload: world.workload.clone(),
+        gvk: spec.workload.gvk(),
+    };
+    for part in which {
+        match part {
+            Part::Binding => world.binding = look.around().binding(&journal.binding.name).await,
+            Part::Works => world.works = look.around().works(&journal.binding.id).await,
+            Part::Canary => world.canary = look.canary().await,
+            Part::Record => world.record = look.record().await,
+        }
+    }
+}
+
+/// Returns what is followed of a workload in its members.
+pub(super) fn followee(intent: &Migration, status: &MigrationStatus, world: &World) -> Option<Followee> {
+    let journal = status.journal_in_force()?;
+    let profile = Profile::compile("in force", &journal.profile).ok();
+    let template = world.template.get().ok().and_then(Option::as_ref);
+    Some(Followee {
+        gvk: intent.spec_in_force().workload.gvk(),
+        namespace: world.workload.namespace.clone(),
+        name: world.workload.name.clone(),
+        pods: Selector::of(journal.pods.clone(), profile.as_ref(), template),
+    })
 }
 
 /// Reads what the machine may look at in the phase that the status is in.
@@ -63,12 +117,13 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     let involved = look.involved(&world);
     let scalers = look.scalers(&world, involved.clone(), also.scalers);
     let template = world.template.get().ok().and_then(Option::as_ref);
+    let has_binding = !matches!(world.binding.get(), Ok(None));
     let profile = look.profile(&world);
     let members = involved.into_iter().map(|cluster| {
         let look = &look;
         let profile = profile.as_ref();
         async move {
-            let member = look.member(&cluster, profile, template).await;
+            let member = look.member(&cluster, profile, template, has_binding).await;
             (cluster, member)
         }
     });

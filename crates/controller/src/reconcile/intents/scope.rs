@@ -1,5 +1,6 @@
 //! What a look depends on.
 
+use super::observe::Part;
 use super::wanted;
 use cutover_core::api::{BindingId, MigrationStatus, Phase, RollBackStage};
 use cutover_karmada::name::ClusterName;
@@ -7,13 +8,32 @@ use cutover_karmada::name::ClusterName;
 /// Returns whether a look for one journal has shown all that a look for another one would: then what comes next is decided
 /// on it as well.
 pub(super) fn covers(before: &MigrationStatus, after: &MigrationStatus) -> bool {
+    shows(before, after, false)
+}
+
+/// Returns what a look for one journal lacks to show all that a look for another one would, where that is little: the record in
+/// Git, and the canary.
+pub(super) fn lacks(before: &MigrationStatus, after: &MigrationStatus) -> Vec<Part> {
+    if covers(before, after) || !shows(before, after, true) {
+        return Vec::new();
+    }
+    let (seen, wanted) = (Scope::of(before), Scope::of(after));
+    let record = (wanted.record && !seen.record).then_some(Part::Record);
+    let canary = (wanted.reads_canary && !seen.reads_canary).then_some(Part::Canary);
+    record.into_iter().chain(canary).collect()
+}
+
+/// `completed`: with the record and the canary, whatever was read of them.
+fn shows(before: &MigrationStatus, after: &MigrationStatus, completed: bool) -> bool {
     // What has ended is asked only what of its own is left, which every look shows that reads the control plane.
     if after.phase.is_terminal() {
         return before.journal_in_force().is_some();
     }
     let (mut seen, mut wanted) = (Scope::of(before), Scope::of(after));
-    wanted.record &= !seen.record;
-    wanted.reads_canary &= !seen.reads_canary;
+    wanted.record &= !seen.record && !completed;
+    wanted.reads_canary &= !seen.reads_canary && !completed;
+    // In the end fewer are looked at.
+    seen.unpinning |= wanted.unpinning && completed;
     (seen.record, seen.reads_canary) = (false, false);
     match (before.phase, after.phase) {
         // It looks at the same, and at more.
@@ -158,6 +178,8 @@ mod tests {
                 target_captured: false,
                 own_state: false,
                 stage: RollBackStage::Begun,
+                heir: None,
+                returns: 0,
             });
         });
         assert!(!covers(&at(Phase::Capture), &taken));
@@ -183,6 +205,16 @@ mod tests {
         );
         let asked = with(Phase::Handoff, |journal| journal.in_git = InGit::Asked);
         assert!(!covers(&at(Phase::Handoff), &asked), "the record in Git");
+        assert_eq!(lacks(&at(Phase::Handoff), &asked), [Part::Record]);
+        let mut ends = with(Phase::Cleanup, |journal| journal.pin.unpinning = true);
+        assert!(!covers(&at(Phase::Cleanup), &ends));
+        assert_eq!(lacks(&at(Phase::Cleanup), &ends)[..1], [Part::Record]);
+        ends.journal.as_mut().unwrap().pin.seq = 7;
+        assert_eq!(
+            lacks(&at(Phase::Cleanup), &ends),
+            [],
+            "that asks for a look of its own"
+        );
         assert!(covers(&captured, &at(Phase::Handoff)));
         assert!(covers(&at(Phase::Preflight), &at(Phase::Hold)));
         assert!(covers(&at(Phase::Cleanup), &at(Phase::Completed)));

@@ -22,8 +22,8 @@ use cutover_core::api::{
     WorkloadProfile,
 };
 use cutover_core::error::Error;
+use cutover_core::intent::custody::belt::overwrites;
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::fence::overwrites;
 use cutover_core::intent::migration::orphan::{Left, Verdict, judge, judge_guest, tend};
 use cutover_core::intent::world::Overrides;
 use cutover_core::intent::{Effect, Seen, pin};

@@ -75,7 +75,7 @@ impl Interest {
         }
     }
 
-    fn tell(&self, changed: &ObjectKey) {
+    pub(super) fn tell(&self, changed: &ObjectKey) {
         lock(&self.news).insert(changed.clone());
         self.notify.notify_one();
     }

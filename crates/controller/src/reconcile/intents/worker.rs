@@ -35,6 +35,9 @@ const SETTLE: Duration = Duration::from_millis(25);
 /// How long it may take until something is seen that shows late, before it is sent again; then twice as long each time.
 const SHOWN: Duration = Duration::from_millis(500);
 
+/// How long a worker waits for the outcome of an effect, where watches report it.
+const TOLD: Duration = Duration::from_secs(2);
+
 /// How many look at once. What the others hear while they wait for their turn is one look.
 const AT_ONCE: usize = 16;
 
@@ -51,6 +54,9 @@ const LEFT_ALONE: Duration = Duration::from_mins(1);
 /// How many steps are decided from one look, at the most.
 const STEPS: usize = 16;
 
+/// How long a look serves for what comes after an effect. It was made before that: another one is fresher.
+const YOUNG: Duration = Duration::from_millis(250);
+
 /// What a pass came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
@@ -58,6 +64,10 @@ enum Pass {
     Again,
     /// Look again after this time, or when something changes.
     Recheck(Duration),
+    /// Something was sent: what comes of it wakes the worker when it shows.
+    Sent,
+    /// The machine waits, and asks to look again after this time.
+    Waits(Duration),
     /// Nothing to do until something changes.
     Idle,
     /// The intent is gone.
@@ -69,7 +79,17 @@ enum Looked<K: Kind> {
     Gone,
     /// A newer program has written the status, in a format that this one does not know.
     LeftAlone,
-    At(Value, Box<K::Intent>, Box<K::World>),
+    At(Box<Scene<K>>),
+}
+
+/// What one look has shown.
+struct Scene<K: Kind> {
+    /// The intent as it is written back.
+    raw: Value,
+    intent: K::Intent,
+    world: K::World,
+    /// The status as it was written last.
+    written: K::Status,
 }
 
 /// An intent as it was read.
@@ -77,6 +97,22 @@ enum Found<I> {
     Gone,
     Newer(Value, u64),
     Intent(Value, I),
+}
+
+/// What became of the effects of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Ends(Pass),
+    /// All was sent, and the look serves for the next step.
+    GoesOn,
+}
+
+/// A step that was decided, and what led to it.
+struct Decided<S> {
+    step: Step<S>,
+    /// The journal that the step was decided on.
+    before: S,
+    told: Vec<Told>,
 }
 
 /// What was sent and has not been seen yet.
@@ -152,6 +188,7 @@ impl<K: Kind> Worker<K> {
 
     /// Ends when the intent is gone, or on the order to stop.
     pub(super) async fn run(&mut self, interest: &Interest) {
+        self.kind.listen(interest);
         let stop = self.stop.clone();
         let turns = self.turns.clone();
         while !stop.is_cancelled() {
@@ -180,36 +217,87 @@ impl<K: Kind> Worker<K> {
                     Pass::Recheck(TROUBLE)
                 }
             };
-            let rest = match pass {
+            let (rest, settles) = match pass {
                 Pass::Again => {
                     tokio::task::yield_now().await;
                     continue;
                 }
                 Pass::Gone => return,
-                Pass::Idle => Duration::MAX,
-                Pass::Recheck(after) if crowded => after.max(begun.elapsed() * REST),
-                Pass::Recheck(after) => after,
+                Pass::Idle => (Duration::MAX, None),
+                Pass::Sent if self.late.is_empty() && self.kind.is_told() => (TOLD, Some(SETTLE)),
+                Pass::Sent => (SHOWN, Some(SETTLE)),
+                Pass::Recheck(after) | Pass::Waits(after) => (after, None),
             };
+            let least = if crowded {
+                begun.elapsed() * REST
+            } else {
+                Duration::ZERO
+            };
+            let settles = settles.map(|settles| Instant::now() + settles.max(least));
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.news(interest) => {}
-                () = tokio::time::sleep(rest) => {}
+                () = Box::pin(self.rest(interest, rest.max(least), settles)) => {}
             }
         }
     }
 
-    /// Ends at the next change that the worker hasn't made itself by writing its journal, or soon after one that can wait.
-    async fn news(&self, interest: &Interest) {
+    /// Rests until a look is due: after some time, or when there are news that are worth one. `settles`: when what was sent may
+    /// have come to something that nobody tells of.
+    async fn rest(&mut self, interest: &Interest, rest: Duration, mut settles: Option<Instant>) {
+        let due = Instant::now().checked_add(rest);
+        loop {
+            let news = tokio::select! {
+                news = self.news(interest) => news,
+                () = at(settles) => {
+                    settles = None;
+                    BTreeSet::new()
+                }
+                () = at(due) => return,
+            };
+            if self.is_worth_a_look(&news).await {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether the machine would do more than wait if everything is as watches report it. That is only a prediction: what
+    /// is done is decided on a full read.
+    async fn is_worth_a_look(&mut self, news: &BTreeSet<ObjectKey>) -> bool {
+        let Some(known) = self.known.take() else {
+            return true;
+        };
+        let expected = Box::pin(self.kind.expects(&self.parts, &known, news)).await;
+        let is_worth_it = expected.is_none_or(|world| off_the_runtime(|| self.would_act(&known, &world)));
+        self.known = Some(known);
+        is_worth_it
+    }
+
+    fn would_act(&self, intent: &K::Intent, world: &K::World) -> bool {
+        let status = intent.status().cloned().unwrap_or_default();
+        let revision = self.parts.templates.revision();
+        let step = K::step(&self.input(intent, &status, revision.as_deref(), world));
+        let sends = step
+            .effects
+            .iter()
+            .any(|effect| self.waits_for(&effect.to_string()).is_none());
+        sends || !K::only_waits(&status, &step.status)
+    }
+
+    /// Ends at the next change that the worker hasn't made itself, or soon after one that can wait. Returns what has changed.
+    async fn news(&self, interest: &Interest) -> BTreeSet<ObjectKey> {
         let mut until: Option<Instant> = None;
+        let mut all = BTreeSet::new();
         loop {
             let heard = interest.heard();
-            let news = interest.take();
-            if !news.is_empty() && !self.is_echo(&news) {
+            let mut news = interest.take();
+            news.retain(|changed| !self.is_echo(changed));
+            if !news.is_empty() {
                 let patience = self.patience(&news);
                 let due = Instant::now() + patience;
                 let due = until.map_or(due, |until| until.min(due));
+                all.extend(news);
                 if patience.is_zero() {
-                    return;
+                    return all;
                 }
                 until = Some(due);
             }
@@ -217,7 +305,7 @@ impl<K: Kind> Worker<K> {
                 Some(until) => {
                     tokio::select! {
                         () = heard => {}
-                        () = tokio::time::sleep_until(until) => return,
+                        () = tokio::time::sleep_until(until) => return all,
                     }
                 }
                 None => heard.await,
@@ -233,14 +321,11 @@ impl<K: Kind> Worker<K> {
         each.min().unwrap_or_default()
     }
 
-    fn is_echo(&self, news: &BTreeSet<ObjectKey>) -> bool {
-        let known = self
-            .known
-            .as_ref()
-            .and_then(|known| known.meta().resource_version.as_ref());
-        known.is_some()
-            && news.iter().eq([&self.key])
-            && self.parts.observer.version(&self.key).as_ref() == known
+    /// Returns whether a change is the journal that the worker itself has written.
+    fn is_echo(&self, changed: &ObjectKey) -> bool {
+        let known = self.known.as_ref();
+        let written = known.and_then(|known| known.meta().resource_version.as_ref());
+        written.is_some() && *changed == self.key && self.parts.observer.version(changed).as_ref() == written
     }
 
     async fn pass(&mut self, interest: &Interest) -> Result<Pass, Error> {
@@ -251,27 +336,70 @@ impl<K: Kind> Worker<K> {
             () = stop.cancelled() => return Ok(Pass::Idle),
             looked = Box::pin(self.look(&served)) => looked?,
         };
-        let (raw, mut intent, world) = match looked {
+        let scene = match looked {
             Looked::Gone => return Ok(Pass::Gone),
             Looked::LeftAlone => return Ok(Pass::Recheck(LEFT_ALONE)),
-            Looked::At(raw, intent, world) => (raw, *intent, world),
+            Looked::At(scene) => scene,
         };
-        let before = intent.status().cloned().unwrap_or_default();
-        let ahead = self.ahead(&raw);
-        let (mut step, told) = off_the_runtime(|| self.decide(&mut intent, &world, ahead.as_ref()));
-        let mut needed = K::interest(&intent, &world);
-        needed.extend(ahead.as_ref().map(key_of));
-        interest.update(&self.key, needed);
-        self.tell_of_wait(&intent, &step.status);
-        if step.status != before {
-            step.status.note_format();
-            let written = self.journal(&served, &raw, &step.status).await?;
-            intent.meta_mut().resource_version = Some(written);
-            let telemetry = &self.parts.telemetry;
-            telemetry.progressed(&self.key.kind, &before, &step.status);
-            self.tell(told, &intent);
-        }
-        let pass = self.send(&intent, &step).await;
+        let ahead = self.ahead(&scene.raw);
+        Box::pin(self.carry_out(interest, &served, *scene, ahead)).await
+    }
+
+    /// Decides on a look, writes the journal, sends the effects; and so on, for as long as the look serves.
+    async fn carry_out(
+        &mut self,
+        interest: &Interest,
+        served: &Served,
+        mut scene: Scene<K>,
+        ahead: Option<ClaimOwner>,
+    ) -> Result<Pass, Error> {
+        let begun = Instant::now();
+        let serves = |rounds: usize| rounds < STEPS && begun.elapsed() < YOUNG;
+        let mut told = Vec::new();
+        let mut rounds = 0;
+        let mut sent = Vec::new();
+        let pass = loop {
+            rounds += 1;
+            let decided = off_the_runtime(|| self.decide(&mut scene.intent, &scene.world, ahead.as_ref()));
+            told.extend(decided.told);
+            let step = decided.step;
+            let thinks_on = step.effects.is_empty() && step.recheck == Some(Duration::ZERO);
+            if thinks_on && serves(rounds) && !self.stop.is_cancelled() {
+                let Scene { intent, world, .. } = &mut scene;
+                let completed = self.kind.completes(&self.parts, &decided.before, intent, world);
+                if completed.await && serves(rounds) {
+                    continue;
+                }
+            }
+            let mut needed = K::interest(&scene.intent, &scene.world);
+            needed.extend(ahead.as_ref().map(key_of));
+            interest.update(&self.key, needed);
+            self.tell_of_wait(&scene.intent, &step.status);
+            let is_news = self.write_down(served, &mut scene, &step.status).await?;
+            if is_news {
+                self.tell(std::mem::take(&mut told), &scene.intent);
+            }
+            let names: Vec<String> = step.effects.iter().map(ToString::to_string).collect();
+            // What was sent has changed nothing that the machine looks at: whoever changes that is waited for.
+            if !is_news && !names.is_empty() && names == sent {
+                break Ok(Pass::Sent);
+            }
+            sent = names;
+            match self.send(&scene.intent, &step, &sent, &mut scene.world).await {
+                Ok(Sending::GoesOn) if serves(rounds) => {}
+                Ok(Sending::GoesOn) => break Ok(Pass::Again),
+                Ok(Sending::Ends(pass)) => break Ok(pass),
+                Err(error) => break Err(error),
+            }
+        };
+        let Scene { intent, world, .. } = scene;
+        self.kind.keeps(&self.parts, &intent, world);
+        let pass = pass.map(|pass| match (pass, intent.status()) {
+            (Pass::Waits(asked), Some(status)) => {
+                Pass::Recheck(self.kind.rests(status, asked, (self.parts.clock)()))
+            }
+            (pass, _) => pass,
+        });
         self.known = Some(intent);
         pass
     }
@@ -310,7 +438,13 @@ impl<K: Kind> Worker<K> {
                 Box::pin(self.kind.observe(&parts, &intent, &status, sent)).await
             }
         };
-        Ok(Looked::At(raw, Box::new(intent), Box::new(world)))
+        let written = intent.status().cloned().unwrap_or_default();
+        Ok(Looked::At(Box::new(Scene {
+            raw,
+            intent,
+            world,
+            written,
+        })))
     }
 
     /// Says once that nothing is done here, and by whom it is to be gone on with.
@@ -355,7 +489,7 @@ impl<K: Kind> Worker<K> {
         intent: &mut K::Intent,
         world: &K::World,
         ahead: Option<&ClaimOwner>,
-    ) -> (Step<K::Status>, Vec<Told>) {
+    ) -> Decided<K::Status> {
         let revision = self.parts.templates.revision();
         let mut told = Vec::new();
         let mut steps = 0;
@@ -379,41 +513,46 @@ impl<K: Kind> Worker<K> {
             *intent.status_mut() = Some(status);
             if moves {
                 told.extend(K::told(intent, &step.status));
-                *intent.status_mut() = Some(step.status.clone());
             }
+            let before = intent
+                .status_mut()
+                .replace(step.status.clone())
+                .unwrap_or_default();
             if !goes_on {
-                return (step, told);
+                return Decided { step, before, told };
             }
         }
     }
 
-    async fn send(&mut self, intent: &K::Intent, step: &Step<K::Status>) -> Result<Pass, Error> {
-        let names: Vec<String> = step.effects.iter().map(ToString::to_string).collect();
+    async fn send(
+        &mut self,
+        intent: &K::Intent,
+        step: &Step<K::Status>,
+        names: &[String],
+        world: &mut K::World,
+    ) -> Result<Sending, Error> {
         self.late.retain(|late| names.contains(&late.what));
-        let mut quiet = true;
+        let (mut quiet, mut serves) = (true, true);
         for (effect, name) in step.effects.iter().zip(names) {
-            let late = self.late.iter().find(|late| late.what == name);
-            if late.is_some_and(|late| late.at.elapsed() < late.patience) {
+            if self.waits_for(name).is_some() {
+                // Nothing depends on what is only cleared up.
+                serves &= matches!(effect, Effect::DeleteCanary { .. });
                 continue;
             }
             quiet = false;
             if self.stop.is_cancelled() {
-                return Ok(Pass::Idle);
+                return Ok(Sending::Ends(Pass::Idle));
             }
             let what = format!("{}: {effect}", step.status.phase_name());
             self.parts.witness.reached(&Point::before(&self.key, &what)).await;
             self.sent = true;
-            match K::send(&self.parts, intent, effect).await {
-                Ok(Sent::Done) => {
-                    self.trouble = None;
-                    if effect.shows_late() {
-                        self.wait_for(name);
-                    }
-                }
-                Ok(Sent::Later(after)) => return Ok(Pass::Recheck(after)),
+            let answer = match K::send(&self.parts, intent, effect).await {
+                Ok(Sent::Done) => None,
+                Ok(Sent::Wrote(object)) => Some(object),
+                Ok(Sent::Later(after)) => return Ok(Sending::Ends(Pass::Recheck(after))),
                 Ok(Sent::Stale(why)) => {
                     tracing::debug!(intent = %self.key, what, why, "a precondition failed");
-                    return Ok(Pass::Recheck(Duration::from_millis(20)));
+                    return Ok(Sending::Ends(Pass::Recheck(Duration::from_millis(20))));
                 }
                 Err(error) => {
                     let forbidden = error.kind() == ErrorKind::Auth;
@@ -421,18 +560,40 @@ impl<K: Kind> Worker<K> {
                         text: format!("{effect}: {error}"),
                         no_canary: forbidden && matches!(effect, Effect::CreateCanary { .. }),
                     });
-                    return Ok(Pass::Recheck(TROUBLE));
+                    return Ok(Sending::Ends(Pass::Recheck(TROUBLE)));
                 }
+            };
+            self.trouble = None;
+            if effect.shows_late() {
+                self.wait_for(name.clone());
             }
             self.parts.witness.reached(&Point::after(&self.key, &what)).await;
             tracing::debug!(intent = %self.key, what, "sent");
+            serves &= self
+                .kind
+                .takes_in(&self.parts, intent, world, effect, answer)
+                .await;
         }
-        Ok(if quiet {
-            after(step.recheck)
-        } else {
+        Ok(match (quiet, serves) {
+            (true, _) => Sending::Ends(Self::after(step)),
+            (false, true) => Sending::GoesOn,
             // What was sent wakes the worker when it shows; asking before would only send it again.
-            Pass::Recheck(SETTLE)
+            (false, false) => Sending::Ends(Pass::Sent),
         })
+    }
+
+    fn after(step: &Step<K::Status>) -> Pass {
+        match step.recheck {
+            Some(Duration::ZERO) => Pass::Again,
+            Some(after) => Pass::Waits(after),
+            None => Pass::Idle,
+        }
+    }
+
+    /// Returns what was sent and is waited for until it shows.
+    fn waits_for(&self, what: &str) -> Option<&Late> {
+        let late = self.late.iter().find(|late| late.what == what)?;
+        (late.at.elapsed() < late.patience).then_some(late)
     }
 
     /// Notes what was sent, perhaps not for the first time.
@@ -491,6 +652,28 @@ impl<K: Kind> Worker<K> {
         let long = report::long_wait(status, (self.parts.clock)());
         self.told_wait = long.is_some().then_some(reason).flatten();
         self.tell(long.into_iter().collect(), intent);
+    }
+
+    /// Writes the status down if it differs from what was written last. Returns whether it did.
+    async fn write_down(
+        &self,
+        served: &Served,
+        scene: &mut Scene<K>,
+        status: &K::Status,
+    ) -> Result<bool, Error> {
+        if *status == scene.written {
+            return Ok(false);
+        }
+        let mut status = status.clone();
+        status.note_format();
+        let version = self.journal(served, &scene.raw, &status).await?;
+        scene.raw["metadata"]["resourceVersion"] = version.as_str().into();
+        scene.intent.meta_mut().resource_version = Some(version);
+        *scene.intent.status_mut() = Some(status.clone());
+        let before = std::mem::replace(&mut scene.written, status);
+        let telemetry = &self.parts.telemetry;
+        telemetry.progressed(&self.key.kind, &before, &scene.written);
+        Ok(true)
     }
 
     /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing. Returns its version.
@@ -560,11 +743,11 @@ async fn within<T>(turn: Option<OwnedSemaphorePermit>, pass: impl Future<Output 
     }
 }
 
-fn after(recheck: Option<Duration>) -> Pass {
-    match recheck {
-        Some(Duration::ZERO) => Pass::Again,
-        Some(after) => Pass::Recheck(after),
-        None => Pass::Idle,
+/// Ends at a time; never without one.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -6,15 +6,17 @@
 //! older than the pin. That is the barrier before whatever relies on the pin.
 
 mod barrier;
+pub mod belt;
 mod guest;
 mod release;
+pub mod starts;
 
 pub use barrier::{Scheduler, canary_name, refuses};
 pub use guest::{Guest, guests_of, held, included, is_hosts, may_enter, without_guest};
-pub use release::{Gives, Granted, names, says_the_same};
+pub use release::{Gives, Granted, holds_everybody, names, says_the_same};
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -25,7 +27,7 @@ use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
 use super::world::Overrides;
 use crate::api::{
-    Claim, ClaimOwner, ClaimSpec, Differences, MARKER_ANNOTATION, PinState, WaitingFor, claim_name,
+    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, WaitingFor, claim_name,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
@@ -87,6 +89,32 @@ pub enum Standing {
     Due,
     /// Somebody else changed it or took it away: its markers prove nothing any more, and only a new sequence repairs that.
     Tampered,
+}
+
+/// Begins what is said when two copies may have run: the code of findings, and reasons to roll back.
+pub const LAPSE: &str = "SingleWriterLapse";
+
+/// Returns the finding that a pin was changed or deleted by another client, unless it held no copy.
+///
+/// `involved`: the clusters that have a copy, or may have one.
+pub fn let_go(involved: &BTreeSet<ClusterName>, writer: Option<&ClusterName>) -> Option<Finding> {
+    let held: Vec<&str> = involved
+        .iter()
+        .filter(|cluster| Some(*cluster) != writer)
+        .map(ClusterName::as_str)
+        .collect();
+    if held.is_empty() {
+        return None;
+    }
+    let beside = writer.map_or_else(String::new, |writer| format!(" beside {writer}"));
+    Some(Finding::new(
+        LAPSE,
+        format!(
+            "the pin was changed or deleted by another client while {} had a copy{beside}: what the pin held may have run",
+            held.join(", ")
+        ),
+        "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
+    ))
 }
 
 impl<'a> Custody<'a> {
@@ -229,6 +257,15 @@ impl<'a> Custody<'a> {
     pub fn is_from_before(&self, live: &OverridePolicy, state: &PinState) -> bool {
         let written = pin::marker_of(live).and_then(|marker| pin::sequence(marker, &self.owner.uid));
         written.is_some_and(|(attempt, seq)| attempt == self.attempt && seq < state.seq)
+    }
+
+    /// Returns whether another client took away what holds everybody, and left the marker of an earlier sequence: the token is given
+    /// only from nobody.
+    ///
+    /// `pin`: the one that gives it.
+    pub fn was_loosened(&self, pin: &Pin, state: &PinState) -> Result<bool, NotKnown> {
+        let live = self.pin.clone()?;
+        Ok(live.is_some_and(|live| self.is_from_before(live, state) && !holds_everybody(live, pin)))
     }
 
     /// Brings up a pin that only says what is different in some clusters: it lets nobody run who is held, so that one that was
@@ -448,6 +485,23 @@ pub fn markers_or_resend<'w>(
 pub fn synced(binding: &ResourceBinding) -> Vec<ClusterName> {
     let clusters = binding.spec.synced_clusters().into_iter();
     clusters.map(|cluster| cluster.name).collect()
+}
+
+/// Returns the Works that Karmada brings up to date. What it evicts with purge mode Never, or has not evicted yet, it leaves as it
+/// is: no marker comes or goes there.
+pub fn up_to_date<'w>(
+    binding: Option<&ResourceBinding>,
+    works: impl IntoIterator<Item = (&'w ClusterName, &'w Work)>,
+) -> Vec<(&'w ClusterName, &'w Work)> {
+    let tasks = binding.map_or(&[][..], |binding| &binding.spec.graceful_eviction_tasks);
+    let listed = binding.map(synced).unwrap_or_default();
+    let evicted: BTreeSet<ClusterName> = tasks
+        .iter()
+        .map(|task| task.from_cluster.clone())
+        .filter(|cluster| !listed.contains(cluster))
+        .collect();
+    let works = works.into_iter();
+    works.filter(|(cluster, _)| !evicted.contains(*cluster)).collect()
 }
 
 fn act(effect: Effect) -> Due {

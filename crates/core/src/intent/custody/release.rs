@@ -55,7 +55,7 @@ impl Custody<'_> {
     where
         E: From<Due> + From<NotKnown> + From<NotProved>,
     {
-        let (Some(writer), Says::Token(token)) = (pin.writer(), &pin.says) else {
+        let Some(writer) = pin.writer() else {
             return Ok(Granted::Nobody);
         };
         let live = self.pin.clone()?;
@@ -71,7 +71,7 @@ impl Custody<'_> {
         if says_the_same(pin, live) {
             return Ok(Granted::Nobody);
         }
-        if gives == Gives::Now && !live.is_some_and(|live| holds_everybody(live, pin, token, under)) {
+        if gives == Gives::Now && !live.is_some_and(|live| holds_everybody(live, pin)) {
             return Err(Due::Wait("the pin in force does not hold everybody".to_owned()).into());
         }
         let mut proofs = Vec::new();
@@ -88,7 +88,10 @@ impl Custody<'_> {
 }
 
 /// Returns whether the pin that is there is the one that is wanted, but that nobody may run, and nothing is carried.
-fn holds_everybody(live: &OverridePolicy, pin: &Pin, token: &Token, under: &str) -> bool {
+pub fn holds_everybody(live: &OverridePolicy, pin: &Pin) -> bool {
+    let (Says::Token(token), Some(under)) = (&pin.says, pin::marker_of(live)) else {
+        return false;
+    };
     let nobody = Pin {
         says: Says::Token(Token {
             tenure: Tenure::Nobody,

@@ -1,9 +1,10 @@
 //! A binding that was deleted and made anew, and a workload that is gone: Karmada deleted the copies with it. The pin stands
 //! all the while, so whatever is made anew is held, but where the token is.
 
+use super::fence::record;
 use super::{Machine, Phase, Stop};
 use crate::api::{BindingId, Fence, Finding, OldCopy};
-use crate::intent::fence::{identify, record};
+use crate::intent::fence::identify;
 use cutover_karmada::name::ClusterName;
 
 impl Machine<'_> {
@@ -162,6 +163,13 @@ impl Machine<'_> {
                 }
                 Err(crate::intent::proof::NotProved::Unknown(why)) => {
                     return Err(self.vouch_for_old(cluster, &why));
+                }
+                // Whoever deletes the workload with the belt on deletes no copy.
+                Err(_) if self.is_dropped(cluster) => {
+                    return Err(Stop::Wait(format!(
+                        "manual intervention required: the workload was deleted in mid-flight, and Karmada left its copy in {cluster}: \
+                         delete it there"
+                    )));
                 }
                 Err(why) => {
                     return Err(Stop::Wait(format!(

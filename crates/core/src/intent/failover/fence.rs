@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::{Machine, Phase, Stop};
 use crate::api::Fence;
 use crate::intent::admission;
-use crate::intent::custody::Scheduler;
+use crate::intent::custody::{Scheduler, belt};
 use crate::intent::effect::{add, remove, test};
 use crate::intent::fence;
-use cutover_karmada::EvictionTask;
 use cutover_karmada::name::ClusterName;
+use cutover_karmada::{EvictionTask, ResourceBinding};
 
 impl<'a> Machine<'a> {
     /// The built-in failover is off the binding, and again whenever it comes back: a held copy counts as unhealthy, and would
@@ -17,8 +17,7 @@ impl<'a> Machine<'a> {
     pub(super) fn failover_off(&mut self) -> Result<(), Stop> {
         let binding = self.binding()?;
         if !self.journal()?.fence.recorded {
-            let fence = &mut self.journal_mut()?.fence;
-            fence::record(binding, fence);
+            record(binding, &mut self.journal_mut()?.fence);
             return Err(Stop::Again);
         }
         match fence::failover_off_alone(binding) {
@@ -122,6 +121,12 @@ impl<'a> Machine<'a> {
         };
         Ok(tasks.filter(kept).map(|task| json!(task)).collect())
     }
+}
+
+/// Notes what is about to be taken off a binding, and put on it. What the policy says of the belt by itself stays.
+pub(super) fn record(binding: &ResourceBinding, fence: &mut Fence) {
+    fence::record(binding, fence);
+    fence.belt = (!belt::is_belted(binding)).then(|| belt::belt(binding));
 }
 
 fn cluster_of(task: &Value) -> Option<ClusterName> {

@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 
 use super::{Machine, Phase, Stop, duration};
 use crate::api::{FailoverGate, FencedBy, Finding, LastKnown, MovedState, watched};
+use crate::intent::custody;
 use crate::intent::proof::{CutOff, Facts, Healthy, NotProved, Suspended};
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -20,8 +21,9 @@ impl Machine<'_> {
         self.fence(&to)?;
         let clusters = self.journal()?.clusters.clone();
         let tasks = self.tasks_of_old_copies()?;
-        self.arranged(&clusters, &tasks, "end the eviction under the pin")?;
+        self.arrange(&clusters, &tasks, "end the eviction under the pin")?;
         self.markers()?;
+        self.belt_is_shown()?;
         self.not_paused()?;
         self.note_captured(&from)?;
         self.stop_source(&from)?;
@@ -47,6 +49,7 @@ impl Machine<'_> {
         }
         self.recorded()?;
         self.target_is_there(&from, &to)?;
+        let ran = self.target_has_stopped(&from, &to)?;
         self.flight_mut()?.evidence.clone_from(&evidence);
         let values = self.flight()?.state.as_ref().map(|state| state.values.clone());
         // Whatever was known, or said, of a copy that was left there is not about the one that is released.
@@ -55,6 +58,7 @@ impl Machine<'_> {
         journal.pin.renew();
         journal.writer = Some(to);
         journal.carried = values.filter(|values| !values.is_empty());
+        journal.redeploy = ran.then(|| u32::try_from(journal.pin.seq).unwrap_or(u32::MAX));
         self.flight_mut()?.released = true;
         self.enter(Phase::Releasing, evidence);
         Err(Stop::Again)
@@ -78,6 +82,20 @@ impl Machine<'_> {
             return Ok(());
         }
         Err(Stop::Act(vec![self.keep("knows the state to go on from")]))
+    }
+
+    /// Returns whether the new copy has run before it was released: somebody took away what held it. It has a state of its own, and
+    /// would go on from that, once it has stopped.
+    fn target_has_stopped(&self, from: &ClusterName, to: &ClusterName) -> Result<bool, Stop> {
+        let profile = self.profile()?;
+        let Some(copy) = self.copy(to)?.filter(|_| from != to) else {
+            return Ok(false);
+        };
+        if profile.spec().ran_when.is_none() || !profile.ran(copy)? {
+            return Ok(false);
+        }
+        self.seen_harmless(to, &self.marker()?)??;
+        Ok(!profile.spec().restart_from.is_empty())
     }
 
     /// A source that was listed again is stopped with its state, in its time; what can't be is removed, or kept if it shall
@@ -263,7 +281,7 @@ impl Machine<'_> {
         self.fence(&to)?;
         let clusters = self.journal()?.clusters.clone();
         let tasks = self.tasks_of_old_copies()?;
-        self.arranged(&clusters, &tasks, "keep the clusters as they are")?;
+        self.arrange(&clusters, &tasks, "keep the clusters as they are")?;
         self.word_counts(&from, &to)?;
         self.pin()?;
         self.markers()?;
@@ -274,6 +292,11 @@ impl Machine<'_> {
             Ok(healthy) => healthy,
             Err(why) => {
                 self.sent_on(&from, &to)?;
+                if let NotProved::Unknown(why) = &why
+                    && self.copy(&to).is_err()
+                {
+                    return Err(self.asks_to_go_back(&from, &to, why.clone())?);
+                }
                 return Err(self.not_well(&to, &why)?);
             }
         };
@@ -341,7 +364,7 @@ impl Machine<'_> {
 /// The old copy was said not to write, and does.
 pub(super) fn lapse(from: &ClusterName, to: &ClusterName) -> Finding {
     Finding::new(
-        "SingleWriterLapse",
+        custody::LAPSE,
         format!("the copy in {from} is seen to run while {to} has the token: it is being held or removed"),
         "find out who vouched for it; what it wrote meanwhile is not in the state of the new copy",
     )

@@ -107,6 +107,7 @@ impl Machine<'_> {
         journal.pin.renew();
         journal.writer = None;
         journal.carried = None;
+        journal.redeploy = None;
         journal.suspended.clear();
         journal.fence = Fence {
             canary: journal.fence.canary,
@@ -252,7 +253,7 @@ impl Machine<'_> {
         if from == to || !self.world().clusters.get()?.contains_key(from) {
             return Ok(false);
         }
-        if flight.purge_mode == Some(PurgeMode::Never) {
+        if flight.purge_mode == Some(PurgeMode::Never) || self.is_dropped(from) {
             return Ok(true);
         }
         let is_purged = matches!(

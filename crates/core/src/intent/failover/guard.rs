@@ -66,6 +66,7 @@ impl Machine<'_> {
         if !findings.is_empty() {
             return Err(Stop::Fail(findings));
         }
+        nothing_is_kept(binding)?;
         // These may come right by themselves.
         if let Some(finding) = binding_findings(&binding.spec).into_iter().next() {
             return Err(Stop::Wait(format!(
@@ -100,10 +101,12 @@ impl Machine<'_> {
             clusters: Vec::new(),
             suspended: Vec::new(),
             carried: None,
+            redeploy: None,
             fence: Fence::default(),
             pods,
             nodes: std::collections::BTreeMap::new(),
             runs: std::collections::BTreeMap::new(),
+            copy: None,
             lent: None,
             // Of a plan whose journal was lost, whose claim and pin stand.
             guests: own_claim
@@ -344,6 +347,7 @@ impl Machine<'_> {
         }
         let journal = self.journal_mut()?;
         journal.carried = None;
+        journal.redeploy = None;
         journal.suspended.clear();
         journal.pin.renew();
         Err(Stop::Again)
@@ -416,5 +420,21 @@ fn only(binding: &ResourceBinding) -> Result<ClusterName, Stop> {
                 "limit its policy with spreadConstraints maxGroups: 1",
             )]))
         }
+    }
+}
+
+/// No guard reaches a copy that Karmada has evicted, and keeps.
+fn nothing_is_kept(binding: &ResourceBinding) -> Result<(), Stop> {
+    let mut tasks = binding.spec.graceful_eviction_tasks.iter();
+    match tasks.find(|task| task.suppress_deletion == Some(true)) {
+        Some(task) => Err(Stop::Fail(vec![Finding::new(
+            "EvictedAndKept",
+            format!(
+                "Karmada has evicted the workload from {} and keeps the copy there ({}): it may run beside the new one",
+                task.from_cluster, task.reason
+            ),
+            "see to it that one copy runs, from the newest state, and end the eviction; then apply the plan anew",
+        )])),
+        None => Ok(()),
     }
 }

@@ -7,6 +7,7 @@
 
 mod anew;
 mod asked;
+mod belt;
 mod disarm;
 mod fence;
 mod fencing;
@@ -20,6 +21,7 @@ mod redirect;
 mod repair;
 mod scalers;
 mod settle;
+mod starts;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -169,6 +171,7 @@ impl Machine<'_> {
         }
         let (asked, phase) = (std::mem::take(&mut self.status.asks), self.status.phase);
         self.note_nodes();
+        self.note_copy();
         self.note_refuted();
         self.note_admission();
         self.note_scalers();

@@ -1,8 +1,8 @@
 //! A failover whose target is lost before it is well is sent on to another cluster, when a person asks for it. As long as the
 //! target never had the token, it is as harmless as on the day it was born held; from then on it is an old copy like any other.
 
-use super::{Machine, Stop};
-use crate::api::{FailoverRequest, Finding, LastKnown, OldCopy};
+use super::{Machine, PATIENCE, Stop};
+use crate::api::{FailoverGate, FailoverRequest, Finding, LastKnown, OldCopy, WaitCode};
 use cutover_karmada::name::ClusterName;
 
 impl Machine<'_> {
@@ -17,10 +17,73 @@ impl Machine<'_> {
                 format!("{to} was chosen, and nobody can see it: it doesn't get the token"),
                 "wait until it is back, or send it on: cutover failover with --to another cluster",
             ))?;
-            return Err(Stop::Wait(why));
+            return Err(self.asks_to_go_back(from, to, why)?);
         }
         self.untell("TargetLost");
         Ok(())
+    }
+
+    /// Nobody sees the new cluster, and the old one can have the workload again: whoever knows that nothing of it writes in the new
+    /// one can say so. `Stop::Again`: somebody has.
+    pub(super) fn asks_to_go_back(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+        why: String,
+    ) -> Result<Stop, Stop> {
+        let joined = self.world().clusters.get()?.get(from);
+        let is_able = joined.is_some_and(cutover_karmada::Cluster::is_ready) && self.copy(from).is_ok();
+        if from == to || !is_able || !self.has_waited_for(&why) {
+            return Ok(Stop::Wait(why));
+        }
+        let Some(by) = self.approved(FailoverGate::Fenced, to) else {
+            let lost = if self.flight()?.released {
+                ", from the state that it left, and what was written since is lost"
+            } else {
+                ""
+            };
+            return Ok(Stop::Ask(
+                FailoverGate::Fenced,
+                to.clone(),
+                format!(
+                    "{why}: is it certain that nothing of it in {to} writes? Then {from} gets it again{lost}"
+                ),
+            ));
+        };
+        let request = FailoverRequest {
+            attempt: self.status.common.attempt + 1,
+            to: from.clone(),
+            reason: format!("{to} is lost"),
+            by: Some(by.clone()),
+        };
+        if self.flight()?.released {
+            match self.send_from(from, to, request) {
+                Ok(()) | Err(Stop::Again) => {}
+                Err(stop) => return Err(stop),
+            }
+            if let Ok(flight) = self.flight_mut()
+                && flight.from == *to
+            {
+                flight.fenced = Some(by);
+            }
+            return Ok(Stop::Again);
+        }
+        self.instead_of(to, &request)?;
+        let from = from.clone();
+        let journal = self.journal_mut()?;
+        journal.clusters = vec![from.clone()];
+        journal.suspended = vec![from];
+        self.flight_mut()?.with_source = Some(false);
+        Ok(Stop::Again)
+    }
+
+    /// It has been so for a while, whether a person is asked already or not.
+    fn has_waited_for(&self, why: &str) -> bool {
+        let waits = self.status.common.waiting_for.as_ref();
+        waits.is_some_and(|wait| {
+            let asks = wait.code == WaitCode::Approval && wait.reason.starts_with(why);
+            asks || self.has_waited(why, PATIENCE)
+        })
     }
 
     /// Another cluster takes its place; its own copy is looked after like every old one.
@@ -34,6 +97,12 @@ impl Machine<'_> {
             // It had the token, which was taken back since: whether it ran, nobody knows.
             return self.send_from(from, to, request.clone());
         }
+        self.instead_of(to, request)?;
+        Err(Stop::Again)
+    }
+
+    /// The target, which never had the token, is replaced by another one.
+    fn instead_of(&mut self, to: &ClusterName, request: &FailoverRequest) -> Result<(), Stop> {
         let (now, attempt, marker) = (self.input.now, self.status.common.attempt, self.marker()?);
         let known = self.identity(&request.to)?;
         let journal = self.journal_mut()?;
@@ -64,7 +133,7 @@ impl Machine<'_> {
         self.status.old_copies.insert(to.clone(), old);
         self.status.common.attempt += 1;
         self.status.common.findings.clear();
-        Err(Stop::Again)
+        Ok(())
     }
 
     /// The target has had the token, and is lost before it was seen well: that is a failover of its own, from there. The state

@@ -2,8 +2,9 @@
 //! counts until that is seen.
 
 use super::settle::of_flight;
-use super::{Machine, Phase, Stop};
-use crate::api::{FailoverGate, Finding, LastKnown, StateSource};
+use super::{Machine, PATIENCE, Phase, Stop};
+use crate::api::{FailoverGate, LastKnown, StateSource};
+use crate::intent::custody;
 use crate::intent::proof::{Loose, NotProved};
 use cutover_karmada::name::ClusterName;
 
@@ -11,29 +12,16 @@ impl Machine<'_> {
     /// Plans a new sequence: the markers of the old one prove nothing any more. Where somebody is about to get the token, or
     /// the writer itself was held by the change, nobody has it first.
     pub(super) fn repair(&mut self) -> Result<(), Stop> {
-        let Some(writer) = self.journal()?.writer.clone() else {
-            let journal = self.journal_mut()?;
-            journal.pin.repair();
+        let writer = self.journal()?.writer.clone();
+        let told = custody::let_go(&self.involved()?, writer.as_ref());
+        let Some(writer) = writer else {
+            self.journal_mut()?.pin.repair();
+            self.untell(custody::LAPSE);
+            self.status.common.findings.extend(told);
             return Err(Stop::Again);
         };
-        let others: Vec<String> = self
-            .involved()?
-            .iter()
-            .filter(|cluster| **cluster != writer)
-            .map(ToString::to_string)
-            .collect();
-        let told = (!others.is_empty()).then(|| {
-            Finding::new(
-                "SingleWriterLapse",
-                format!(
-                    "somebody changed the pin or took it away, while {} had a copy beside {writer}: what the pin held may have run",
-                    others.join(", ")
-                ),
-                "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
-            )
-        });
         if self.status.phase == Phase::Releasing {
-            self.take_token_back("somebody changed the pin or took it away")?;
+            self.take_token_back("another client changed or deleted the pin")?;
         } else if told.is_some() && matches!(self.is_loose(&writer)?, Err(NotProved::No(_))) {
             // Another one may have been let go instead.
             let before = self.journal()?.clone();
@@ -59,7 +47,7 @@ impl Machine<'_> {
             self.journal_mut()?.pin.renew();
         }
         self.journal_mut()?.pin.repairing = true;
-        self.untell("SingleWriterLapse");
+        self.untell(custody::LAPSE);
         self.status.common.findings.extend(told);
         Err(Stop::Again)
     }
@@ -81,8 +69,11 @@ impl Machine<'_> {
     pub(super) fn word_counts(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
         let live = self.world().pin.get()?.as_ref();
         let is_released = live.is_some_and(|live| self.names(live, to));
-        if is_released || from == to || self.flight()?.fenced.is_none() {
+        if is_released || from == to {
             return Ok(());
+        }
+        if self.flight()?.fenced.is_none() {
+            return self.old_copy_is_seen(from);
         }
         let marker = self.marker_in_force()?;
         if matches!(self.seen_harmless(from, &marker)?, Err(NotProved::No(_))) {
@@ -98,6 +89,20 @@ impl Machine<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What was seen of the old copy before nobody sees any more, and the token is with nobody: then a person is asked, as before
+    /// any release.
+    fn old_copy_is_seen(&mut self, from: &ClusterName) -> Result<(), Stop> {
+        let marker = self.marker_in_force()?;
+        let Err(NotProved::Unknown(why)) = self.seen_harmless(from, &marker)? else {
+            return Ok(());
+        };
+        if !self.has_waited(&why, PATIENCE) {
+            return Err(Stop::Wait(why));
+        }
+        self.take_token_back(&why)?;
+        Err(Stop::Again)
     }
 
     /// Returns the marker of the pin that is there, which is what a proof is about until another one is.
@@ -116,6 +121,7 @@ impl Machine<'_> {
         journal.pin.renew();
         journal.writer = None;
         journal.carried = None;
+        journal.redeploy = None;
         let flight = self.flight_mut()?;
         flight.fenced = None;
         (flight.unproved, flight.cut_off, flight.stopping) = (None, None, None);

@@ -22,12 +22,21 @@ impl Machine<'_> {
         }
         if binding.spec.scheduling_suspended() {
             self.failover_stays_off()?;
+            self.copies_are_listed(&to)?;
+            let stays = std::slice::from_ref(&to);
+            self.unbelt(stays)?;
+            self.nobody_is_dropped()?;
             let tasks = self.tasks_that_stay(&from)?;
-            self.arranged(std::slice::from_ref(&to), &tasks, "leave the old copy out")?;
+            self.arranged(stays, &tasks, "leave the old copy out")?;
             self.pin()?;
             self.markers()?;
             let marker = self.marker()?;
-            self.prove(&to, &marker, |facts| Healthy::prove(facts, None))??;
+            match self.prove(&to, &marker, |facts| Healthy::prove(facts, None))? {
+                Err(NotProved::Unknown(why)) if self.copy(&to).is_err() => {
+                    return Err(self.asks_to_go_back(&from, &to, why)?);
+                }
+                seen => drop(seen?),
+            }
             self.source_leaves(&from, &to)?;
             if let Some(effect) = fence::restored(binding, &self.journal()?.fence) {
                 return Err(Stop::Act(vec![effect]));
@@ -48,6 +57,35 @@ impl Machine<'_> {
             ));
         }
         self.finish(&from, &to)
+    }
+
+    /// Whoever dropped a cluster meanwhile has deleted nothing: the new copy is listed again as it is, before anybody else leaves,
+    /// and so is the old one, to go in order.
+    fn copies_are_listed(&mut self, to: &ClusterName) -> Result<(), Stop> {
+        let mut listed = self.listed()?;
+        let before = listed.len();
+        if !listed.contains(to) {
+            listed.push(to.clone());
+        }
+        let left = self.left_behind(&listed)?;
+        let is_kept = |name: &ClusterName| self.status.old_copies.get(name).is_some_and(|old| old.kept);
+        listed.extend(left.filter(|name| !is_kept(name)));
+        if listed.len() == before {
+            return Ok(());
+        }
+        let tasks = self.tasks_of_old_copies()?;
+        self.list_for_a_while(&listed, &tasks)
+    }
+
+    /// Karmada deletes nothing that isn't its own: what it has let go of, it takes up first.
+    fn nobody_is_dropped(&self) -> Result<(), Stop> {
+        let listed = self.listed()?;
+        match listed.iter().find(|name| self.is_dropped(name)) {
+            Some(name) => Err(Stop::Wait(format!(
+                "{name}: Karmada to take up the copy that it had let go"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// It is put back last, when the new copy is well: until then it would evict it.

@@ -90,8 +90,20 @@ impl<'a> Machine<'a> {
             Standing::Tampered => return self.repair(),
             Standing::Due => {}
         }
+        if self.gives_now(&pin)? && custody.was_loosened(&pin, &self.journal()?.pin)? {
+            return self.repair();
+        }
         let granted = self.authority(&pin)?;
         Err(custody.write(&pin, granted.authority()).into())
+    }
+
+    /// Returns whether the pin lets a cluster run that may not run yet.
+    fn gives_now(&self, pin: &Pin) -> Result<bool, Stop> {
+        let Some(writer) = pin.writer().filter(|_| self.status.phase == Phase::Releasing) else {
+            return Ok(false);
+        };
+        let live = self.world().pin.get()?.as_ref();
+        Ok(!live.is_some_and(|live| self.names(live, writer)))
     }
 
     /// What lets the pin name its writer: that nobody else has a share in the binding, or is proved harmless. A cluster that
@@ -244,10 +256,20 @@ impl<'a> Machine<'a> {
             attempt: self.status.common.attempt,
             object: None,
         };
-        let carry: Vec<PatchOp> = match (&journal.writer, &journal.carried) {
+        let mut carry: Vec<PatchOp> = match (&journal.writer, &journal.carried) {
             (Some(_), Some(values)) if !values.is_empty() => profile.patches(Action::Start, &variables)?,
             _ => Vec::new(),
         };
+        if let Some(number) = journal.redeploy.filter(|_| !carry.is_empty()) {
+            let variables = Variables {
+                attempt: number,
+                ..variables
+            };
+            let again = profile.patches(Action::RestartFrom, &variables)?;
+            // One that is deleted and made anew has no state of its own, and starts as a first one does.
+            carry.retain(|start| again.iter().all(|patch| patch.path != start.path));
+            carry.extend(again);
+        }
         Ok(Token {
             tenure: journal.writer.clone().map_or(Tenure::Nobody, Tenure::Only),
             hold: profile.patches(Action::Hold, &variables)?,

@@ -1,70 +1,37 @@
-//! The belt: while state could be lost by it, nobody who takes a cluster out of the binding deletes the copy there. A copy that
-//! is dropped runs on, by itself, until it is listed again: it counts as running, and everybody else stays held.
+//! The belt of a migration (`custody::belt`): on before the target is listed, off before the copy goes that is to go.
 
 use serde_json::Value;
 
 use super::{Machine, Stop};
-use crate::api::Finding;
-use crate::intent::fence::{belted, is_belted};
-use crate::intent::pin;
+use crate::intent::custody::belt::{self, is_karmadas};
 use crate::intent::proof::Gone;
-use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
 
 impl Machine<'_> {
-    /// The binding says what the journal says of the belt. Karmada's detector writes these fields anew with every change of the
-    /// template and of the policy: then they are set again, and it is told.
+    /// The binding says what the journal says of the belt. What takes it off in mid-flight is told.
     pub(super) fn belt(&mut self) -> Result<(), Stop> {
         let Some(belt) = self.journal()?.fence.belt.clone() else {
             return Ok(());
         };
         let binding = self.binding()?;
-        if belt.shown && !belt.off && !is_belted(binding) {
-            let told = taken_off();
-            if !self.status.findings.contains(&told) {
-                self.status.findings.push(told);
-                return Err(Stop::Again);
-            }
-        }
-        let takes_up = self.journal()?.clusters.iter().any(|name| self.is_dropped(name));
-        let before = &binding.spec.conflict_resolution;
-        let overwrites = match &belt.overwrites {
-            None => takes_up.then(|| before.clone()),
-            // Put back, by the tool or by the detector: what is there is somebody else's again.
-            Some(noted) if !takes_up && noted == before => None,
-            noted => noted.clone(),
-        };
-        if overwrites != belt.overwrites {
-            if let Some(belt) = &mut self.journal_mut()?.fence.belt {
-                belt.overwrites = overwrites;
-            }
+        if let Some(news) = belt::taken_off(binding, &belt)
+            && self.raise(news)
+        {
             return Err(Stop::Again);
         }
-        match belted(binding, &belt, takes_up) {
-            Some(effect) => Err(Stop::Act(vec![effect])),
+        let takes_up = self.journal()?.clusters.iter().any(|name| self.is_dropped(name));
+        match &mut self.journal_mut()?.fence.belt {
+            Some(belt) => Ok(belt::put_on(binding, belt, takes_up)?),
             None => Ok(()),
         }
     }
 
-    /// What Karmada does to a copy hangs on its Work, not on the binding.
     pub(super) fn belt_is_shown(&mut self) -> Result<(), Stop> {
-        let Some(belt) = self.journal()?.fence.belt.as_ref().filter(|belt| !belt.off) else {
-            return Ok(());
-        };
-        let shown = belt.shown;
-        for (cluster, work) in self.world().works.get()? {
-            let goes = work.metadata.deletion_timestamp.is_some();
-            if !goes && work.spec.preserve_resources_on_deletion != Some(true) {
-                return Err(Stop::Wait(format!(
-                    "{cluster}: the Work to show that the copy there stays when the cluster leaves the binding"
-                )));
-            }
+        let works = self.world().works.get()?;
+        match &mut self.journal_mut()?.fence.belt {
+            Some(belt) => Ok(belt::is_shown(belt, works)?),
+            None => Ok(()),
         }
-        if !shown && let Some(belt) = &mut self.journal_mut()?.fence.belt {
-            belt.shown = true;
-            return Err(Stop::Again);
-        }
-        Ok(())
     }
 
     /// It was taken off for a copy that was to go, and both have one again.
@@ -73,11 +40,8 @@ impl Machine<'_> {
             return Ok(());
         }
         match &mut self.journal_mut()?.fence.belt {
-            Some(belt) if belt.off => {
-                (belt.off, belt.shown) = (false, false);
-                Err(Stop::Again)
-            }
-            _ => Ok(()),
+            Some(belt) => Ok(belt::on_again(belt)?),
+            None => Ok(()),
         }
     }
 
@@ -86,16 +50,8 @@ impl Machine<'_> {
         let Some(belt) = &mut self.journal_mut()?.fence.belt else {
             return Ok(());
         };
-        if !belt.off {
-            belt.off = true;
-            return Err(Stop::Again);
-        }
-        let works = self.world().works.get()?;
-        let keeps = works.iter().find(|(_, work)| {
-            work.metadata.deletion_timestamp.is_none()
-                && work.spec.preserve_resources_on_deletion == Some(true)
-        });
-        let Some((cluster, _)) = keeps else {
+        belt::take_off(belt)?;
+        let Err(due) = belt::is_off(self.world().works.get()?) else {
             return Ok(());
         };
         // Where the API server refuses Works without the claim's marker, none shows anything before the pin has it.
@@ -104,9 +60,7 @@ impl Machine<'_> {
         {
             self.pin()?;
         }
-        Err(Stop::Wait(format!(
-            "{cluster}: the Work to show that the copy there goes when the cluster leaves the binding"
-        )))
+        Err(due.into())
     }
 
     /// A cluster is listed only under the pin in force, seen on a Work of the controllers that are at work, so that no cache
@@ -120,6 +74,9 @@ impl Machine<'_> {
     }
 
     fn may_come(&self, cluster: &ClusterName) -> Result<(), Stop> {
+        if let Some(why) = self.unseen(cluster)? {
+            return Err(self.dropped_unseen(cluster, &why));
+        }
         if self.world().works.get()?.contains_key(cluster) {
             return Err(Stop::Wait(format!(
                 "{cluster}: the Work of before is still being deleted"
@@ -156,10 +113,7 @@ impl Machine<'_> {
         let copy = member
             .and_then(|member| member.object.get().ok())
             .and_then(Option::as_ref);
-        copy.is_some_and(|copy| {
-            let stays = copy.pointer("/metadata/deletionTimestamp").is_none();
-            stays && !is_karmadas(copy) && self.is_ours(copy)
-        })
+        copy.is_some_and(|copy| belt::is_dropped(copy, self.input.uid))
     }
 
     /// Whoever listed a cluster that the move knows nothing of has brought a held copy there. Taken out of the binding, it stays
@@ -213,23 +167,6 @@ impl Machine<'_> {
 
     /// Returns whether a copy has been under the pin of this migration. Karmada takes its own marks off a copy that it lets go.
     pub(super) fn is_ours(&self, copy: &Value) -> bool {
-        let text = |pointer: &str| copy.pointer(pointer).and_then(Value::as_str);
-        let marker = text("/metadata/annotations/cutover.dev~1pin");
-        marker.is_some_and(|marker| pin::sequence(marker, self.input.uid).is_some())
+        belt::was_under_pin(copy, self.input.uid)
     }
-}
-
-/// Returns whether an object in a member is Karmada's to write.
-pub(super) fn is_karmadas(copy: &Value) -> bool {
-    copy.pointer("/metadata/labels")
-        .is_some_and(|labels| labels[meta::MANAGED] == "true")
-}
-
-fn taken_off() -> Finding {
-    Finding::new(
-        "PreservationTakenOff",
-        "preserveResourcesOnDeletion was taken off the binding in mid-flight, and is set again: until the Works show it, a \
-         cluster that leaves the binding loses its copy",
-        "Karmada does so with every change of the template or of the policy: leave both as they are while the workload moves",
-    )
 }

@@ -1,54 +1,98 @@
-//! The target's copy has run, was deleted, and was made anew: it began from the handle of before, and lacks what the first one
+//! A copy has run, was deleted, and was made anew: it began from the handle of before, and lacks what the first one
 //! wrote since. That is told, and ends well only on a person's word.
 
 use super::{Machine, Stop};
-use crate::api::{Fact, Finding};
+use crate::api::Fact;
+use crate::intent::custody::starts;
 use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
 
-const CODE: &str = "CopyMadeAnew";
+/// A copy that ran since it was given the token, and the one that is there instead.
+struct MadeAnew {
+    first: String,
+    now: String,
+}
 
 impl Machine<'_> {
     /// The target's copy is the one that was seen to run since it took over.
     pub(super) fn target_copy_stays(&mut self, target: &ClusterName) -> Result<(), Stop> {
-        let Some((first, now)) = self.made_anew(target)? else {
+        let first = self.journal()?.target_uid.clone();
+        let Some(anew) = self.made_anew(target, first)? else {
             return Ok(());
         };
-        let message = format!(
-            "{target}: the copy that ran (uid {first}) was deleted and made anew (uid {now}): what it wrote since it took over is \
-             lost but for what its state handle has"
-        );
-        if !self.status.findings.iter().any(|known| known.message == message) {
-            let hint = "find out who deleted it; the state handles stand in the journal";
-            self.status.findings.push(Finding::new(CODE, &message, hint));
+        self.asks_for_what_is_there(target, &anew)?;
+        self.journal_mut()?.target_uid = Some(anew.now);
+        Err(Stop::Again)
+    }
+
+    /// The source's copy is the one that was let run again on the way back.
+    pub(super) fn source_copy_stays(&mut self, source: &ClusterName) -> Result<(), Stop> {
+        let journal = self.journal()?;
+        let restarts = journal.roll_back.as_ref().is_some_and(|back| back.restart);
+        let first = journal
+            .offered
+            .get(source)
+            .and_then(|offered| offered.uid.clone());
+        // A person who lets it start from nothing may delete the copy for that.
+        let Some(anew) = self
+            .made_anew(source, first)?
+            .filter(|_| restarts && !self.was_said(Fact::FromNothing, source))
+        else {
+            return Ok(());
+        };
+        self.asks_for_what_is_there(source, &anew)?;
+        if let Some(offered) = self.journal_mut()?.offered.get_mut(source) {
+            offered.uid = Some(anew.now);
+        }
+        Err(Stop::Again)
+    }
+
+    /// Tells of the loss; returns when a person has given it up.
+    fn asks_for_what_is_there(&mut self, cluster: &ClusterName, anew: &MadeAnew) -> Result<(), Stop> {
+        let MadeAnew { first, now } = anew;
+        let finding = starts::made_anew(cluster, first, now);
+        let message = finding.message.clone();
+        if self.raise(finding) {
             // Until the new one is seen running, none is.
             let now = self.input.now;
             self.journal_mut()?.goes_down(now);
             return Err(Stop::Again);
         }
-        if self.assumed(Fact::NoState, target).is_some() {
-            self.journal_mut()?.target_uid = Some(now);
-            return Err(Stop::Again);
+        let mut words = [Fact::From, Fact::FromNothing].into_iter();
+        if let Some(word) = words.find(|word| self.assumed(*word, cluster).is_some()) {
+            let handle = self.captured()?.cloned().unwrap_or_default();
+            self.note_handle(word, cluster, &handle)?;
+            // Another one that is recreated later has to be spoken of again.
+            return self.spend(word, cluster);
         }
-        if self.prove(target, |facts| Healthy::prove(facts, None))?.is_ok() {
+        if self.prove(cluster, |facts| Healthy::prove(facts, None))?.is_ok() {
             let now = self.input.now;
             self.journal_mut()?.is_up(now);
         }
+        let offer = self.offer_at(
+            Fact::From,
+            cluster,
+            format!("what the copy that ran in {cluster} wrote since it took over"),
+        );
         Err(Stop::Wait(format!(
-            "{message}: a person must look, and can give that up ({})",
-            self.offer(Fact::NoState, target)
+            "manual intervention required: {message}: a person can give that up, and let the workload go on from the copy that is \
+             there ({offer})"
         )))
     }
 
-    /// Returns the uids of the copy that ran and of the one that is there instead, where that means a loss: the copy itself has
-    /// the state, and a handle only what was saved.
-    fn made_anew(&self, target: &ClusterName) -> Result<Option<(String, String)>, Stop> {
-        let journal = self.journal()?;
-        let has_state = journal.profile.stateful && !journal.profile.capture.is_empty();
-        let Some(first) = journal.target_uid.clone().filter(|_| has_state) else {
+    /// Returns which copy is there instead of the first one, where that means a loss: the copy itself has the state, and a
+    /// handle only what was saved.
+    fn made_anew(&self, cluster: &ClusterName, first: Option<String>) -> Result<Option<MadeAnew>, Stop> {
+        let profile = &self.journal()?.profile;
+        let has_state = profile.stateful && !profile.capture.is_empty();
+        let Some(first) = first.filter(|_| has_state) else {
             return Ok(None);
         };
-        let now = self.uid_in(target)?.filter(|now| *now != first);
-        Ok(now.map(|now| (first, now)))
+        // Of one that nobody sees, nothing is said here.
+        if self.unseen(cluster)?.is_some() {
+            return Ok(None);
+        }
+        let now = self.uid_in(cluster)?.filter(|now| *now != first);
+        Ok(now.map(|now| MadeAnew { first, now }))
     }
 }

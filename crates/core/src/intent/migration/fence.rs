@@ -6,9 +6,10 @@ use super::preflight::{PRESERVED, binding_findings};
 use super::{Machine, Stop};
 use crate::api::{Fence, Finding};
 use crate::intent::custody::Scheduler;
+use crate::intent::custody::belt::belt;
 use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::fence::{
-    affinity_in_use, belt, exactly, failover_off, patch_binding, raise, record, restored, target_cluster,
+    affinity_in_use, exactly, failover_off, patch_binding, raise, record, restored, target_cluster,
 };
 use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
@@ -70,7 +71,7 @@ impl<'a> Machine<'a> {
             )));
         }
         // What comes back is held, once nobody has the token: the pin says so first.
-        if journal.writer.is_none() {
+        if journal.writer.is_none() && self.stop_is_due()? {
             self.pin()?;
         }
         let (binding, journal, works) = (self.binding()?, self.journal()?, self.world().works.get()?);
@@ -174,9 +175,16 @@ impl<'a> Machine<'a> {
     /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
     pub(super) fn listed(&mut self, clusters: &[ClusterName], why: &'static str) -> Result<(), Stop> {
         let binding = self.binding()?;
-        let is_listed =
-            |name: &ClusterName| binding.spec.clusters.iter().any(|cluster| cluster.name == *name);
-        let added: Vec<_> = clusters.iter().filter(|name| !is_listed(name)).cloned().collect();
+        let mut wanted = Vec::new();
+        let mut added = Vec::new();
+        for name in clusters {
+            if binding.spec.clusters.iter().any(|cluster| cluster.name == *name) {
+                wanted.push(name);
+            } else if !self.is_done_without(name)? {
+                wanted.push(name);
+                added.push(name.clone());
+            }
+        }
         self.note_strays(clusters)?;
         if !added.is_empty() {
             self.may_list(&added)?;
@@ -187,12 +195,13 @@ impl<'a> Machine<'a> {
             .iter()
             .map(|cluster| &cluster.name)
             .collect();
-        if now.iter().copied().eq(clusters) {
+        if now == wanted {
             return Ok(());
         }
         let replicas = self.journal()?.binding.replicas;
-        let wanted: Vec<Value> = clusters
-            .iter()
+        let rehearse = wanted.len() > now.len();
+        let wanted: Vec<Value> = wanted
+            .into_iter()
             .map(|name| target_cluster(name, replicas))
             .collect();
         let patch = vec![
@@ -201,7 +210,6 @@ impl<'a> Machine<'a> {
             test("/spec/suspension/scheduling", json!(true)),
             add("/spec/clusters", Value::Array(wanted)),
         ];
-        let rehearse = clusters.len() > now.len();
         Err(Stop::Act(vec![Effect::PatchBinding {
             why,
             binding: exactly(binding),

@@ -20,11 +20,17 @@ impl Machine<'_> {
     pub(super) fn cleanup(&mut self) -> Result<Next, Stop> {
         let (source, target) = self.ends()?;
         if !self.journal()?.pin.unpinning {
+            self.goes_back(&source, &target)?;
+            self.report_changed_pin(&source)?;
+            // Until the target is seen, or a person does without, the source's copy is not taken away.
+            let unseen = self.is_settled_unseen(&target)?;
             self.take_out(&target, &source)?;
             self.token()?;
-            self.target_copy_stays(&target)?;
-            // Committed, the target may have been upgraded from a newer state of its own.
-            self.prove(&target, |facts| Healthy::prove(facts, None))??;
+            if !unseen {
+                self.target_copy_stays(&target)?;
+                // Committed, the target may have been upgraded from a newer state of its own.
+                self.prove(&target, |facts| Healthy::prove(facts, None))??;
+            }
             self.apply_template()?;
         }
         self.finish(&target, Phase::Completed)
@@ -47,6 +53,10 @@ impl Machine<'_> {
             self.left_is_in_git(drop)?;
             self.unbelt()?;
             self.listed(std::slice::from_ref(keep), "take the other cluster out")?;
+        }
+        // What the scheduler makes of a cluster that is lost is its own.
+        if self.journal()?.fence.lowered && self.is_settled() {
+            return Ok(());
         }
         leave.iter().try_for_each(|cluster| self.is_gone(cluster))
     }
@@ -88,7 +98,9 @@ impl Machine<'_> {
 
     fn template(&self) -> Result<&Value, Stop> {
         let template = self.world().template.get()?.as_ref();
-        template.ok_or_else(|| Stop::Wait("the template is gone: a person must look".to_owned()))
+        template.ok_or_else(|| {
+            Stop::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
+        })
     }
 
     /// Fence down, scheduler on, pin off, claim given up, record in Git: in this order.
@@ -172,9 +184,10 @@ impl Machine<'_> {
         ended.held_back = self.left_unapplied(end)?;
         ended.downtime_ms = self.journal()?.downtime_ms();
         ended.waiting_for = None;
-        self.recorded(end_of(&ended, self.input.now), |record| {
-            record.status.phase == end
-        })?;
+        self.recorded(
+            || end_of(&ended, self.input.now),
+            |record| record.status.phase == end,
+        )?;
         self.status.held_back = ended.held_back;
         self.status.downtime_ms = ended.downtime_ms;
         Ok(())
@@ -187,7 +200,7 @@ impl Machine<'_> {
         let Some(placement) = &binding.spec.placement else {
             return Ok(());
         };
-        if !binding.spec.scheduling_suspended() || !is_scheduled(binding) {
+        if !binding.spec.scheduling_suspended() || !is_scheduled(binding) || self.is_settled() {
             return Ok(());
         }
         let clusters = self.world().clusters.get()?;
@@ -210,6 +223,9 @@ impl Machine<'_> {
         let observed = observed_generation(binding);
         let listed = binding.spec.clusters.iter().map(|cluster| &cluster.name);
         let kept = listed.eq([keep]) && binding.spec.graceful_eviction_tasks.is_empty();
+        if !kept && self.is_settled() {
+            return Ok(());
+        }
         if !kept {
             let fence = &mut self.journal_mut()?.fence;
             fence.resumed = false;
@@ -232,6 +248,9 @@ impl Machine<'_> {
         let template = self.template()?;
         self.work_has_the_template(keep, template)?;
         let clusters = self.world().clusters.get()?;
+        if !clusters.contains_key(keep) && self.is_settled() {
+            return Ok(());
+        }
         let cluster = clusters
             .get(keep)
             .ok_or_else(|| Stop::Wait(format!("{keep} is not joined")))?;
@@ -271,14 +290,22 @@ impl Machine<'_> {
 
     /// Without the pin the copy is still the same run.
     fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+        // What was created with another binding, when no pin held it any more, is not what was moved.
+        if let Some(binding) = self.world().binding.get()?
+            && binding.metadata.uid.as_deref() != Some(&self.journal()?.binding.uid)
+        {
+            return self.note_recreated();
+        }
         let works = self.world().works.get()?;
-        self.custody().are_unmarked(works.get_key_value(keep))?;
+        if !self.is_settled() {
+            self.custody().are_unmarked(works.get_key_value(keep))?;
+        }
         let untouched = self
             .journal()?
             .roll_back
             .as_ref()
             .is_some_and(|back| !back.restart);
-        if untouched {
+        if untouched || self.is_settled_unseen(keep)? {
             return Ok(());
         }
         let healthy = self.prove(keep, Healthy::without_pin)??;
@@ -291,8 +318,7 @@ impl Machine<'_> {
                 format!("{keep}: the run changed from {before} to {now} when the pin was removed"),
                 "tell the profile's authors: a field is missing from ignoredOnRemoval",
             );
-            if !self.status.findings.contains(&finding) {
-                self.status.findings.push(finding);
+            if self.raise(finding) {
                 return Err(Stop::Again);
             }
         }

@@ -4,10 +4,10 @@
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::belt::is_karmadas;
 use super::roll_back::PATIENCE;
 use super::{Machine, Stop};
 use crate::api::{Fact, MARKER_ANNOTATION};
+use crate::intent::custody::belt::is_karmadas;
 use crate::intent::proof::{Gone, NotProved};
 use cutover_karmada::name::ClusterName;
 
@@ -19,18 +19,25 @@ impl Machine<'_> {
     /// Decides what follows from a missing Work: after a while the pin is renewed, and with it every Work is made anew.
     pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Stop> {
         let missing = format!("{cluster}: no Work yet");
+        let is_joined = self.world().clusters.get()?.contains_key(cluster);
+        let is_shown_elsewhere = !self.world().works.get()?.is_empty();
+        if !is_joined
+            && is_shown_elsewhere
+            && let Some(why) = self.unseen(cluster)?
+        {
+            return Err(self.dropped_unseen(cluster, &why));
+        }
         let would_lose = self.would_run_from_nothing(cluster)?;
         let question = would_lose.then(|| {
             format!(
-                "{missing}, somebody deleted it and the copy with it, and no state handle was taken: a person must look, and can \
-                 let it start from nothing ({})",
-                self.offer(Fact::NoState, cluster)
+                "manual intervention required: {missing}, somebody deleted it and the copy with it, and no state handle was taken: a \
+                 person can let it start from nothing ({})",
+                self.offer_at(Fact::FromNothing, cluster, format!("all the state that {cluster} had"))
             )
         });
         if let Some(question) = question.as_ref().filter(|question| self.waits_for(question)) {
             return Err(Stop::Wait(question.clone()));
         }
-        let is_joined = self.world().clusters.get()?.contains_key(cluster);
         if !is_joined || !self.has_waited(&missing, PATIENCE) {
             return Err(Stop::Wait(missing));
         }
@@ -52,7 +59,7 @@ impl Machine<'_> {
     fn would_run_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Stop> {
         let journal = self.journal()?;
         let is_writer = journal.writer.as_ref() == Some(cluster) && journal.profile.stateful;
-        if !is_writer || journal.captured.is_some() || self.assumed(Fact::NoState, cluster).is_some() {
+        if !is_writer || journal.captured.is_some() || self.assumed(Fact::FromNothing, cluster).is_some() {
             return Ok(false);
         }
         Ok(*cluster != journal.source || !self.source_is_intact()?)
@@ -119,8 +126,13 @@ impl Machine<'_> {
         if self.assumed(Fact::Stopped, drop).is_some() {
             return Ok(());
         }
+        let unseen = if is_seen {
+            String::new()
+        } else {
+            format!("{drop} can't be looked into, and ")
+        };
         Err(Stop::Wait(format!(
-            "{why}; {drop} can't be looked into, and a person who knows that nothing of it runs there can say so ({})",
+            "{why}; {unseen}a person who knows that nothing of it runs in {drop} can say so ({})",
             self.offer(Fact::Stopped, drop)
         )))
     }

@@ -30,16 +30,20 @@ impl Machine<'_> {
         }
         let stopped = self.prove(source, Stopped::prove)??;
         let newer = stopped.capture(&profile, &captured.values, self.input.now)?;
-        if wrote_alone || self.assumed(Fact::Newest, source).is_some() {
+        if wrote_alone || self.assumed(Fact::From, source).is_some() {
             let journal = self.journal_mut()?;
             journal.source_handle = newer.values.clone();
             journal.capture(newer);
             return Err(Stop::Again);
         }
-        if self.assumed(Fact::Newest, &captured.from).is_some() {
+        if self.assumed(Fact::From, &captured.from).is_some() {
             return Ok(true);
         }
-        let choices = [&newer, &captured].map(|capture| self.offer(Fact::Newest, &capture.from));
+        let others = [(&newer, &captured), (&captured, &newer)];
+        let choices = others.map(|(kept, other)| {
+            let gives_up = format!("what {} wrote by itself", other.from);
+            self.offer_at(Fact::From, &kept.from, gives_up)
+        });
         Err(Stop::Wait(question(&newer, &captured, &choices)))
     }
 }

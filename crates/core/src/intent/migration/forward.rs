@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::heir::LAPSE;
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
 use super::{Machine, Next, Phase, Stop, duration};
 use crate::api::{Fact, InGit};
+use crate::intent::custody::LAPSE;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::intent::record::Record;
 use cutover_karmada::name::ClusterName;
@@ -168,7 +168,7 @@ impl Machine<'_> {
             InGit::Opening | InGit::Handle => return Ok(()),
             InGit::Nothing => InGit::Asked,
             InGit::Asked => {
-                self.recorded(self.status.clone(), Record::is_cut_short)?;
+                self.recorded(|| self.status.clone(), Record::is_cut_short)?;
                 // What Git took for it doesn't count for the phase.
                 let now = self.input.now;
                 self.journal_mut()?.phase_since = Some(now);
@@ -182,17 +182,31 @@ impl Machine<'_> {
     /// The source is suspended with its state. Where its copy keeps the handle that need not be in Git before the target runs:
     /// nobody does meanwhile, and a Git host may be slow.
     pub(super) fn capture(&mut self) -> Result<Next, Stop> {
-        self.claim()?;
+        let is_due = self.stop_is_due()?;
+        if is_due {
+            self.claim()?;
+        }
         self.renew_barrier()?;
-        self.source_stays()?;
-        self.fence()?;
         let (source, target) = self.ends()?;
+        let unseen = self.unseen(&source)?;
+        if unseen.is_none() {
+            self.source_stays()?;
+        }
+        self.fence()?;
+        if !is_due {
+            // The claim says who may run no sooner than the pin: else the admission fence refuses the Works of the source.
+            self.source_may_be_stopped()?;
+            self.claim()?;
+        }
         if self.journal()?.profile.born_held {
             self.listed(&[source.clone(), target.clone()], "list both again")?;
         } else {
             self.listed(std::slice::from_ref(&source), "list the source again")?;
         }
         self.token()?;
+        if let Some(why) = unseen {
+            return self.capture_unseen(&source, &target, &why);
+        }
         let stopped = self.prove(&source, Stopped::prove)??;
         let profile = self.profile()?;
         let before = &self.journal()?.handle_before;
@@ -256,7 +270,11 @@ impl Machine<'_> {
     /// The journal names the handle that the source has left: its stopped copy shows it in this pass, or Git has it. A journal that somebody
     /// has edited may name another handle, an older one for instance. `marker`: of the pin in force.
     pub(super) fn handle_is_safe(&mut self, marker: &str) -> Result<(), Stop> {
-        let (source, _) = self.ends()?;
+        let (source, target) = self.ends()?;
+        self.take_what_came_back(&source, &target, marker)?;
+        if self.begins_from_nothing(&target)? {
+            return Ok(());
+        }
         match self.copy_has_handle(&source, marker)? {
             Ok(()) => return Ok(()),
             Err(NotProved::No(why)) => return Err(edited(&why)),

@@ -2,22 +2,30 @@
 //! pass; abort, deletion, a deadline and a failed check are wishes. Nobody is not a place to stay: where the source can't have
 //! it, the target keeps it, or gets it again.
 
+use jiff::SignedDuration;
+
+use super::roll_back::{LONG, PATIENCE};
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{Fact, RollBackStage};
+use crate::api::{Fact, RollBackStage, watched};
+use crate::intent::custody::LAPSE;
 use crate::intent::proof::{Gone, Healthy, NotProved};
 use cutover_karmada::name::ClusterName;
 
-/// How the reason of a roll back begins after which two copies may have run: nobody keeps the token then.
-pub(super) const LAPSE: &str = "SingleWriterLapse";
+/// How long a source is watched before a healthy target is stopped for it, the first time.
+const BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
+/// How often that time is doubled at most.
+const MOST_RETURNS: u32 = 6;
 
 impl Machine<'_> {
     /// Returns why the source can't have the token now, if so: its member is seen, its copy is held there under the marker in
     /// force, so that the next one will reach it, and it has a state to run from that isn't older than the target's.
     pub(super) fn no_heir(&self, source: &ClusterName, target: &ClusterName) -> Result<Option<String>, Stop> {
         let back = self.journal()?.roll_back.as_ref();
-        let given_up =
-            self.assumed(Fact::NoState, target).is_some() || self.assumed(Fact::Newest, source).is_some();
-        if back.is_some_and(|back| back.own_state) && !given_up {
+        let is_alone = back.is_some_and(|back| back.own_state);
+        let is_given_up = || {
+            self.assumed(Fact::From, source).is_some() || self.assumed(Fact::FromNothing, target).is_some()
+        };
+        if is_alone && !is_given_up() {
             return Ok(Some(format!(
                 "{target} has stopped without a state handle, so what it wrote is there alone"
             )));
@@ -38,6 +46,39 @@ impl Machine<'_> {
             Err(Stop::Wait(why)) => Ok(Some(why)),
             Err(stop) => Err(stop),
         }
+    }
+
+    /// Returns why a source that can have the token again doesn't get it yet: one that comes and goes would stop a healthy target
+    /// each time. Each return takes longer than the one before.
+    pub(super) fn is_new_heir(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+    ) -> Result<Option<String>, Stop> {
+        if self.prove(target, |facts| Healthy::prove(facts, None))?.is_err() {
+            return Ok(None);
+        }
+        let now = self.input.now;
+        let Some(back) = &mut self.journal_mut()?.roll_back else {
+            return Ok(None);
+        };
+        watched::look(&mut back.heir, now);
+        let seen = watched::elapsed(back.heir.as_ref(), now);
+        let wanted = BACK_OFF.saturating_mul(1 << back.returns.min(MOST_RETURNS));
+        Ok((seen < wanted).then(|| {
+            format!(
+                "{source} can have the token again, and is watched for {} s before {target} is stopped for it",
+                wanted.as_secs()
+            )
+        }))
+    }
+
+    /// The source can't have the token: what was seen of it before doesn't count.
+    pub(super) fn forget_heir(&mut self) -> Result<(), Stop> {
+        if let Some(back) = &mut self.journal_mut()?.roll_back {
+            back.heir = None;
+        }
+        Ok(())
     }
 
     /// What is told to a cluster reaches it: its copy carries the hold under the marker in force, or there is none. An operator
@@ -108,9 +149,8 @@ impl Machine<'_> {
         if healthy.is_ok() {
             self.journal_mut()?.is_up(now);
         }
-        match (healthy, self.assumed(Fact::Newest, target)) {
-            (Ok(healthy), Some(word)) => {
-                let by = word.by.clone().unwrap_or_else(|| "a person".to_owned());
+        match (healthy, self.assumed(Fact::To, target)) {
+            (Ok(healthy), Some(by)) => {
                 let evidence = format!("{by} lets it stay in {target} ({why})");
                 Ok(Next::Enter(
                     Phase::Cleanup,
@@ -119,24 +159,78 @@ impl Machine<'_> {
             }
             (Ok(_), None) => Err(Stop::Wait(format!(
                 "{why}: {target} is healthy and keeps the token until {source} can have it; {}",
-                self.words_for_staying(target)?
+                self.words_for_staying(source, target)?
             ))),
-            (Err(ill), _) => Err(Stop::Wait(format!(
-                "{why}: {target} keeps the token ({ill}); once it is healthy, {}",
-                self.words_for_staying(target)?
-            ))),
+            (Err(ill), _) => {
+                let begins = self.begin_from_nothing(source, target, &ill)?;
+                Err(Stop::Wait(format!(
+                    "{why}: {target} keeps the token ({ill}){begins}; once it is healthy, {}",
+                    self.words_for_staying(source, target)?
+                )))
+            }
         }
     }
 
-    fn words_for_staying(&self, target: &ClusterName) -> Result<String, Stop> {
+    /// A target that doesn't come up from the state handle that it was given, beside a source that is lost: a person may let it begin
+    /// without. Returns what is said of that where it is offered.
+    fn begin_from_nothing(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+        ill: &NotProved,
+    ) -> Result<String, Stop> {
+        let is_lost = self.unseen(source)?.is_some() && self.unseen(target)?.is_none();
+        if !is_lost || !self.journal()?.profile.stateful {
+            return Ok(String::new());
+        }
+        let Some(handle) = self.captured()?.cloned() else {
+            return Ok(self.starts_late(target, ill));
+        };
+        let back = self.journal()?.roll_back.as_ref();
+        let waited = back.map_or(SignedDuration::ZERO, |back| {
+            self.input.now.duration_since(back.since)
+        });
+        let symptoms = self.symptoms(target);
+        if waited < PATIENCE || (waited < LONG && symptoms.is_empty()) {
+            return Ok(String::new());
+        }
+        if let Some(by) = self.assumed(Fact::FromNothing, target) {
+            self.note_handle(Fact::FromNothing, target, &handle)?;
+            self.spend(Fact::FromNothing, target)?;
+            self.gives_up(format!(
+                "{by} lets {target} start from nothing, where it did not come up from the state handle: what the workload wrote is \
+                 given up"
+            ));
+            // It is let run anew, from nobody: as everybody is.
+            let journal = self.journal_mut()?;
+            (journal.captured, journal.writer) = (None, None);
+            journal.suspended = vec![journal.source.clone(), journal.target.clone()];
+            journal.pin.renew();
+            return Err(Stop::Again);
+        }
+        let values: Vec<&str> = handle.values().map(String::as_str).collect();
+        let offer = self.offer_at(
+            Fact::FromNothing,
+            target,
+            format!(
+                "all the state that the workload had, but for what {} has",
+                values.join(", ")
+            ),
+        );
+        Ok(format!(
+            "{symptoms}: where it never starts from its state handle, a person can let it start from nothing ({offer})"
+        ))
+    }
+
+    fn words_for_staying(&self, source: &ClusterName, target: &ClusterName) -> Result<String, Stop> {
         let back = self.journal()?.roll_back.as_ref();
         let gives_up = if back.is_some_and(|back| back.own_state) {
-            let offer = self.offer(Fact::NoState, target);
+            let offer = self.goes_on_from_source(source, target);
             format!(", or give up what it wrote since it took over ({offer})")
         } else {
             String::new()
         };
-        let offer = self.offer(Fact::Newest, target);
+        let offer = self.offer_at(Fact::To, target, format!("the way back to {source}"));
         Ok(format!("a person can let it stay there ({offer}){gives_up}"))
     }
 
@@ -156,11 +250,21 @@ impl Machine<'_> {
         self.note_target_ran(target)
     }
 
+    /// The source runs, as far as anybody knows, and can't be seen: it keeps the token until it is, or until a person says that
+    /// nothing runs there.
+    pub(super) fn unseen_tenant(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
+        Stop::Wait(format!(
+            "{why}: {source} keeps the token. A person who knows that no copy runs there, or will by itself, can say so, and \
+             {target} takes over ({})",
+            self.offer(Fact::Stopped, source)
+        ))
+    }
+
     /// Nobody runs, and the source that should can't be seen: the target may, on a person's word.
     pub(super) fn unseen_source(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
         Stop::Wait(format!(
             "{why}; no copy is let run. A person who knows that none runs in {source}, or will by itself, can say so, and \
-             {target} runs again from the last state handle ({})",
+             {target} runs from the last state that is known ({})",
             self.offer(Fact::Stopped, source)
         ))
     }

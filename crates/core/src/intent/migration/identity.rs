@@ -32,8 +32,8 @@ impl Machine<'_> {
         }
         let journal = self.journal()?;
         let may_run = if *cluster == journal.source {
-            // Stopped, as it was proved to be before the hand-over, it stays so.
-            journal.source_handle.is_empty()
+            // Stopped, as it was proved to be before the hand-over, it stays so, unless it was seen to run since.
+            journal.source_handle.is_empty() || self.has_run_again(cluster)
         } else {
             let back = journal.roll_back.as_ref();
             journal.target_ran

@@ -35,14 +35,19 @@ impl Machine<'_> {
         for (cluster, pod) in &seen {
             let told =
                 format!("{cluster}: {pod}, after it was proved stopped: what it writes is beside {writer}");
-            let begins = format!("{cluster}: ");
-            let is_known = |known: &Finding| known.code == CODE && known.message.starts_with(&begins);
-            if !self.status.findings.iter().any(is_known) {
+            if !self.has_run_again(cluster) {
                 let hint = "see what started it there and stop it; no cluster is let run because of it";
                 self.status.findings.push(Finding::new(CODE, told, hint));
             }
         }
         !seen.is_empty() && self.is_well(&writer)
+    }
+
+    /// Returns whether something was seen to run in a cluster after it was proved stopped.
+    pub(super) fn has_run_again(&self, cluster: &ClusterName) -> bool {
+        let begins = format!("{cluster}: ");
+        let mut findings = self.status.findings.iter();
+        findings.any(|known| known.code == CODE && known.message.starts_with(&begins))
     }
 
     fn is_well(&self, writer: &ClusterName) -> bool {

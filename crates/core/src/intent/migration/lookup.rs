@@ -56,9 +56,11 @@ impl<'a> Machine<'a> {
         match self.world().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Stop::Wait(
-                "the binding was deleted and made anew: a person must look".to_owned(),
+                "the binding that Karmada has recreated to be taken over".to_owned(),
             )),
-            None => Err(Stop::Wait("the binding is gone: a person must look".to_owned())),
+            None => Err(Stop::Wait(
+                "Karmada to recreate the binding, which was deleted".to_owned(),
+            )),
         }
     }
 
@@ -139,7 +141,7 @@ impl<'a> Machine<'a> {
     /// Waits until Git has the state of this attempt: what a rebuilt control plane would start from.
     pub(super) fn recorded(
         &self,
-        status: MigrationStatus,
+        status: impl FnOnce() -> MigrationStatus,
         there: impl FnOnce(&Record) -> bool,
     ) -> Result<(), Stop> {
         if self.own_record()?.is_some_and(there) {
@@ -149,7 +151,7 @@ impl<'a> Machine<'a> {
         Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
             uid: Some(self.input.uid.to_owned()),
             spec,
-            status,
+            status: status(),
         }))]))
     }
 
@@ -165,7 +167,7 @@ impl<'a> Machine<'a> {
     /// Git has the handle that goes with the token.
     pub(super) fn handle_recorded(&self) -> Result<(), Stop> {
         let captured = self.journal()?.captured.as_ref().map(|captured| &captured.values);
-        self.recorded(self.status.clone(), |record| handle_of(record) == captured)
+        self.recorded(|| self.status.clone(), |record| handle_of(record) == captured)
     }
 
     /// Returns the handle that Git has of this attempt.

@@ -63,9 +63,7 @@ impl Machine<'_> {
             format!("the workload was deleted while it was moved: {left}"),
             "its last state handle stands in the journal: apply the workload again and start it from there",
         );
-        if !self.status.findings.contains(&finding) {
-            self.status.findings.push(finding);
-        }
+        self.raise(finding);
         self.finish_record(end)?;
         self.end(end, vec![format!("{WHY}; {left}; no pin, no claim is left")]);
         Ok(Next::Again)

@@ -28,8 +28,12 @@ mod roll_back;
 mod scalers;
 mod starts;
 mod token;
+mod unseen;
 mod wait;
 pub mod watch;
+mod words;
+
+pub use words::asks_for_nodes;
 
 pub(super) use finish::is_scheduled;
 pub(super) use preflight::binding_findings;
@@ -52,9 +56,10 @@ use beside::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
-    Condition, ConditionStatus, Finding, InGit, Journal, MigrationSpec, MigrationStatus, Offer, OnFailure,
-    Phase, RollBack, RollBackStage, StepRecord, WaitCode,
+    Condition, ConditionStatus, Fact, Finding, InGit, Journal, MigrationSpec, MigrationStatus, Offer,
+    OnFailure, Phase, RollBack, RollBackStage, StepRecord, WaitCode,
 };
+use cutover_karmada::name::ClusterName;
 
 /// How soon everything is looked at again, whatever is heard: in the beginning of a wait, while something is expected of the
 /// members, and while only a person can change something.
@@ -90,9 +95,11 @@ pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
         status: input.status.clone(),
         beside: Vec::new(),
         offers: RefCell::default(),
+        used: RefCell::default(),
         recheck: Some(SOON),
     };
     let mut effects = machine.pass();
+    machine.note_words();
     if machine.recheck != Some(Duration::ZERO) {
         effects.append(&mut machine.beside);
     }
@@ -171,6 +178,8 @@ struct Machine<'a> {
     beside: Vec<Effect>,
     /// The words of which this pass has found that they are accepted: what a sentence quotes of others adds none.
     offers: RefCell<Vec<Offer>>,
+    /// The words on which this pass has built.
+    used: RefCell<Vec<(Fact, ClusterName)>>,
     recheck: Option<Duration>,
 }
 
@@ -202,6 +211,7 @@ impl Machine<'_> {
         self.note_template_change();
         self.note_scalers();
         self.note_starts();
+        self.note_seen_running();
         let lapse = self.note_lapse();
         self.note_pause(lapse);
         if let Some(outcome) = self.went_back() {
@@ -272,7 +282,13 @@ impl Machine<'_> {
             Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
             Err(Stop::Fail(findings)) => {
                 let touched = self.status.journal_in_force().is_some();
-                self.status.findings.clone_from(&findings);
+                if touched {
+                    for finding in &findings {
+                        self.raise(finding.clone());
+                    }
+                } else {
+                    self.status.findings.clone_from(&findings);
+                }
                 if touched && !self.committed() && self.status.phase != Phase::RollingBack {
                     self.begin_roll_back(messages(&findings), Phase::RolledBack);
                 } else if touched {
@@ -320,9 +336,12 @@ impl Machine<'_> {
         let late = limit(phase, &journal.spec)
             .filter(|_| journal.paused_since.is_none() && !waits_for_git)
             .zip(journal.phase_since)
-            .is_some_and(|(limit, since)| now.duration_since(since) >= limit)
-            && !self.target_is_good();
+            .is_some_and(|(limit, since)| now.duration_since(since) >= limit);
         if late && journal.spec.on_failure == OnFailure::RollBack {
+            if self.target_is_good() {
+                self.note_not_rolled_back();
+                return false;
+            }
             let why = self
                 .status
                 .waiting_for
@@ -333,6 +352,26 @@ impl Machine<'_> {
             return true;
         }
         false
+    }
+
+    /// Adds a finding that the status does not have yet; returns whether it is new.
+    fn raise(&mut self, finding: Finding) -> bool {
+        let is_new = !self.status.findings.contains(&finding);
+        if is_new {
+            self.status.findings.push(finding);
+        }
+        is_new
+    }
+
+    /// Raises a finding where the roll back that was announced for the deadline is not carried out.
+    fn note_not_rolled_back(&mut self) {
+        let Ok((_, target)) = self.ends() else { return };
+        let message = format!(
+            "{} has taken longer than it may, and is not rolled back: {target} runs as it should, and stopping it would help nobody",
+            self.status.phase
+        );
+        let hint = "cutover status says what is still waited for";
+        self.raise(Finding::new("NotRolledBack", message, hint));
     }
 
     fn begin_roll_back(&mut self, reason: String, ends_as: Phase) {
@@ -366,6 +405,8 @@ impl Machine<'_> {
             target_captured,
             own_state: false,
             stage: RollBackStage::Begun,
+            heir: None,
+            returns: 0,
         });
         self.enter(Phase::RollingBack, vec![reason]);
     }

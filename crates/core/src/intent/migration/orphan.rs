@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use super::finish::is_scheduled;
 use super::preflight::keeps_target;
 use crate::api::{Claim, ClaimSpec};
+use crate::intent::custody::belt::belt_left;
 use crate::intent::custody::{exactly, included, is_hosts, without_guest};
 use crate::intent::effect::Effect;
-use crate::intent::fence::{affinity_in_use, belt_left, resume};
+use crate::intent::fence::{affinity_in_use, resume};
 use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::moves::undo;
 use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
@@ -154,7 +155,9 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
     }
     // Before anything is asked or let go: who takes a cluster out of the binding means its copy, too.
     if let Some(binding) = binding.as_ref()
-        && is_of("Migration", claim.as_ref(), pin.as_ref())
+        && ["Migration", "FailoverPlan"]
+            .iter()
+            .any(|kind| is_of(kind, claim.as_ref(), pin.as_ref()))
         && let Some(effect) = belt_left(binding, &left.policy_says)?
     {
         return Ok(Verdict::Act(Box::new(effect)));

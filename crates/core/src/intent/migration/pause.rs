@@ -43,10 +43,14 @@ impl Machine<'_> {
         if !journal.fence.recorded || journal.fence.lowered {
             return Ok(());
         }
-        self.claim()?;
+        // A source that was not told to stop yet is not told so now: its state would stand nowhere but in its cluster.
+        let is_due = self.stop_is_due()?;
+        if is_due {
+            self.claim()?;
+        }
         self.renew_barrier()?;
         self.fence()?;
-        if pinned {
+        if pinned && is_due {
             self.token()?;
         }
         let (source, target) = self.ends()?;

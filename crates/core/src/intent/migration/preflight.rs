@@ -4,6 +4,7 @@ mod findings;
 mod placement;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -17,9 +18,10 @@ pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
 
 use super::beside::fingerprint;
+use super::token::UNSEEN;
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{
-    BindingId, ClaimOwner, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile,
+    BindingId, ClaimOwner, Fact, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile,
 };
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
@@ -166,10 +168,61 @@ impl Machine<'_> {
             identities: self.identities([&source, &spec.to])?,
             pods: compiled.pod_selector(template)?,
             lender: self.lender()?,
-            ..Journal::begin(spec, profile.spec, source, binding)
+            ..Journal::begin(spec, Arc::clone(compiled.spec()), source, binding)
         });
         self.note_nodes();
         Ok(Next::Enter(Phase::Hold, evidence))
+    }
+
+    /// Karmada has moved a guarded workload whose claim was lent: that is the plan's to look after, and nothing has begun here.
+    fn lender_fails_over(&self, binding: &ResourceBinding) -> Result<(), Stop> {
+        let Some(lender) = self.lender()? else {
+            return Ok(());
+        };
+        let claim = self.world().claim.get()?.as_ref();
+        let Some(writer) = claim.and_then(|claim| claim.spec.writer.as_ref()) else {
+            return Ok(());
+        };
+        let spec = &binding.spec;
+        let is_listed = spec.clusters.iter().any(|listed| listed.name == *writer);
+        let mut tasks = spec.graceful_eviction_tasks.iter();
+        if is_listed && !tasks.any(|task| task.from_cluster == *writer) {
+            return Ok(());
+        }
+        Err(fail(
+            "FailsOver",
+            format!(
+                "Karmada takes the workload out of {writer}: {lender}, which lent its claim, fails it over"
+            ),
+            "ask for the move again when the failover has ended",
+        ))
+    }
+
+    /// A source that can't be looked into is waited for, or a person ends what has not begun. What was lent isn't kept from its
+    /// plan for that.
+    fn source_is_not_lost(&self, source: &ClusterName) -> Result<(), Stop> {
+        let Some(why) = self.unseen(source)? else {
+            return Ok(());
+        };
+        if let Some(by) = self.assumed(Fact::Settle, source) {
+            return Err(fail(
+                "SourceUnseen",
+                format!("{by} ended it before it began: {why}"),
+                "ask for the move again when the cluster can be looked into; a cluster that is lost is failed over from",
+            ));
+        }
+        let offer = self.offer(Fact::Settle, source);
+        let wait = format!("{why}: nothing has begun; a person can end the migration ({offer})");
+        if let Some(lender) = self.lender()?
+            && self.has_waited(&wait, UNSEEN)
+        {
+            return Err(fail(
+                "SourceUnseen",
+                format!("{why}: {lender}, which lent its claim, looks after the workload"),
+                "ask for the move again when the cluster can be looked into",
+            ));
+        }
+        Err(Stop::Wait(wait))
     }
 
     /// Returns the placement that the scheduler will go by when it may act again: that of the policy in Git, where sync holds
@@ -231,6 +284,7 @@ impl Machine<'_> {
     }
 
     fn source(&self, binding: &ResourceBinding) -> Result<ClusterName, Stop> {
+        self.lender_fails_over(binding)?;
         let spec = self.input.spec;
         let source = match binding.spec.clusters.as_slice() {
             [only] => only.name.clone(),
@@ -295,6 +349,7 @@ impl Machine<'_> {
         source: &ClusterName,
         profile: &Profile,
     ) -> Result<BTreeMap<String, String>, Stop> {
+        self.source_is_not_lost(source)?;
         let object = self.world().member(source)?.object.get()?.as_ref();
         let Some(object) = object else {
             return Err(Stop::Wait(format!("{source} has no copy of the workload")));

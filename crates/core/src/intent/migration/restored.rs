@@ -1,9 +1,9 @@
 //! The journal lives in the API server that it is about. Restored from a snapshot, both go back; the members don't, and carry
 //! markers that the journal doesn't know.
 
-use super::heir::LAPSE;
 use super::{Machine, Next, Phase, RollBackStage, Stop};
 use crate::api::{Finding, MARKER_ANNOTATION};
+use crate::intent::custody::LAPSE;
 use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
 
@@ -69,8 +69,8 @@ impl Machine<'_> {
             return None;
         }
         Some(Err(Stop::Wait(
-            "the API server was restored from an older state: a person must look where the workload runs, and from which state; \
-             then abort it (cutover abort), which holds every copy and rolls back"
+            "manual intervention required: the API server was restored from an older state: find out where the workload runs, and \
+             from which state; then abort it (cutover abort), which holds every copy and rolls back"
                 .to_owned(),
         )))
     }
@@ -89,9 +89,7 @@ impl Machine<'_> {
             "put status.journal back from the record on the status branch, or look at the workload and then take the finalizer \
              off the intent: pin and claim go by themselves where that is safe",
         );
-        if !self.status.findings.contains(&lost) {
-            self.status.findings.push(lost);
-        }
+        self.raise(lost);
         Stop::Wait("the journal to be put back into the status: until then nothing is sent".to_owned())
     }
 

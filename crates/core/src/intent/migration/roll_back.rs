@@ -2,9 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::heir::LAPSE;
-use super::{Machine, Next, Stop};
-use crate::api::{Fact, RollBack, RollBackStage};
+use super::{Machine, Next, Phase, Stop};
+use crate::api::{Fact, Offer, RollBack, RollBackStage};
+use crate::intent::custody::LAPSE;
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
@@ -16,7 +16,7 @@ pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 const BEHIND: SignedDuration = SignedDuration::from_mins(1);
 
 /// After how long a person is asked about a target that ran and doesn't stop.
-const LONG: SignedDuration = SignedDuration::from_mins(5);
+pub(super) const LONG: SignedDuration = SignedDuration::from_mins(5);
 
 impl Machine<'_> {
     pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
@@ -56,6 +56,9 @@ impl Machine<'_> {
         if self.is_shared() {
             return self.enter_stage(RollBackStage::Returned);
         }
+        if writer.is_none() && !lapse && self.was_never_stopped(source)? {
+            return self.leave_it_the_token(source);
+        }
         // Made anew by Karmada it runs already, or will: stopping it would bring nothing back. Without a Work it isn't, and
         // what is still to be seen there is about to be deleted.
         let work = self.world().works.get()?.get(source);
@@ -69,11 +72,49 @@ impl Machine<'_> {
         let has_token = writer.as_ref() == Some(target) && self.names_the_writer()?;
         if !lapse && (was_kept || has_token) {
             if let Some(why) = self.no_heir(source, target)? {
+                self.forget_heir()?;
                 return self.keep(source, target, &why);
             }
+            if was_kept && let Some(why) = self.is_new_heir(source, target)? {
+                return self.keep(source, target, &why);
+            }
+            self.refute(Fact::To, target)?;
         } else if writer.as_ref() == Some(target) {
             self.source_can_resume(source)?;
         }
+        self.take_token(was_kept)
+    }
+
+    /// Returns whether the pin that was to stop the source was decided on and never written.
+    fn was_never_stopped(&self, source: &ClusterName) -> Result<bool, Stop> {
+        let from = self.back()?.from_phase;
+        let nothing_left = self.journal()?.captured.is_none() && !self.back()?.handed_over;
+        if !(from == Phase::Capture && nothing_left && self.runs_by_the_pin(source)?) {
+            return Ok(false);
+        }
+        match self.source_is_intact() {
+            Ok(is_intact) => Ok(is_intact || !self.journal()?.profile.stateful),
+            // Nothing is taken from what nobody sees.
+            Err(Stop::Wait(_)) => Ok(true),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// The source keeps the token that it never lost, under a sequence at which a pin that is sent late comes to nothing.
+    fn leave_it_the_token(&mut self, source: &ClusterName) -> Result<Next, Stop> {
+        let journal = self.journal_mut()?;
+        journal.pin.renew();
+        journal.writer = Some(source.clone());
+        journal.suspended.clear();
+        (journal.down_since, journal.up_since) = (None, None);
+        if let Some(back) = &mut journal.roll_back {
+            back.restart = false;
+        }
+        Ok(Next::Again)
+    }
+
+    /// Leaves no cluster with the token. `was_kept`: the target had it on the way back.
+    fn take_token(&mut self, was_kept: bool) -> Result<Next, Stop> {
         let now = self.input.now;
         let journal = self.journal_mut()?;
         journal.pin.renew();
@@ -86,6 +127,8 @@ impl Machine<'_> {
             back.handed_over |= was_kept;
             if was_kept {
                 back.since = now;
+                back.heir = None;
+                back.returns = back.returns.saturating_add(1);
             }
         }
         self.enter_stage(RollBackStage::Taken)
@@ -94,14 +137,18 @@ impl Machine<'_> {
     /// A fresh read: the source has the copy that it had, or can begin anew from a handle.
     pub(super) fn source_can_resume(&self, source: &ClusterName) -> Result<(), Stop> {
         let from_handle = self.journal()?.captured.is_some() || !self.journal()?.profile.stateful;
-        let from_nothing = self.assumed(Fact::NoState, source).is_some();
+        let from_nothing = self.assumed(Fact::FromNothing, source).is_some();
         if from_handle || from_nothing || self.source_is_intact()? {
             Ok(())
         } else {
+            let offer = self.offer_at(
+                Fact::FromNothing,
+                source,
+                format!("all the state that {source} had"),
+            );
             Err(Stop::Wait(format!(
-                "{source} has lost its copy and no state handle was taken: a person must look, and can let it start from \
-                 nothing ({})",
-                self.offer(Fact::NoState, source)
+                "manual intervention required: {source} has lost its copy, and no state handle was taken: a person can let the \
+                 workload start from nothing there ({offer})"
             )))
         }
     }
@@ -125,7 +172,9 @@ impl Machine<'_> {
         let may_have_run = self.has_state_of_its_own(source)?;
         let ran = may_have_run && self.journal()?.target_ran;
         match proof {
-            Ok(Inert::Stopped(stopped)) if ran => self.capture_from_target(source, target, &stopped),
+            Ok(Inert::Stopped(stopped)) if ran || self.left_more(&stopped)? => {
+                self.capture_from_target(source, target, &stopped)
+            }
             // One that never ran, where another one may have, was recreated.
             Ok(Inert::Held(_) | Inert::Stopped(_))
                 if !(ran || may_have_run && self.is_recreated(target)?) =>
@@ -135,10 +184,22 @@ impl Machine<'_> {
             // One that is gone without having been seen may have run.
             Ok(Inert::Gone(_) | Inert::Assumed { .. }) if !may_have_run => self.give_back(),
             // A person gives up what it wrote.
-            Ok(_) if self.assumed(Fact::NoState, target).is_some() => self.give_back(),
+            Ok(_) if self.assumed(Fact::FromNothing, target).is_some() => self.give_back(),
             Ok(_) => Err(self.gone_without_a_handle(target)),
             Err(why) => self.not_stopped(source, target, why),
         }
+    }
+
+    /// Returns whether a target that a person gave up, because it didn't stop, has stopped all the same, with a state that is
+    /// not known yet: nothing is given up then.
+    fn left_more(&self, stopped: &Stopped) -> Result<bool, Stop> {
+        let journal = self.journal()?;
+        if !(journal.profile.stateful && journal.target_ran && self.back()?.handed_over) {
+            return Ok(false);
+        }
+        let known = journal.captured.as_ref().map(|captured| captured.values.clone());
+        let left = stopped.capture(&self.profile()?, &known.unwrap_or_default(), self.input.now);
+        Ok(left.is_ok())
     }
 
     /// Returns whether the copy in a cluster is another one than that which was offered the token.
@@ -158,7 +219,7 @@ impl Machine<'_> {
         Ok(profile.stateful
             && !profile.capture.is_empty()
             && self.back()?.handed_over
-            && self.assumed(Fact::Newest, source).is_none())
+            && self.assumed(Fact::From, source).is_none())
     }
 
     fn not_stopped(
@@ -192,11 +253,11 @@ impl Machine<'_> {
         // Where something is known to be wrong nobody is kept waiting for what may never come.
         let symptoms = self.symptoms(target);
         if waited >= LONG || waited >= PATIENCE && !symptoms.is_empty() {
+            let offer = self.goes_on_from_source(source, target);
             return Err(Stop::Wait(format!(
                 "{why}{symptoms}: where its operator doesn't come to that, such as for a job that can't start, a person must say \
-                 that what {source} left is kept, and what {target} wrote since it took over is given up, if it wrote anything \
-                 ({})",
-                self.offer(Fact::Newest, source)
+                 that the workload goes on from what {source} left, and that what {target} wrote since it took over is given up, \
+                 if it wrote anything ({offer})"
             )));
         }
         Err(why.into())
@@ -206,7 +267,8 @@ impl Machine<'_> {
     /// carries the order to stop, and no pod is there; or all that is there are pods of which their kubelets say that they can't
     /// start. One that has just not begun yet may begin until then.
     fn is_seen_not_to_have_run(&self, target: &ClusterName) -> Result<bool, Stop> {
-        if self.journal()?.target_ran {
+        // What is seen in another cluster under that name says nothing of it.
+        if self.journal()?.target_ran || self.left_behind(target)?.is_some() {
             return Ok(false);
         }
         let member = self.world().member(target)?;
@@ -255,12 +317,11 @@ impl Machine<'_> {
             }
             // It is the one that was captured in an earlier pass.
             Err(NotProved::No(_)) if self.back()?.target_captured => self.give_back(),
-            Err(NotProved::No(_)) if self.assumed(Fact::NoState, target).is_some() => self.give_back(),
+            Err(NotProved::No(_)) if self.assumed(Fact::FromNothing, target).is_some() => self.give_back(),
             Err(NotProved::No(why)) if !self.has_waited(&why, PATIENCE) => Err(Stop::Wait(why)),
             Err(NotProved::No(why)) if self.is_lapse()? => Err(Stop::Wait(format!(
-                "{why}: a person must choose whose state is kept ({}; or {})",
-                self.offer(Fact::Newest, source),
-                self.offer(Fact::NoState, target)
+                "manual intervention required: {why}: a person can let the workload go on from what {source} left ({})",
+                self.goes_on_from_source(source, target)
             ))),
             Err(NotProved::No(_)) => {
                 if let Some(back) = &mut self.journal_mut()?.roll_back {
@@ -285,7 +346,9 @@ impl Machine<'_> {
         self.unbelt()?;
         self.listed(std::slice::from_ref(source), "take the target out")?;
         self.token()?;
-        if let Some(why) = self.left_behind(target)? {
+        if let Some(why) = self.left_behind(target)?
+            && self.assumed(Fact::Stopped, target).is_none()
+        {
             return Err(Stop::Wait(why));
         }
         if self.world().member(target)?.object.get().is_ok() {
@@ -293,7 +356,7 @@ impl Machine<'_> {
         }
         self.is_gone(target)?;
         let ran = self.journal()?.target_ran && self.has_state_of_its_own(source)?;
-        if ran && self.assumed(Fact::NoState, target).is_none() {
+        if ran && self.assumed(Fact::FromNothing, target).is_none() {
             return Err(self.gone_without_a_handle(target));
         }
         self.give_back()
@@ -301,24 +364,20 @@ impl Machine<'_> {
 
     fn give_back(&mut self) -> Result<Next, Stop> {
         let (source, target) = self.ends()?;
-        if let Err(unseen) = self.world().member(&source)?.object.get()
-            && self.journal()?.captured.is_some()
-        {
-            return if self.assumed(Fact::Stopped, &source).is_some() {
-                // Nobody runs, as far as anybody can see: a lapse is over.
-                if let Some(back) = &mut self.journal_mut()?.roll_back {
-                    back.reason = back.reason.replacen(LAPSE, "after a lapse", 1);
-                }
-                self.enter_stage(RollBackStage::Kept)
-            } else {
-                Err(self.unseen_source(&source, &target, &unseen.to_string()))
-            };
+        if let Err(unseen) = self.world().member(&source)?.object.get() {
+            self.source_is_given_up(&source, &target, &unseen.to_string())?;
+            // Nobody runs, as far as anybody can see: a lapse is over.
+            if let Some(back) = &mut self.journal_mut()?.roll_back {
+                back.reason = back.reason.replacen(LAPSE, "after a lapse", 1);
+            }
+            return self.enter_stage(RollBackStage::Kept);
         }
         self.source_can_resume(&source)?;
         self.list_source(&source)?;
         if self.uid_in(&source)?.is_none() {
             return Err(Stop::Wait(format!("{source}: no copy yet")));
         }
+        self.runs_no_more(&source, &target)?;
         let from_handle = self.newest_is_captured(&source)?;
         if let Some(back) = &mut self.journal_mut()?.roll_back {
             back.from_handle = from_handle;
@@ -336,7 +395,26 @@ impl Machine<'_> {
                 self.handle_in_git()?;
             }
         }
+        // Whoever gave up what the target wrote has said nothing of what the source writes from now on.
+        self.refute(Fact::From, &source)?;
         self.enter_stage(RollBackStage::Returned)
+    }
+
+    /// What a copy that still runs says of its last stop is older than what it writes.
+    fn runs_no_more(&self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+        // Without a handle to go on from, the source has the newest state, be it stopped or not.
+        let goes_by_handle = self.journal()?.profile.stateful && self.journal()?.captured.is_some();
+        if !goes_by_handle || !self.is_seen_running(source) || self.assumed(Fact::From, source).is_some() {
+            return Ok(());
+        }
+        let reason = format!("{source}: what runs there again to stop");
+        if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, source) {
+            return Err(Stop::Wait(reason));
+        }
+        let offer = self.goes_on_from_source(source, target);
+        Err(Stop::Wait(format!(
+            "{reason}: where it never does, a person can let the workload go on from what {source} has ({offer})"
+        )))
     }
 
     /// The source has the token again and is healthy; then the target goes, and everything comes down.
@@ -349,19 +427,67 @@ impl Machine<'_> {
         if self.journal()?.writer.is_none() {
             self.source_can_resume(source)?;
         }
+        if self.goes_forward(source, target)? || self.was_stopped_late(source)? {
+            return self.take_token(false);
+        }
+        // What was said of a source that nobody sees is not about one that is seen.
+        if self.unseen(source)?.is_none() {
+            self.refute(Fact::To, target)?;
+        }
         self.give_token(source)?;
+        self.source_copy_stays(source)?;
         // A source that was never told to stop is as healthy as it was: nothing is asked of it.
         if self.back()?.restart {
             let given = self.handle_in_force()?;
-            let healthy = self.prove(source, |facts| Healthy::prove(facts, given.as_deref()))??;
-            let now = self.input.now;
-            let journal = self.journal_mut()?;
-            journal.is_up(now);
-            journal.run_id = healthy.run_id().map(str::to_owned);
+            if !self.is_settled_unseen(source)? {
+                let healthy = self.prove(source, |facts| Healthy::prove(facts, given.as_deref()))?;
+                let healthy = healthy.map_err(|why| self.does_not_come_up(source, why))?;
+                let now = self.input.now;
+                let journal = self.journal_mut()?;
+                journal.is_up(now);
+                journal.run_id = healthy.run_id().map(str::to_owned);
+            }
         }
         self.take_out(source, target)?;
         let end = self.back()?.ends_as;
         self.finish(source, end)
+    }
+
+    /// Returns whether a pin that was sent before the way back began has stopped a source of which it was thought that it
+    /// was never told to.
+    fn was_stopped_late(&self, source: &ClusterName) -> Result<bool, Stop> {
+        let journal = self.journal()?;
+        let is_as_it_was = !self.back()?.restart && !journal.fence.lowered && !self.is_shared();
+        let live = pin::not_blank(self.world().pin.get()?.as_ref());
+        let is_ours = match live {
+            Some(live) => self.is_ours_from_before(live)?,
+            None => false,
+        };
+        Ok(is_as_it_was && is_ours && !self.runs_by_the_pin(source)?)
+    }
+
+    /// A copy that was to start from nothing, and is there from before, may not come up: its operator looks for a state that is
+    /// lost. A recreated copy has none.
+    fn does_not_come_up(&self, source: &ClusterName, why: NotProved) -> Stop {
+        let late = self.starts_late(source, &why);
+        if late.is_empty() {
+            return why.into();
+        }
+        Stop::Wait(format!("manual intervention required: {why}{late}"))
+    }
+
+    /// Returns what has to be done about a copy that was to start from nothing, and doesn't come up; nothing where that may take
+    /// its time.
+    pub(super) fn starts_late(&self, cluster: &ClusterName, why: &NotProved) -> String {
+        let said = self.said_at(Fact::FromNothing, cluster);
+        let is_late = said.is_some_and(|at| self.input.now.duration_since(at) >= BEHIND);
+        if !is_late || matches!(why, NotProved::Unknown(_)) {
+            return String::new();
+        }
+        format!(
+            "{}: it does not start from nothing, and a person must delete it in {cluster}, where Karmada creates it anew",
+            self.symptoms(cluster)
+        )
     }
 
     pub(super) fn enter_stage(&mut self, stage: RollBackStage) -> Result<Next, Stop> {
@@ -377,11 +503,24 @@ impl Machine<'_> {
     }
 
     fn gone_without_a_handle(&self, target: &ClusterName) -> Stop {
+        let goes_on = self.ends().map(|(source, _)| {
+            let offer = self.goes_on_from_source(&source, target);
+            format!("let the workload go on from what {source} left ({offer})")
+        });
         Stop::Wait(format!(
-            "{target} ran, or may have, and is gone without a state handle: a person must look, and can give up what it wrote since \
-             it took over ({})",
-            self.offer(Fact::NoState, target)
+            "manual intervention required: {target} ran, or may have, and is gone without a state handle: a person can give up what \
+             it wrote since it took over, and {}",
+            goes_on.unwrap_or_default()
         ))
+    }
+
+    /// The word by which what the target wrote since it took over is given up.
+    pub(super) fn goes_on_from_source(&self, source: &ClusterName, target: &ClusterName) -> Offer {
+        self.offer_at(
+            Fact::From,
+            source,
+            format!("what {target} wrote since it took over"),
+        )
     }
 
     fn back(&self) -> Result<&RollBack, Stop> {

@@ -1,16 +1,11 @@
 //! A copy that may write begins again by itself, and nothing kept what it wrote since it was deployed: a `JobManager` of Flink
 //! that starts again without high availability. That is the workload's own loss; it is reported, and a soak starts over.
 
-use std::collections::BTreeSet;
-
 use super::{Machine, Phase};
-use crate::api::{Finding, Starts};
-use crate::intent::world::Pod;
+use crate::api::Starts;
+use crate::intent::custody::starts;
 use crate::profile::Profile;
-use cutover_karmada::LabelSelector;
 use cutover_karmada::name::ClusterName;
-
-const CODE: &str = "StartedOver";
 
 impl Machine<'_> {
     /// Keeps which pods the run of the one that may write goes with, and tells those that have started since.
@@ -37,16 +32,10 @@ impl Machine<'_> {
             }
             return;
         };
-        // Its operator may have deployed what its spec has become, with the state of before; the pods follow the spec.
-        let is_other_spec = is_told_to_run && known.generation != seen.generation;
-        let new = seen.pods.difference(&known.pods).map(String::as_str);
-        let new = new.collect::<Vec<_>>().join(", ");
         let is_news = known.pods != seen.pods;
-        if !new.is_empty() && !is_other_spec {
-            let message = format!("{runs}: {new} was started again: {}", rule.message);
-            let hint = "this intent did not cause it: find out why it restarted, and what could keep its state over a restart";
-            self.status.findings.push(Finding::new(CODE, message, hint));
-        }
+        self.status
+            .findings
+            .extend(starts::started_over(&runs, known, &seen, is_told_to_run, &rule));
         if is_news {
             self.keep_starts(runs, seen);
         }
@@ -74,24 +63,6 @@ impl Machine<'_> {
     /// Returns the starts of the pods with which the run of a copy would lose its state; nothing where it keeps that, or where
     /// they can't be seen, or none is there.
     pub(super) fn starts_in(&self, cluster: &ClusterName, profile: &Profile) -> Option<Starts> {
-        let member = self.world().member(cluster).ok()?;
-        let object = member.object.get().ok()?.as_ref()?;
-        let pods = starts(profile.starts_over_with(object)?, member.pods.get().ok()?);
-        let generation = object
-            .pointer("/metadata/generation")
-            .and_then(serde_json::Value::as_i64);
-        let generation = generation.unwrap_or_default();
-        (!pods.is_empty()).then_some(Starts { generation, pods })
+        starts::starts_in(self.world().member(cluster).ok()?, profile)
     }
-}
-
-fn starts(of: &LabelSelector, pods: &[Pod]) -> BTreeSet<String> {
-    let pods = pods.iter().filter(|pod| pod.began && of.matches(&pod.labels));
-    pods.map(|pod| {
-        format!(
-            "pod {} (uid {}, restarted {} times)",
-            pod.name, pod.uid, pod.restarts
-        )
-    })
-    .collect()
 }

@@ -1,14 +1,20 @@
 //! The writer token of a migration: its claim, the pin that projects it, and what lets the pin name a writer.
 
-use super::heir::LAPSE;
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+
 use super::{Machine, Phase, Stop};
-use crate::api::{Assumption, Fact, Offered, PatchOp, RollBackStage, Strategy};
-use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
+use crate::api::{Fact, Offered, PatchOp, RollBackStage, Strategy};
+use crate::intent::custody::{self, Custody, Gives, Granted, LAPSE, Patience, Standing, Terms, Unmarked};
 use crate::intent::pin::{self, Pin, Says, Tenure, Token};
-use crate::intent::proof::{Facts, Inert, NotProved, Sole, Stateless};
+use crate::intent::proof::{Facts, Healthy, Held, Inert, NotProved, Sole, Stateless};
 use crate::profile::{Action, Variables};
 use cutover_karmada::OverridePolicy;
 use cutover_karmada::name::ClusterName;
+
+/// How long a source is left running for a target that nobody sees, before the move is given up.
+pub(super) const UNSEEN: SignedDuration = SignedDuration::from_mins(1);
 
 impl<'a> Machine<'a> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
@@ -75,7 +81,8 @@ impl<'a> Machine<'a> {
             for cluster in self.involved()?.iter().filter(|cluster| *cluster != to) {
                 self.inert(cluster)??;
             }
-            // From now on it is this cluster that runs it.
+            // From now on it is this cluster that runs it: whoever said that nothing does has not said so of that.
+            self.spend(Fact::Stopped, to)?;
             let known = self.identities([to])?;
             let offered = self.offered(to)?;
             let journal = self.journal_mut()?;
@@ -124,8 +131,68 @@ impl<'a> Machine<'a> {
             Standing::Tampered => return Err(self.repair(&pin)?),
             Standing::Due => {}
         }
+        if pin.writer().is_none() && !self.stop_is_due()? {
+            self.source_may_be_stopped()?;
+        }
         let granted = self.authority(&pin)?;
         Err(custody.write(&pin, granted.authority()).into())
+    }
+
+    /// Returns whether nothing has to be looked at before everybody is held: the source has been told to stop already, or there is
+    /// no state that it could lose.
+    pub(super) fn stop_is_due(&self) -> Result<bool, Stop> {
+        let (source, _) = self.ends()?;
+        let stops = self.status.phase == Phase::Capture && self.journal()?.writer.is_none();
+        Ok(!stops || !self.runs_by_the_pin(&source)? || !self.journal()?.profile.stateful)
+    }
+
+    /// Whatever leads to the pin that stops the source: it is written while the source is seen, up and not in the middle of a
+    /// restart, which could not be stopped with its state, and while the target can take over. Or a person vouches that nothing
+    /// runs in a source that nobody sees. Until then the source ran.
+    pub(super) fn source_may_be_stopped(&mut self) -> Result<(), Stop> {
+        let (source, target) = self.ends()?;
+        if let Some(why) = self.unseen(&source)? {
+            return match self.assumed(Fact::Stopped, &source) {
+                Some(_) => Ok(()),
+                None => Err(self.unseen_tenant(&source, &target, &why)),
+            };
+        }
+        self.prove(&source, Healthy::as_it_is)??;
+        self.ready_pods(&source)??;
+        self.target_can_take_over(&target)?;
+        let now = self.input.now;
+        self.journal_mut()?.down_since = Some(now);
+        Ok(())
+    }
+
+    /// The target's copy is held, or still to be created. The source isn't stopped for a target that nobody sees.
+    fn target_can_take_over(&self, target: &ClusterName) -> Result<(), Stop> {
+        if !self.journal()?.profile.born_held {
+            return Ok(());
+        }
+        match self.world().member(target)?.object.get() {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => {
+                let live = self.world().pin.get()?.as_ref();
+                let marker = live.and_then(pin::marker_of).unwrap_or_default();
+                self.prove(target, |facts| Held::prove(&Facts { marker, ..*facts }))??;
+                Ok(())
+            }
+            Err(unseen) => {
+                let why = unseen.to_string();
+                Err(if self.has_waited(&why, UNSEEN) {
+                    Stop::RollBack(format!("{target} can't take over: {why}"))
+                } else {
+                    Stop::Wait(why)
+                })
+            }
+        }
+    }
+
+    /// Returns whether the pin in the API server lets a cluster run, whatever the journal says by now.
+    pub(super) fn runs_by_the_pin(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let live = self.world().pin.get()?.as_ref();
+        Ok(live.is_some_and(|live| custody::names(live, self.input.uid, cluster)))
     }
 
     /// Plans a new sequence where that is safe; else both copies may have been let go, and only the way back is open.
@@ -133,6 +200,7 @@ impl<'a> Machine<'a> {
         let involved = self.involved()?;
         let writer = pin.writer();
         let safe = writer.is_none_or(|writer| Sole::new(writer, &involved).is_ok());
+        self.raise_let_go(&involved, writer);
         if !safe {
             return Ok(Stop::RollBack(format!(
                 "{LAPSE}: the pin was edited or removed by somebody else"
@@ -141,6 +209,28 @@ impl<'a> Machine<'a> {
         let journal = self.journal_mut()?;
         journal.pin.repair();
         Ok(Stop::Again)
+    }
+
+    /// Reports a changed pin while the other cluster still has a copy: the pin is put back only once that is out, when it holds no
+    /// copy any more.
+    pub(super) fn report_changed_pin(&mut self, other: &ClusterName) -> Result<(), Stop> {
+        let pin = self.compile()?;
+        let standing = self.custody().standing(&pin, &self.journal()?.pin)?;
+        let is_gone = matches!(self.world().member(other)?.object.get(), Ok(None));
+        if standing != Standing::Tampered || is_gone {
+            return Ok(());
+        }
+        let involved = self.involved()?.into_iter().chain([other.clone()]).collect();
+        if self.raise_let_go(&involved, pin.writer()) {
+            return Err(Stop::Again);
+        }
+        Ok(())
+    }
+
+    /// Raises the finding of a changed pin; returns whether it is new. Copies of a workload that shares its writers are not held.
+    fn raise_let_go(&mut self, involved: &BTreeSet<ClusterName>, writer: Option<&ClusterName>) -> bool {
+        let finding = custody::let_go(involved, writer).filter(|_| !self.is_shared());
+        finding.is_some_and(|finding| self.raise(finding))
     }
 
     /// A pin that this attempt wrote under an earlier sequence, unchanged since.
@@ -165,9 +255,19 @@ impl<'a> Machine<'a> {
         if custody::says_the_same(pin, live.as_ref()) {
             return Ok(Granted::Nobody);
         }
+        let gives = self.status.phase != Phase::Hold;
+        if gives && self.custody().was_loosened(pin, &self.journal()?.pin)? {
+            return Err(self.repair(pin)?);
+        }
         self.same_controllers()?;
         let prove = |cluster: &ClusterName, under: &str| self.inert_under(cluster, under);
-        let granted = self.custody().release(pin, read, Gives::Now, &involved, prove)?;
+        // Before the source was told to stop it runs, whatever the control plane has forgotten of a copy that is held elsewhere.
+        let gives = if self.status.phase == Phase::Hold {
+            Gives::Already
+        } else {
+            Gives::Now
+        };
+        let granted = self.custody().release(pin, read, gives, &involved, prove)?;
         // The journal may have been edited since it gave the token away.
         if self.status.phase == Phase::Handoff {
             self.handle_is_safe(live.as_ref().and_then(pin::marker_of).unwrap_or_default())?;
@@ -190,35 +290,37 @@ impl<'a> Machine<'a> {
     }
 
     fn inert_under(&self, cluster: &ClusterName, marker: &str) -> Result<Result<Inert, NotProved>, Stop> {
-        let assumed = self.assumed(Fact::Stopped, cluster);
         let proved = match self.left_behind(cluster)? {
             Some(why) => Err(NotProved::Unknown(why)),
             None => self.prove(cluster, |facts| Inert::prove(&Facts { marker, ..*facts }))?,
         };
-        Ok(match (proved, assumed) {
-            (Err(NotProved::Unknown(_)), Some(assumption)) => Ok(Inert::Assumed {
+        let Err(NotProved::Unknown(why)) = proved else {
+            return Ok(proved);
+        };
+        Ok(match self.assumed(Fact::Stopped, cluster) {
+            Some(by) => Ok(Inert::Assumed {
                 cluster: cluster.clone(),
-                by: assumption.by.clone().unwrap_or_else(|| "a person".to_owned()),
+                by,
             }),
-            (proved, _) => proved,
-        })
-    }
-
-    /// Returns a person's word for a fact about a cluster, in this attempt and phase.
-    pub(super) fn assumed(&self, fact: Fact, cluster: &ClusterName) -> Option<&Assumption> {
-        self.input.spec.assume.iter().find(|assumption| {
-            assumption.fact == fact
-                && assumption.cluster == *cluster
-                && assumption.attempt == self.status.attempt
-                && assumption.phase == self.status.phase
+            None => Err(NotProved::Unknown(why)),
         })
     }
 
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Stop> {
         let marker = self.marker()?;
-        let synced = custody::synced(self.binding()?);
         let works = self.world().works.get()?;
+        let all = custody::synced(self.binding()?);
+        let mut synced = Vec::new();
+        for cluster in &all {
+            if works.contains_key(cluster) || !self.is_done_without(cluster)? {
+                synced.push(cluster.clone());
+            }
+        }
+        // Without any Work nothing shows that the pin is in force, which is needed as long as something may come of it.
+        if synced.is_empty() && !self.is_settled() {
+            synced = all;
+        }
         match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
             Ok(()) => Ok(()),
             Err(Unmarked::NoWork(cluster)) => self.no_work(cluster),
@@ -251,6 +353,11 @@ impl<'a> Machine<'a> {
         self.status.spec_in_force(self.input.spec).strategy == Strategy::StartFirst
     }
 
+    /// Returns whether a person has let a cluster start without a state handle, where none was taken.
+    pub(super) fn begins_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        Ok(self.journal()?.captured.is_none() && self.was_said(Fact::FromNothing, cluster))
+    }
+
     fn tenure(&self) -> Result<Tenure, Stop> {
         let journal = self.journal()?;
         Ok(match &journal.writer {
@@ -277,7 +384,11 @@ impl<'a> Machine<'a> {
             return Ok(Vec::new());
         };
         if *writer == journal.target {
-            let start = profile.patches(Action::Start, variables)?;
+            let start = if self.begins_from_nothing(writer)? {
+                profile.start_from_nothing(variables)?
+            } else {
+                profile.patches(Action::Start, variables)?
+            };
             return Ok(change.chain(start).collect());
         }
         let Some(back) = &journal.roll_back else {

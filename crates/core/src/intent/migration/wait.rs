@@ -5,8 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{LATER, Machine, OnFailure, Phase, SELDOM, SOON, limit};
-use crate::api::{Fact, Offer, WaitCode, WaitingFor};
-use cutover_karmada::name::ClusterName;
+use crate::api::{Offer, WaitCode, WaitingFor};
 
 /// A time that comes is waited for at least as long, because clocks are coarse.
 const BRIEF: Duration = Duration::from_millis(10);
@@ -41,16 +40,6 @@ impl Machine<'_> {
             until,
             then: then.map(str::to_owned),
         });
-    }
-
-    /// A word that a person can give as things are, to be said in the sentence that asks for it.
-    pub(super) fn offer(&self, fact: Fact, cluster: &ClusterName) -> Offer {
-        let offer = Offer::new(fact, cluster);
-        let mut offers = self.offers.borrow_mut();
-        if !offers.contains(&offer) {
-            offers.push(offer.clone());
-        }
-        offer
     }
 
     /// Of what this pass offers, what a sentence says, in its order.

@@ -38,6 +38,7 @@ pub fn look(input: &Input<'_>) -> Look {
         status: input.status.clone(),
         beside: Vec::new(),
         offers: std::cell::RefCell::default(),
+        used: std::cell::RefCell::default(),
         recheck: None,
     };
     if machine.status.phase != Phase::Verify || machine.is_paused() {
@@ -75,7 +76,7 @@ impl Machine<'_> {
     }
 
     /// The status of a copy may be an older one's; the pods that do its work show themselves.
-    fn ready_pods(&self, target: &ClusterName) -> Result<Result<String, NotProved>, Stop> {
+    pub(super) fn ready_pods(&self, target: &ClusterName) -> Result<Result<String, NotProved>, Stop> {
         let pods = match self.world().member(target)?.pods.get() {
             Ok(pods) => pods,
             Err(why) => return Ok(Err(why.into())),

@@ -2,6 +2,7 @@
 
 use super::begin::gate;
 use super::goal::Goal;
+use super::pin::PIN_TAKEN_AWAY;
 use super::versions::content;
 use super::{Finding, Machine, Phase, Stop, duration};
 use crate::api::{HeldBack, OnRolloutFailure, WaitCode, Wave};
@@ -346,7 +347,8 @@ impl Machine<'_> {
                 released.ill = None;
                 released.at = now;
             }
-            self.status.common.findings.clear();
+            let findings = &mut self.status.common.findings;
+            findings.retain(|finding| finding.code == PIN_TAKEN_AWAY);
             self.enter(
                 Phase::Rolling,
                 vec![format!("tried again: spec.retry is {retry}")],

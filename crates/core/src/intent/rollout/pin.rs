@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::versions::{Keep, content};
 use super::{Machine, PATIENCE, Stop};
-use crate::api::PinnedRule;
-use crate::intent::custody::{self, Custody, Guest, Patience, Terms};
+use crate::api::{Finding, PinnedRule};
+use crate::intent::custody::{self, Custody, Guest, Patience, Standing, Terms};
 use crate::intent::pin::{self, Pin, Rule, Says};
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::ClusterName;
+
+/// The code of the finding that nothing kept the clusters apart for a while.
+pub(super) const PIN_TAKEN_AWAY: &str = "PinTakenAway";
 
 impl<'a> Machine<'a> {
     /// Claim, pin and markers say what the journal says: every Work is made with the pin in force.
@@ -49,9 +52,11 @@ impl<'a> Machine<'a> {
 
     /// The end: nothing of this one is left in a pin that a Work is made with.
     pub(super) fn leave(&self, synced: &[ClusterName]) -> Result<(), Stop> {
-        let works = self.world().works.get()?.iter();
+        let works = self.world().works.get()?;
+        let binding = self.world().binding.get()?.as_ref();
         let host = self.journal()?.host.as_ref();
-        Ok(self.custody()?.leave(host, synced, works)?)
+        let works = custody::up_to_date(binding, works);
+        Ok(self.custody()?.leave(host, synced, works.into_iter())?)
     }
 
     /// Returns whether there is something to keep apart, or was.
@@ -134,7 +139,11 @@ impl<'a> Machine<'a> {
         let pin = self.compile()?;
         let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
         custody::is_effective(&pin, self.template()?, clusters, all)?;
-        Ok(self.custody()?.differ(&pin, &mut self.journal_mut()?.pin)?)
+        let custody = self.custody()?;
+        if custody.standing(&pin, &self.journal()?.pin)? == Standing::Tampered {
+            self.find(taken_away());
+        }
+        Ok(custody.differ(&pin, &mut self.journal_mut()?.pin)?)
     }
 
     pub(super) fn compile(&self) -> Result<Pin, Stop> {
@@ -183,4 +192,13 @@ impl<'a> Machine<'a> {
         let binding = self.world().binding.get()?.as_ref();
         binding.ok_or_else(|| Stop::Wait("the workload has no binding: no policy takes it up".to_owned()))
     }
+}
+
+fn taken_away() -> Finding {
+    Finding::new(
+        PIN_TAKEN_AWAY,
+        "the pin was changed or deleted by another client, and is put back: until it is in force, a cluster gets what the template \
+         says by then, before its turn",
+        "see what the clusters got meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
+    )
 }

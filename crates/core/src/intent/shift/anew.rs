@@ -27,7 +27,9 @@ impl Machine<'_> {
         }
         if template["metadata"]["uid"] != journal.template_uid.as_str() {
             return Err(Stop::Wait(
-                "the workload was deleted and made anew: a person must look".to_owned(),
+                "manual intervention required: the workload was deleted and recreated: delete the ReplicaShift and take its finalizer \
+                 off; its pin and its claim go by themselves where that is safe"
+                    .to_owned(),
             ));
         }
         let Some(id) = identify(binding) else {

@@ -8,6 +8,7 @@ use super::moves::floor;
 use super::predict::{Before, predicted};
 use super::{LATER, Machine, Next, Phase, SELDOM, Stop, replicas_of, suspension_name};
 use crate::api::{self, Finding, Suspension, SuspensionPhase};
+use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::observed_generation;
 use crate::intent::pin;
@@ -175,12 +176,12 @@ impl Machine<'_> {
             self.journal_mut()?.pin.unpinning = true;
             return Ok(Next::Again);
         }
-        let works = self.world().works.get()?;
-        let custody = self.custody();
-        custody.unpin()?;
-        custody.are_unmarked(works)?;
+        let (works, binding) = (self.world().works.get()?, self.world().binding.get()?.as_ref());
+        let own = self.custody();
+        own.unpin()?;
+        own.are_unmarked(custody::up_to_date(binding, works))?;
         self.remove_canary()?;
-        custody.give_up()?;
+        own.give_up()?;
         let reason = self.journal()?.back.as_ref().map(|back| back.reason.clone());
         let mut evidence: Vec<String> = reason.into_iter().collect();
         evidence.push("no pin, no suspended scheduling, no claim is left".to_owned());

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{Barrier, Fence};
 use crate::intent::custody::Scheduler;
-use crate::intent::effect::{Effect, add, test};
+use crate::intent::effect::{Effect, add, remove, test};
 use crate::intent::{admission, fence};
+use cutover_karmada::EvictionTask;
 use cutover_karmada::name::ClusterName;
 
 impl<'a> Machine<'a> {
@@ -49,9 +50,10 @@ impl<'a> Machine<'a> {
 
     fn fence(&mut self) -> Result<(), Stop> {
         let binding = self.binding()?;
-        if let Some(task) = binding.spec.graceful_eviction_tasks.first() {
+        let mut tasks = binding.spec.graceful_eviction_tasks.iter();
+        if let Some(task) = tasks.find(|task| !is_kept(task)) {
             return Err(Stop::Wait(format!(
-                "Karmada evicts the workload from {} ({}): a person must look",
+                "manual intervention required: Karmada evicts the workload from {} ({}): take away what it does so for, such as a taint",
                 task.from_cluster, task.reason
             )));
         }
@@ -84,7 +86,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
+    /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin. So is one that Karmada
+    /// has evicted and kept the copy of, which would get nothing any more.
     pub(super) fn listed(&self) -> Result<(), Stop> {
         let wanted = self.clusters()?;
         self.list(&wanted, "list the clusters of the shift")
@@ -95,7 +98,11 @@ impl<'a> Machine<'a> {
         let now = &binding.spec.clusters;
         let is_listed = |name: &ClusterName| now.iter().any(|cluster| cluster.name == *name);
         let no_other = now.iter().all(|cluster| wanted.contains(&cluster.name));
-        if no_other && wanted.iter().all(is_listed) {
+        let tasks = &binding.spec.graceful_eviction_tasks;
+        let (undone, stay): (Vec<_>, Vec<_>) = tasks
+            .iter()
+            .partition(|task| is_kept(task) && wanted.contains(&task.from_cluster));
+        if no_other && wanted.iter().all(is_listed) && undone.is_empty() {
             return Ok(());
         }
         let divides = binding
@@ -120,12 +127,17 @@ impl<'a> Machine<'a> {
         });
         list.extend(added);
         let rehearse = wanted.len() > now.len();
-        let patch = vec![
+        let mut patch = vec![
             test("/metadata/uid", json!(binding.metadata.uid)),
             test("/metadata/generation", json!(binding.metadata.generation)),
             test("/spec/suspension/scheduling", json!(true)),
             add("/spec/clusters", Value::Array(list)),
         ];
+        match (undone.is_empty(), stay.is_empty()) {
+            (true, _) => {}
+            (false, true) => patch.push(remove("/spec/gracefulEvictionTasks")),
+            (false, false) => patch.push(add("/spec/gracefulEvictionTasks", json!(stay))),
+        }
         Err(Stop::Act(vec![Effect::PatchBinding {
             why,
             binding: fence::exactly(binding),
@@ -152,6 +164,11 @@ impl<'a> Machine<'a> {
         self.beside.extend(delete);
         Ok(())
     }
+}
+
+/// Returns whether a copy stays where it was evicted from, for as long as nobody says otherwise.
+pub(super) fn is_kept(task: &EvictionTask) -> bool {
+    task.suppress_deletion == Some(true)
 }
 
 /// Returns whether it is the admission fence that keeps the scheduler away, and not that it was seen past a canary.

@@ -458,7 +458,7 @@ impl<'a> Machine<'a> {
         match self.world().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Stop::Wait(
-                "the binding was deleted and made anew: a person must look".to_owned(),
+                "the binding that Karmada has recreated to be taken over".to_owned(),
             )),
             None => Err(Stop::Wait(
                 "the binding is gone: Karmada makes another one when the template is changed".to_owned(),
@@ -468,7 +468,9 @@ impl<'a> Machine<'a> {
 
     fn template(&self) -> Result<&'a Value, Stop> {
         let template = self.world().template.get()?.as_ref();
-        template.ok_or_else(|| Stop::Wait("the template is gone: a person must look".to_owned()))
+        template.ok_or_else(|| {
+            Stop::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
+        })
     }
 
     /// Returns the side that replicas are taken from.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::asked::refused;
 use super::end::{placement_digest, total};
+use super::fence::is_kept;
 use super::moves::{floor, next_goal};
 use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
 use crate::api::{BindingId, Fence, Finding, Opening, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
@@ -15,6 +17,9 @@ use crate::intent::scalers::Scaler;
 use crate::intent::suspension::{Holders, is_own};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, meta};
+
+/// How long a cluster is waited for that nobody sees.
+const UNSEEN: SignedDuration = SignedDuration::from_mins(1);
 
 impl Machine<'_> {
     /// Waits for its window and for the claim of somebody else.
@@ -54,6 +59,31 @@ impl Machine<'_> {
         }
     }
 
+    /// Nothing has begun: a cluster that nobody sees for a while is told, and not waited for.
+    fn are_seen(&self, listed: &[ClusterName]) -> Result<(), Stop> {
+        let unseen = |name: &&ClusterName| {
+            let copy = self.world().members.get(*name);
+            copy.is_some_and(|copy| copy.get().is_err())
+        };
+        let Some(cluster) = listed.iter().find(unseen) else {
+            return Ok(());
+        };
+        let why = format!("{cluster} to be seen: its replicas can't be counted");
+        let wait = self.status.common.waiting_for.as_ref();
+        let waited = wait
+            .filter(|wait| wait.reason == why)
+            .is_some_and(|wait| self.input.now.duration_since(wait.since) >= UNSEEN);
+        Err(if waited {
+            Stop::Fail(vec![Finding::new(
+                "ClusterUnseen",
+                format!("{cluster} can't be looked into, and the shift has not begun"),
+                "ask for it again when the cluster can be reached, or has left the binding",
+            )])
+        } else {
+            Stop::Wait(why)
+        })
+    }
+
     /// Leaves when every finding is clear and everything is at rest; else fails with nothing touched.
     pub(super) fn preflight(&mut self) -> Result<Next, Stop> {
         let (spec, world) = (self.input.spec, self.world());
@@ -73,6 +103,7 @@ impl Machine<'_> {
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
         };
+        not_kept(binding)?;
         if binding.spec.clusters.is_empty() {
             return Err(Stop::Wait(
                 "the workload is not scheduled to a cluster yet".to_owned(),
@@ -96,6 +127,7 @@ impl Machine<'_> {
         let expands = !listed.contains(&spec.to);
         self.others_are_held(template)?;
         self.target_is_free(expands)?;
+        self.are_seen(&listed)?;
         let start = self.at_rest(&listed)?;
         let template_replicas = replicas_of(template).unwrap_or_default();
         let template_wanted = spec.from.control_plane.then_some(template_replicas);
@@ -506,4 +538,20 @@ pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
         format!("{scaler} sets the replicas of the workload, and would undo the shift"),
         "remove it for the time of the shift; spec.floor keeps the capacity meanwhile",
     )
+}
+
+/// A copy that Karmada has evicted, and keeps, gets nothing any more.
+fn not_kept(binding: &ResourceBinding) -> Result<(), Stop> {
+    let mut tasks = binding.spec.graceful_eviction_tasks.iter();
+    match tasks.find(|task| is_kept(task)) {
+        Some(task) => Err(Stop::Fail(vec![Finding::new(
+            "EvictionRunning",
+            format!(
+                "Karmada has evicted the workload from {} and keeps the copy there ({}): nothing ends that by itself",
+                task.from_cluster, task.reason
+            ),
+            "let that copy be deleted, or take the eviction back; then ask for the shift again",
+        )])),
+        None => Ok(()),
+    }
 }

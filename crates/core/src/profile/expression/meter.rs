@@ -411,9 +411,5 @@ fn json<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
     meter_of(&arguments)?.spend(1 + in_steps(text.len(), JSON_BYTES))?;
     let value: Value =
         serde_json::from_str(text).map_err(|error| ExecutionError::function_error("json", error))?;
-    let value = cel::to_value(value).map_err(|error| ExecutionError::function_error("json", error))?;
-    let value: Box<dyn Val> = value
-        .try_into()
-        .map_err(|_| failed("json", "it has a value that CEL has not"))?;
-    Ok(CowVal::Owned(value))
+    Ok(CowVal::Owned(super::value::owned(value)))
 }

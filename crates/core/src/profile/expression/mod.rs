@@ -4,12 +4,14 @@
 
 mod meter;
 mod syntax;
+mod value;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use cel::common::types::CelBool;
+use cel::common::types::{CelBool, CelDouble};
+use cel::common::value::Val;
 use cel::{Context, Env, Value as CelValue};
 use serde_json::Value;
 
@@ -40,11 +42,15 @@ impl Expression {
 
     /// Returns whether the expression holds; an error where it has no boolean value on this object.
     pub(super) fn holds(&self, object: &Value) -> Result<bool, Error> {
-        self.holds_of(self.compiled.parts.cut(object))
+        self.outcome(value::parts(&self.compiled.parts, object))
     }
 
     /// The same of a number, which JSON couldn't say when it is not finite.
-    pub(super) fn holds_of(&self, value: impl serde::Serialize) -> Result<bool, Error> {
+    pub(super) fn holds_of(&self, value: f64) -> Result<bool, Error> {
+        self.outcome(Box::new(CelDouble::from(value)))
+    }
+
+    fn outcome<'v>(&self, value: Box<dyn Val + 'v>) -> Result<bool, Error> {
         let (outcome, _) = self.evaluate(value);
         outcome.map_err(|message| Error::Evaluation {
             field: self.field,
@@ -53,12 +59,10 @@ impl Expression {
     }
 
     /// Returns the value as a truth, and how many steps it took.
-    fn evaluate(&self, value: impl serde::Serialize) -> (Result<bool, String>, u64) {
+    fn evaluate<'v>(&self, value: Box<dyn Val + 'v>) -> (Result<bool, String>, u64) {
         let meter = Meter::default();
         let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
-        if let Err(error) = context.add_variable(self.variable, value) {
-            return (Err(shortened(&error)), 0);
-        }
+        context.add_variable_as_val(self.variable, value);
         context.add_variable_as_val(METER, Box::new(meter.clone()));
         let outcome = match meter.spend(self.compiled.steps) {
             Ok(()) => truth(&self.compiled, &context),

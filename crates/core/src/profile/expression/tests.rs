@@ -43,7 +43,9 @@ fn large() -> Value {
 
 /// What an expression comes to on that object.
 fn outcome(source: &str) -> Result<bool, String> {
-    Expression::compile("healthyWhen", source)?.evaluate(large()).0
+    Expression::compile("healthyWhen", source)?
+        .evaluate(value::whole(&large()))
+        .0
 }
 
 fn numbers(count: usize) -> String {
@@ -260,12 +262,30 @@ fn workload() -> Value {
 }
 
 #[test]
+fn json_is_for_cel_what_serialising_it_gives() {
+    let all = json!({
+        "list": [0, 1, -1, 1.5, u64::MAX, i64::MIN, null, true, "text", []],
+        "map": {"inner": {"": {}}},
+    });
+    let numbers = all["list"].as_array().unwrap().iter();
+    for json in numbers.chain([&all]) {
+        let serialised: Box<dyn Val> = cel::to_value(json).unwrap().try_into().unwrap();
+        for value in [value::whole(json), value::owned(json.clone())] {
+            assert!(value.equals(&*serialised), "{json}");
+            assert_eq!(value.get_type().name(), serialised.get_type().name(), "{json}");
+        }
+    }
+}
+
+#[test]
 fn built_in_profiles_stay_far_within_the_budget() {
     for profile in built_in().unwrap() {
         let sources = super::super::mistakes::expressions(&profile.spec);
         assert!(sources.len() > 4);
         for (pointer, source) in sources {
-            let (_, steps) = Expression::compile("", source).unwrap().evaluate(workload());
+            let (_, steps) = Expression::compile("", source)
+                .unwrap()
+                .evaluate(value::whole(&workload()));
             assert!(steps > 1 && steps < STEPS / 10, "{pointer}: {steps} steps");
         }
     }
@@ -274,7 +294,7 @@ fn built_in_profiles_stay_far_within_the_budget() {
 #[test]
 fn an_expression_costs_the_same_each_time() {
     let expression = Expression::compile("", "object.items.exists(a, a == 'item-500')").unwrap();
-    let first = expression.evaluate(large());
-    assert_eq!(first, expression.evaluate(large()));
+    let first = expression.evaluate(value::whole(&large()));
+    assert_eq!(first, expression.evaluate(value::whole(&large())));
     assert_eq!(first.0, Ok(true));
 }

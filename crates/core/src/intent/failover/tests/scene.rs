@@ -12,7 +12,7 @@ use crate::intent::effect::Effect;
 use crate::intent::world::{Member, Overrides, Pod};
 use crate::intent::{Read, Seen, Step, Trouble};
 use cutover_karmada::name::{ClusterName, ObjectKey};
-use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
+use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
 
 pub const UID: &str = "plan-uid";
 pub const EAST: &str = "east";
@@ -54,14 +54,20 @@ pub fn template() -> Value {
 /// A copy that never ran and may not.
 pub fn held(marker: &str) -> Value {
     json!({
-        "metadata": {"name": "orders", "uid": "copy", "generation": 1, "annotations": {MARKER_ANNOTATION: marker}},
+        "metadata": {
+            "name": "orders", "uid": "copy", "generation": 1, "annotations": {MARKER_ANNOTATION: marker},
+            "labels": {meta::MANAGED: "true"},
+        },
         "spec": {"job": {"state": "suspended"}},
     })
 }
 
 pub fn running(marker: &str, handle: &str) -> Value {
     json!({
-        "metadata": {"name": "orders", "uid": "copy", "generation": 2, "annotations": {MARKER_ANNOTATION: marker}},
+        "metadata": {
+            "name": "orders", "uid": "copy", "generation": 2, "annotations": {MARKER_ANNOTATION: marker},
+            "labels": {meta::MANAGED: "true"},
+        },
         "spec": {"job": {"state": "running"}},
         "status": {
             "observedGeneration": 2, "jobManagerDeploymentStatus": "READY",

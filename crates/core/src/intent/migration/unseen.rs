@@ -1,0 +1,276 @@
+//! Clusters that are lost for good: nobody looks into them any more. What a person says of them ends the wait, and no word makes
+//! a second writer: the pin holds everybody else, and an unseen copy counts as running until a person vouches that it doesn't.
+
+use super::{Machine, Next, Phase, Stop};
+use crate::api::{Capture, Fact, Finding};
+use crate::intent::proof::{Facts, Suspended};
+use cutover_karmada::name::ClusterName;
+
+const GIVEN_UP: &str = "StateGivenUp";
+const SETTLED: &str = "Settled";
+
+impl Machine<'_> {
+    /// Returns why a cluster can't be looked into, if so.
+    pub(super) fn unseen(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+        let object = self.world().member(cluster)?.object.get();
+        Ok(object.err().map(|unknown| unknown.to_string()))
+    }
+
+    /// Returns whether a person has said that nothing runs in a cluster that nobody sees, or that it doesn't matter: Karmada needs to
+    /// keep nothing there.
+    pub(super) fn is_done_without(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let is_said = || {
+            let mut facts = [Fact::Stopped, Fact::Settle].into_iter();
+            facts.any(|fact| self.assumed(fact, cluster).is_some())
+        };
+        Ok(self.unseen(cluster)?.is_some() && is_said())
+    }
+
+    /// Returns whether a person ends the migration without a look at the cluster that has the workload: told, and so in force.
+    pub(super) fn is_settled(&self) -> bool {
+        self.status.findings.iter().any(|finding| finding.code == SETTLED)
+    }
+
+    /// Karmada keeps nothing for a cluster any more, which can't be looked into: it is waited for, or done without.
+    pub(super) fn dropped_unseen(&self, cluster: &ClusterName, why: &str) -> Stop {
+        Stop::Wait(format!(
+            "{why}: Karmada has dropped {cluster}, which can't be looked into. A person who knows that no copy runs there, or \
+             will by itself, can say so ({})",
+            self.offer(Fact::Stopped, cluster)
+        ))
+    }
+
+    /// The source can't be seen when its state was to be taken: with nobody running elsewhere that is waited for, until a person
+    /// vouches that nothing runs there and says what the target starts from.
+    pub(super) fn capture_unseen(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+        why: &str,
+    ) -> Result<Next, Stop> {
+        self.source_is_given_up(source, target, why)?;
+        let from = if self.journal()?.captured.is_some() {
+            "from the last state handle that it showed"
+        } else {
+            "from nothing"
+        };
+        Ok(Next::Enter(
+            Phase::Handoff,
+            vec![format!(
+                "{source} could not be looked into ({why}); a person vouches that nothing runs there, and lets {target} start {from}"
+            )],
+        ))
+    }
+
+    /// A person vouches that nothing runs in a source that nobody sees, and it is known what the target starts from.
+    pub(super) fn source_is_given_up(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+        why: &str,
+    ) -> Result<(), Stop> {
+        if self.assumed(Fact::Stopped, source).is_none() {
+            return Err(self.unseen_source(source, target, why));
+        }
+        let journal = self.journal()?;
+        if journal.captured.is_some() || !journal.profile.stateful || self.was_said(Fact::FromNothing, target)
+        {
+            return Ok(());
+        }
+        let last = journal.handle_before.clone();
+        if !last.is_empty()
+            && let Some(by) = self.assumed(Fact::From, source)
+        {
+            self.note_handle(Fact::From, source, &last)?;
+            let evidence =
+                format!("{by} lets the workload go on from the last state handle that {source} showed");
+            self.gives_up(format!("{evidence}: what {source} wrote after it is lost"));
+            let now = self.input.now;
+            let journal = self.journal_mut()?;
+            journal.capture(Capture {
+                from: source.clone(),
+                values: last,
+                evidence,
+                at: now,
+            });
+            return Err(Stop::Again);
+        }
+        if let Some(by) = self.assumed(Fact::FromNothing, target) {
+            self.gives_up(format!(
+                "{by} lets {target} start from nothing: what {source} wrote is lost"
+            ));
+            return Err(Stop::Again);
+        }
+        Err(Stop::Wait(self.what_to_start_from(source, target, why)?))
+    }
+
+    fn what_to_start_from(
+        &self,
+        source: &ClusterName,
+        target: &ClusterName,
+        why: &str,
+    ) -> Result<String, Stop> {
+        let all = format!("all the state that {source} had");
+        let from_nothing = self.offer_at(Fact::FromNothing, target, all);
+        let last = &self.journal()?.handle_before;
+        let values: Vec<String> = last
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        let handle = if values.is_empty() {
+            String::new()
+        } else {
+            let since = format!("what {source} wrote after {}", values.join(", "));
+            let offer = self.offer_at(Fact::From, source, since);
+            format!(
+                "the last state handle that {source} showed, {} ({offer}), which gives up what it wrote since; or ",
+                values.join(", ")
+            )
+        };
+        Ok(format!(
+            "manual intervention required: {why}, and no state handle was taken from {source}: a person must say what {target} \
+             starts from: {handle}nothing ({from_nothing}), which gives up all of it"
+        ))
+    }
+
+    /// A source that a person has given up is back before the target was let run, stopped, with a state that nobody knew of: that
+    /// is the newest, and nothing is given up. `marker`: of the pin in force.
+    pub(super) fn take_what_came_back(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+        marker: &str,
+    ) -> Result<(), Stop> {
+        let was_given_up = self.was_said(Fact::From, source) || self.was_said(Fact::FromNothing, target);
+        if !was_given_up || !self.journal()?.source_handle.is_empty() {
+            return Ok(());
+        }
+        let Ok(suspended) = self.prove(source, |facts| Suspended::prove(&Facts { marker, ..*facts }))? else {
+            return Ok(());
+        };
+        let before = &self.journal()?.handle_before;
+        let Ok(newer) = suspended.capture(&self.profile()?, before, self.input.now) else {
+            return Ok(());
+        };
+        self.status.findings.retain(|finding| finding.code != GIVEN_UP);
+        let journal = self.journal_mut()?;
+        journal.source_handle = newer.values.clone();
+        journal.capture(newer);
+        Err(Stop::Again)
+    }
+
+    pub(super) fn gives_up(&mut self, message: String) {
+        let hint =
+            "the words that were used, who gave them and what they gave up stand in status.journal.words";
+        self.status.findings.push(Finding::new(GIVEN_UP, message, hint));
+    }
+
+    /// Returns whether a person ends the migration although the cluster that has the workload can't be looked into.
+    pub(super) fn is_settled_unseen(&mut self, keep: &ClusterName) -> Result<bool, Stop> {
+        let Some(why) = self.unseen(keep)? else {
+            // What was said of a cluster that nobody sees is not about one that is seen.
+            self.refute(Fact::Settle, keep)?;
+            self.status.findings.retain(|finding| finding.code != SETTLED);
+            return Ok(false);
+        };
+        // Who was not seen running since it was let run may never run.
+        let may_end = self.committed() || self.journal()?.up_since.is_some();
+        if let Some(by) = self.assumed(Fact::Settle, keep).filter(|_| may_end) {
+            let message = format!(
+                "{by} ended it without {keep} being looked into ({why}): whether the workload runs there was not seen"
+            );
+            if !self.status.findings.iter().any(|known| known.code == SETTLED) {
+                let hint = "look into the cluster when it can be reached; a cluster that is lost for good is failed over from";
+                self.status.findings.push(Finding::new(SETTLED, message, hint));
+                return Err(Stop::Again);
+            }
+            return Ok(true);
+        }
+        let mut ways = Vec::new();
+        if may_end {
+            let anew = if self.is_kept_by_karmada(keep)? {
+                ""
+            } else {
+                "; Karmada may create the workload in another cluster, from nothing"
+            };
+            let offer = self.offer_at(
+                Fact::Settle,
+                keep,
+                format!("the look at the copy in {keep}: whether it runs stays unknown{anew}"),
+            );
+            ways.push(format!("end the migration without that ({offer})"));
+        }
+        if let Some(other) = self.other_way(keep)? {
+            let offer = self.offer_at(
+                Fact::To,
+                &other,
+                format!(
+                    "what {keep} wrote since it has the workload, unless it can be stopped with its state"
+                ),
+            );
+            ways.push(format!("give the workload to {other} ({offer})"));
+        }
+        Err(Stop::Wait(if ways.is_empty() {
+            why
+        } else {
+            format!(
+                "{why}: {keep} has the workload, and can't be looked into; a person can {}",
+                ways.join(", or ")
+            )
+        }))
+    }
+
+    fn is_kept_by_karmada(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+        let is_joined = self.world().clusters.get()?.contains_key(cluster);
+        Ok(is_joined && self.is_listed(cluster)?)
+    }
+
+    /// Returns which cluster can still get the workload where the one that has it is lost: for as long as the fence stands.
+    fn other_way(&self, keep: &ClusterName) -> Result<Option<ClusterName>, Stop> {
+        let (source, target) = self.ends()?;
+        let other = if *keep == source { target } else { source };
+        let journal = self.journal()?;
+        let is_fenced = !journal.fence.lowered && !journal.pin.unpinning && journal.profile.stateful;
+        Ok((is_fenced && self.unseen(&other)?.is_none()).then_some(other))
+    }
+
+    /// Returns whether a person lets a target run again whose source is lost on the way back.
+    pub(super) fn goes_forward(&self, source: &ClusterName, target: &ClusterName) -> Result<bool, Stop> {
+        let is_lost = self
+            .journal()?
+            .roll_back
+            .as_ref()
+            .is_some_and(|back| back.restart)
+            && self.unseen(source)?.is_some();
+        Ok(is_lost && self.other_way(source)?.is_some() && self.assumed(Fact::To, target).is_some())
+    }
+
+    /// A person gives a committed workload back to its source, because the target is lost.
+    pub(super) fn goes_back(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+        let Some(why) = self.unseen(target)? else {
+            return self.refute(Fact::To, source);
+        };
+        if self.other_way(target)?.is_none() {
+            return Ok(());
+        }
+        let Some(by) = self.assumed(Fact::To, source) else {
+            return Ok(());
+        };
+        self.spend(Fact::To, source)?;
+        let now = self.input.now;
+        let journal = self.journal_mut()?;
+        journal.committed = false;
+        journal.clusters = vec![source.clone(), target.clone()];
+        if let Some(belt) = &mut journal.fence.belt {
+            (belt.off, belt.shown) = (false, false);
+        }
+        journal.goes_down(now);
+        // It does not end without a look any more.
+        self.status.findings.retain(|finding| finding.code != SETTLED);
+        self.begin_roll_back(
+            format!("{by} gives the workload back to {source}, after the commit: {why}"),
+            Phase::RolledBack,
+        );
+        Err(Stop::Again)
+    }
+}

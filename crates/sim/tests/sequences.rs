@@ -1,0 +1,481 @@
+//! What two things do that come one after the other, or a word that comes late: the table of single ones (`cells.rs`) can't show it.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use cutover_core::api::{Assumption, Fact, Phase, RollBackStage};
+use cutover_core::intent::pin;
+use cutover_karmada::name::ClusterName;
+use cutover_sim::kinds::Migration;
+use cutover_sim::{EAST, Event, Sim, WEST};
+use serde_json::json;
+
+const ROUNDS: u32 = 400;
+/// Long enough for what is sent to come about.
+const A_WHILE: u32 = 20;
+
+fn phase(sim: &Sim) -> Phase {
+    sim.intent::<Migration>(0).unwrap().status.phase
+}
+
+/// A migration right after it has entered a phase, before its first effect there.
+fn entering(wanted: Phase) -> Sim {
+    let mut sim = Sim::new(&json!({})).unwrap();
+    for _ in 0..ROUNDS {
+        while sim.turn(0) {
+            if phase(&sim) == wanted {
+                return sim;
+            }
+        }
+        sim.round();
+    }
+    unreachable!("{wanted} never comes\n{}", sim.account());
+}
+
+fn runs_alone(sim: &Sim, cluster: &str) {
+    assert_eq!(sim.writers(0), [&ClusterName::new(cluster)], "{}", sim.account());
+}
+
+fn ends(sim: &mut Sim, wanted: Phase, runs: &str) {
+    assert!(sim.play(ROUNDS), "{}", sim.account());
+    assert_eq!(phase(sim), wanted, "{}", sim.account());
+    runs_alone(sim, runs);
+}
+
+/// A person gives a word about the phase that it is in, offered or not.
+fn says(sim: &mut Sim, fact: Fact, cluster: &str) {
+    let intent = sim.intent_mut::<Migration>(0).unwrap();
+    let (attempt, phase) = (intent.status.attempt, intent.status.phase);
+    intent.spec.assume.push(Assumption {
+        fact,
+        cluster: ClusterName::new(cluster),
+        attempt,
+        phase,
+        by: Some("a person".to_owned()),
+    });
+}
+
+fn offers(sim: &Sim, fact: Fact, cluster: &str) -> bool {
+    let wait = sim.intent::<Migration>(0).unwrap().status.waiting_for.clone();
+    wait.is_some_and(|wait| {
+        let mut offers = wait.offers.iter();
+        offers.any(|offer| offer.fact == fact && offer.cluster.as_str() == cluster)
+    })
+}
+
+fn is_seen(sim: &mut Sim, cluster: &str, seen: bool) {
+    sim.member(cluster).unwrap().refuses = !seen;
+}
+
+#[test]
+fn a_source_that_is_not_seen_keeps_the_token_until_it_is() {
+    let mut sim = entering(Phase::Capture);
+    is_seen(&mut sim, EAST, false);
+    sim.go_on(A_WHILE);
+    runs_alone(&sim, EAST);
+    is_seen(&mut sim, EAST, true);
+    ends(&mut sim, Phase::Completed, WEST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn a_source_is_not_stopped_for_a_target_that_is_not_seen() {
+    let mut sim = entering(Phase::Capture);
+    is_seen(&mut sim, WEST, false);
+    for _ in 0..A_WHILE {
+        sim.round();
+        runs_alone(&sim, EAST);
+    }
+}
+
+#[test]
+fn a_pause_stops_no_source_that_nobody_sees() {
+    let mut sim = entering(Phase::Capture);
+    is_seen(&mut sim, EAST, false);
+    sim.actors[0].pause(true);
+    sim.go_on(A_WHILE);
+    runs_alone(&sim, EAST);
+    is_seen(&mut sim, EAST, true);
+    sim.actors[0].pause(false);
+    ends(&mut sim, Phase::Completed, WEST);
+}
+
+#[test]
+fn a_source_that_was_never_told_to_stop_is_let_be_when_it_is_called_off() {
+    let mut sim = entering(Phase::Capture);
+    let before = sim.members[0].copy(0);
+    is_seen(&mut sim, EAST, false);
+    sim.go_on(2);
+    sim.actors[0].abort();
+    for _ in 0..A_WHILE {
+        sim.round();
+        runs_alone(&sim, EAST);
+    }
+    is_seen(&mut sim, EAST, true);
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.members[0].copy(0), before, "the same run\n{}", sim.account());
+    let downtime = sim.intent::<Migration>(0).unwrap().status.downtime_ms;
+    assert_eq!(downtime, None, "none was told to stop");
+}
+
+/// A person vouches that nothing runs in a target which is seen again, and running, before that is read.
+#[test]
+fn a_word_that_comes_after_the_copy_was_seen_again_makes_no_second_writer() {
+    let mut sim = entering(Phase::Verify);
+    sim.go_on(1);
+    runs_alone(&sim, WEST);
+    Event::CutOff(WEST).happens(&mut sim);
+    sim.actors[0].abort();
+    sim.go_on(A_WHILE);
+    // Seen again, and Karmada doesn't reach it.
+    sim.member(WEST).unwrap().is_seen = true;
+    says(&mut sim, Fact::Stopped, WEST);
+    sim.go_on(2);
+    sim.member(WEST).unwrap().is_seen = false;
+    sim.go_on(2);
+    // What is asked next takes the first word for granted.
+    says(&mut sim, Fact::From, EAST);
+    sim.go_on(A_WHILE);
+    assert!(sim.writers(0).len() <= 1, "{}", sim.account());
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn a_source_that_is_made_anew_on_the_way_back_is_told() {
+    let mut sim = entering(Phase::Capture);
+    sim.go_on(1);
+    sim.play_until(ROUNDS, |sim| phase(sim) == Phase::Handoff);
+    sim.actors[0].abort();
+    let is_back = |sim: &Sim| {
+        let status = &sim.intent::<Migration>(0).unwrap().status;
+        let back = status
+            .journal
+            .as_ref()
+            .and_then(|journal| journal.roll_back.as_ref());
+        back.is_some_and(|back| back.stage == RollBackStage::Returned)
+            && sim.writers(0) == [&ClusterName::new(EAST)]
+    };
+    assert!(sim.play_until(ROUNDS, is_back), "{}", sim.account());
+    // It has written since, and its new copy begins from the handle of before.
+    sim.plane.git.is_down = true;
+    sim.go_on(2);
+    if sim.is_over() {
+        return;
+    }
+    Event::CopyDeleted(EAST).happens(&mut sim);
+    sim.plane.git.is_down = false;
+    sim.go_on(A_WHILE);
+    let findings = sim.actors[0].findings();
+    assert!(
+        findings.iter().any(|finding| finding.code == "CopyMadeAnew"),
+        "{}",
+        sim.account()
+    );
+    assert!(offers(&sim, Fact::From, EAST), "{}", sim.account());
+    says(&mut sim, Fact::From, EAST);
+    ends(&mut sim, Phase::Aborted, EAST);
+}
+
+#[test]
+fn a_pin_that_holds_nobody_any_more_is_put_back_and_told() {
+    let mut sim = entering(Phase::Verify);
+    sim.go_on(1);
+    sim.actors[0].abort();
+    let is_given_back = |sim: &Sim| {
+        let status = &sim.intent::<Migration>(0).unwrap().status;
+        let journal = status.journal.as_ref().unwrap();
+        let back = journal.roll_back.as_ref();
+        back.is_some_and(|back| back.stage == RollBackStage::Taken) && sim.writers(0).is_empty()
+    };
+    assert!(sim.play_until(ROUNDS, is_given_back), "{}", sim.account());
+    while sim
+        .intent::<Migration>(0)
+        .unwrap()
+        .status
+        .journal
+        .as_ref()
+        .unwrap()
+        .writer
+        .is_none()
+    {
+        assert!(
+            sim.turn(0) || {
+                sim.round();
+                true
+            }
+        );
+    }
+    Event::PinLoosened.happens(&mut sim);
+    assert!(sim.play(ROUNDS), "{}", sim.account());
+    let findings = sim.actors[0].findings();
+    assert!(
+        findings.iter().any(|finding| finding.code == "SingleWriterLapse"),
+        "{}",
+        sim.account()
+    );
+}
+
+/// A word that was asked for while the target could not be seen comes late, and one look later fails.
+#[test]
+fn an_old_word_undoes_no_commit() {
+    for fact in [Fact::To, Fact::Settle] {
+        let mut sim = entering(Phase::Cleanup);
+        sim.plane.git.is_down = true;
+        is_seen(&mut sim, WEST, false);
+        sim.go_on(A_WHILE);
+        is_seen(&mut sim, WEST, true);
+        says(&mut sim, fact, if fact == Fact::To { EAST } else { WEST });
+        sim.go_on(2);
+        is_seen(&mut sim, WEST, false);
+        sim.go_on(2);
+        runs_alone(&sim, WEST);
+        is_seen(&mut sim, WEST, true);
+        sim.plane.git.is_down = false;
+        ends(&mut sim, Phase::Completed, WEST);
+        let findings = sim.actors[0].findings();
+        assert!(
+            findings.iter().all(|finding| finding.code != "Settled"),
+            "{}",
+            sim.account()
+        );
+    }
+}
+
+fn journal(sim: &Sim) -> &cutover_core::api::Journal {
+    sim.intent::<Migration>(0)
+        .unwrap()
+        .status
+        .journal
+        .as_ref()
+        .unwrap()
+}
+
+fn stage(sim: &Sim) -> Option<RollBackStage> {
+    journal(sim).roll_back.as_ref().map(|back| back.stage)
+}
+
+/// On the way back from a target that can't start, whose source nobody sees: the target has the token.
+fn kept() -> Sim {
+    let mut sim = entering(Phase::Handoff);
+    sim.member(WEST).unwrap().reads_no_handle = true;
+    let has_token = |sim: &Sim| {
+        let pin = sim.plane.workloads[0].pin.as_ref().unwrap();
+        let marker = pin::marker(sim.actors[0].uid(), 1, journal(sim).pin.seq);
+        journal(sim).writer.as_ref() == Some(&ClusterName::new(WEST))
+            && pin::marker_of(pin) == Some(marker.as_str())
+    };
+    while !has_token(&sim) {
+        assert!(
+            sim.turn(0) || {
+                sim.round();
+                true
+            }
+        );
+    }
+    is_seen(&mut sim, EAST, false);
+    sim.actors[0].abort();
+    assert!(
+        sim.play_until(ROUNDS, |sim| stage(sim) == Some(RollBackStage::Kept)),
+        "{}",
+        sim.account()
+    );
+    sim
+}
+
+#[test]
+fn a_pause_stops_no_source_that_was_not_told_to_stop_yet() {
+    let mut sim = entering(Phase::Capture);
+    sim.actors[0].pause(true);
+    for _ in 0..A_WHILE {
+        sim.round();
+        runs_alone(&sim, EAST);
+    }
+    sim.actors[0].pause(false);
+    ends(&mut sim, Phase::Completed, WEST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+/// Where an admission fence refuses Works without the marker of the claim, the source's can be written as long as it runs.
+#[test]
+fn the_claim_expects_no_other_marker_than_the_pin_while_the_source_is_not_stopped() {
+    let mut sim = entering(Phase::Capture);
+    is_seen(&mut sim, EAST, false);
+    for _ in 0..A_WHILE {
+        sim.round();
+        let orders = &sim.plane.workloads[0];
+        let pin = serde_json::to_string(&orders.pin.as_ref().unwrap().spec.override_rules).unwrap();
+        let marker = &orders.claim.as_ref().unwrap().spec.marker;
+        assert!(pin.contains(marker.as_str()), "{marker}\n{}", sim.account());
+    }
+}
+
+#[test]
+fn the_time_in_which_the_source_still_ran_is_no_downtime() {
+    let mut sim = entering(Phase::Capture);
+    is_seen(&mut sim, EAST, false);
+    let before = sim.now;
+    sim.go_on(A_WHILE);
+    let held_back = sim.now.duration_since(before).as_millis();
+    is_seen(&mut sim, EAST, true);
+    ends(&mut sim, Phase::Completed, WEST);
+    let downtime = sim.intent::<Migration>(0).unwrap().status.downtime_ms.unwrap();
+    assert!(
+        i128::from(downtime) < held_back,
+        "{downtime} {held_back}\n{}",
+        sim.account()
+    );
+}
+
+/// A person lets the target stay, because the source is lost; the source comes back, gets the token, and one look at it fails.
+#[test]
+fn an_old_word_for_the_target_stops_no_source_that_has_the_token_again() {
+    let mut sim = kept();
+    says(&mut sim, Fact::To, WEST);
+    sim.go_on(2);
+    is_seen(&mut sim, EAST, true);
+    let is_back = |sim: &Sim| {
+        stage(sim) == Some(RollBackStage::Returned) && sim.writers(0) == [&ClusterName::new(EAST)]
+    };
+    assert!(sim.play_until(ROUNDS, is_back), "{}", sim.account());
+    // And once more, late, when it is not asked for.
+    Event::OperatorFrozen(EAST).happens(&mut sim);
+    says(&mut sim, Fact::To, WEST);
+    sim.go_on(2);
+    sim.member(EAST).unwrap().is_frozen = false;
+    is_seen(&mut sim, EAST, false);
+    for _ in 0..A_WHILE {
+        sim.round();
+        runs_alone(&sim, EAST);
+    }
+    is_seen(&mut sim, EAST, true);
+    ends(&mut sim, Phase::Aborted, EAST);
+}
+
+#[test]
+fn a_target_that_can_not_start_beside_a_lost_source_may_start_from_nothing() {
+    let mut sim = kept();
+    Event::Gone(EAST).happens(&mut sim);
+    sim.go_on(4 * A_WHILE);
+    assert!(
+        offers(&sim, Fact::Stopped, EAST) || offers(&sim, Fact::FromNothing, WEST),
+        "{}",
+        sim.account()
+    );
+    says(&mut sim, Fact::Stopped, EAST);
+    sim.go_on(8 * A_WHILE);
+    assert!(offers(&sim, Fact::FromNothing, WEST), "{}", sim.account());
+    says(&mut sim, Fact::FromNothing, WEST);
+    sim.go_on(A_WHILE);
+    runs_alone(&sim, WEST);
+    assert!(offers(&sim, Fact::To, WEST), "{}", sim.account());
+    says(&mut sim, Fact::To, WEST);
+    assert!(sim.play(ROUNDS), "{}", sim.account());
+    runs_alone(&sim, WEST);
+    let findings = sim.actors[0].findings();
+    assert!(
+        findings.iter().any(|finding| finding.code == "StateGivenUp"),
+        "{}",
+        sim.account()
+    );
+}
+
+/// Each return is longer than the one before, and a healthy target is stopped for a source only after it was watched for a while.
+#[test]
+fn a_source_that_comes_and_goes_does_not_stop_a_healthy_target_each_time() {
+    let mut sim = entering(Phase::Verify);
+    sim.go_on(1);
+    is_seen(&mut sim, EAST, false);
+    sim.actors[0].abort();
+    assert!(
+        sim.play_until(ROUNDS, |sim| stage(sim) == Some(RollBackStage::Kept)),
+        "{}",
+        sim.account()
+    );
+    sim.go_on(A_WHILE);
+    for _ in 0..5 {
+        is_seen(&mut sim, EAST, true);
+        sim.go_on(2);
+        is_seen(&mut sim, EAST, false);
+        for _ in 0..4 {
+            sim.round();
+            runs_alone(&sim, WEST);
+        }
+    }
+    is_seen(&mut sim, EAST, true);
+    ends(&mut sim, Phase::Aborted, EAST);
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+#[test]
+fn what_was_said_of_a_target_that_is_seen_again_is_not_said_in_the_end() {
+    let mut sim = entering(Phase::Cleanup);
+    is_seen(&mut sim, WEST, false);
+    sim.go_on(A_WHILE);
+    sim.plane.git.is_down = true;
+    says(&mut sim, Fact::Settle, WEST);
+    while !sim.actors[0]
+        .findings()
+        .iter()
+        .any(|finding| finding.code == "Settled")
+    {
+        sim.turn(0);
+    }
+    is_seen(&mut sim, WEST, true);
+    sim.go_on(A_WHILE);
+    sim.plane.git.is_down = false;
+    ends(&mut sim, Phase::Completed, WEST);
+    let findings = sim.actors[0].findings();
+    assert!(
+        findings.iter().all(|finding| finding.code != "Settled"),
+        "{}",
+        sim.account()
+    );
+}
+
+/// What it wrote is in its cluster alone: it runs again from that, and is not stopped once more.
+#[test]
+fn a_target_that_stops_without_a_state_handle_keeps_the_workload() {
+    let mut sim = entering(Phase::Verify);
+    sim.go_on(1);
+    sim.member(WEST).unwrap().falls_back = true;
+    sim.actors[0].abort();
+    assert!(
+        sim.play_until(ROUNDS, |sim| stage(sim) == Some(RollBackStage::Kept)),
+        "{}",
+        sim.account()
+    );
+    sim.go_on(A_WHILE);
+    for _ in 0..4 * A_WHILE {
+        runs_alone(&sim, WEST);
+        sim.round();
+    }
+    assert!(offers(&sim, Fact::From, EAST), "{}", sim.account());
+    assert_eq!(sim.violations(), Vec::<String>::new(), "{}", sim.account());
+}
+
+/// A person ends it without a look, and gives the workload back before that is done: nothing of the end is left out for the first word.
+#[test]
+fn whoever_gives_the_workload_back_has_not_settled_it() {
+    let mut sim = entering(Phase::Cleanup);
+    sim.plane.git.is_down = true;
+    is_seen(&mut sim, WEST, false);
+    sim.go_on(A_WHILE);
+    says(&mut sim, Fact::Settle, WEST);
+    while !sim.actors[0]
+        .findings()
+        .iter()
+        .any(|finding| finding.code == "Settled")
+    {
+        sim.turn(0);
+    }
+    says(&mut sim, Fact::To, EAST);
+    assert!(
+        sim.play_until(ROUNDS, |sim| phase(sim) == Phase::RollingBack),
+        "{}",
+        sim.account()
+    );
+    let findings = sim.actors[0].findings();
+    assert!(
+        findings.iter().all(|finding| finding.code != "Settled"),
+        "{}",
+        sim.account()
+    );
+}

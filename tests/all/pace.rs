@@ -1,0 +1,56 @@
+//! How soon a migration goes on when what it waits for has come, and what wakes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cutover::api::Phase;
+use cutover::cluster::Cluster;
+use cutover::reconcile::intents::Nobody;
+use cutover::sandbox::WorldOptions;
+use cutover::sandbox::member::Timings;
+
+use crate::support::counted::{counted, without_member_watches};
+use crate::support::fleet::Fleet;
+
+/// How long the pods of a stopped job take to go: no multiple of how often somebody looks.
+const TEARDOWNS: [u64; 5] = [610, 730, 850, 970, 1090];
+
+/// What a move takes beyond that: the job's operator, which looks every half second, a start, Karmada, and cutover.
+const BEYOND: Duration = Duration::from_millis(1110);
+
+/// Moves jobs on such connections, and returns how long nobody wrote beyond the time that the pods took to go.
+async fn beyond(connect: impl Fn(&Fleet) -> Cluster) -> Vec<Duration> {
+    let mut all = Vec::new();
+    for teardown in TEARDOWNS.map(Duration::from_millis) {
+        let fleet = Fleet::start(WorldOptions {
+            timings: Timings {
+                teardown,
+                ..Timings::default()
+            },
+            ..WorldOptions::default()
+        })
+        .await;
+        let _controller = fleet.controller_on(connect(&fleet), Arc::new(Nobody));
+        fleet.migrate("orders-to-west", "west");
+        assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
+        fleet.assert_clean_in("west");
+        let gaps = fleet.world.ledger().verdict().gaps;
+        assert_eq!(gaps.len(), 1, "{}", fleet.world.ledger());
+        all.push(gaps[0].duration().unsigned_abs().saturating_sub(teardown));
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_has_stopped_is_seen_in_that_moment() {
+    let beyond = beyond(|fleet| counted(fleet.world.client()).0).await;
+    assert!(beyond.iter().all(|beyond| *beyond <= BEYOND), "{beyond:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_members_may_not_be_watched_it_is_seen_at_the_next_look() {
+    let beyond = beyond(|fleet| without_member_watches(fleet.world.client())).await;
+    assert!(beyond.iter().any(|beyond| *beyond > BEYOND), "{beyond:?}");
+    let within = BEYOND + Duration::from_secs(1);
+    assert!(beyond.iter().all(|beyond| *beyond <= within), "{beyond:?}");
+}
