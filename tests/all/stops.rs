@@ -150,7 +150,13 @@ pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bo
         stopped.push(replica);
         assert!(
             stopped.len() < MOST,
-            "one that is replaced after each of its writes never comes to an end"
+            "one that is replaced after each of its writes never comes to an end: {:?}",
+            stopped
+                .iter()
+                .map(|replica| replica.witness.stands_at())
+                .rev()
+                .take(8)
+                .collect::<Vec<_>>()
         );
     }
 }

@@ -16,6 +16,9 @@ use cutover_karmada::name::ClusterName;
 /// How long a source is left running for a target that nobody sees, before the move is given up.
 pub(super) const UNSEEN: SignedDuration = SignedDuration::from_mins(1);
 
+/// After how long the journal's moment of the stop is set anew, where the pin that stops the source was not written yet.
+const OLD: SignedDuration = SignedDuration::from_mins(1);
+
 impl<'a> Machine<'a> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
     pub(super) fn token(&mut self) -> Result<(), Stop> {
@@ -157,12 +160,23 @@ impl<'a> Machine<'a> {
                 None => Err(self.unseen_tenant(&source, &target, &why)),
             };
         }
-        self.prove(&source, Healthy::as_it_is)??;
-        self.ready_pods(&source)??;
-        self.target_can_take_over(&target)?;
         let now = self.input.now;
-        self.journal_mut()?.down_since = Some(now);
+        if let Err(held_back) = self.both_are_seen_able(&source, &target) {
+            self.journal_mut()?.down_since = None;
+            return Err(held_back);
+        }
+        // One that is replaced before each of its writes comes to the pin all the same.
+        let down_since = &mut self.journal_mut()?.down_since;
+        if down_since.is_none_or(|since| now.duration_since(since) >= OLD) {
+            *down_since = Some(now);
+        }
         Ok(())
+    }
+
+    fn both_are_seen_able(&self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+        self.prove(source, Healthy::as_it_is)??;
+        self.ready_pods(source)??;
+        self.target_can_take_over(target)
     }
 
     /// The target's copy is held, or still to be created. The source isn't stopped for a target that nobody sees.
