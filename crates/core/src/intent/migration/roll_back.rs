@@ -407,6 +407,16 @@ impl Machine<'_> {
         if !goes_by_handle || !self.is_seen_running(source) || self.assumed(Fact::From, source).is_some() {
             return Ok(());
         }
+        // Somebody's policy lets it run, and it won't stop by itself: what the target left stays in force, and the finding of the lapse
+        // tells of what was written beside it.
+        let has_targets = self
+            .journal()?
+            .captured
+            .as_ref()
+            .is_some_and(|captured| captured.from == *target);
+        if has_targets && self.fight_in(source).is_some() {
+            return Ok(());
+        }
         let reason = format!("{source}: what runs there again to stop");
         if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, source) {
             return Err(Stop::Wait(reason));
