@@ -32,8 +32,8 @@ fn shows(before: &MigrationStatus, after: &MigrationStatus, completed: bool) -> 
     let (mut seen, mut wanted) = (Scope::of(before), Scope::of(after));
     wanted.record &= !seen.record && !completed;
     wanted.reads_canary &= !seen.reads_canary && !completed;
-    // In the end fewer are looked at.
-    seen.unpinning |= wanted.unpinning && completed;
+    // In the end fewer are looked at; but on the way back the policies in Git are, then for the first time.
+    seen.unpinning |= wanted.unpinning && completed && after.phase != Phase::RollingBack;
     (seen.record, seen.reads_canary) = (false, false);
     match (before.phase, after.phase) {
         // It looks at the same, and at more.
@@ -159,6 +159,16 @@ mod tests {
             (journal.pin.seq, journal.writer) = (2, None);
         });
         assert!(covers(&handoff, &given));
+    }
+
+    #[test]
+    fn the_end_of_the_way_back_asks_for_a_look_at_the_policies_in_git() {
+        let ends = |phase| {
+            let taken_down = with(phase, |journal| journal.pin.unpinning = true);
+            lacks(&at(phase), &taken_down)
+        };
+        assert!(!ends(Phase::Cleanup).is_empty());
+        assert_eq!(ends(Phase::RollingBack), []);
     }
 
     #[test]
