@@ -58,7 +58,12 @@ pub(super) async fn world(
             Means::Anything => return None,
         }
     }
+    let asked_again = again.clone();
     observe::again(parts, intent, status, last, again).await;
+    // What could not be had says nothing of what has changed.
+    if asked_again.iter().any(|part| part.is_unknown(last)) {
+        return None;
+    }
     let mut expected = last.clone();
     let journal = status.journal_in_force()?;
     for (cluster, member) in &mut expected.members {

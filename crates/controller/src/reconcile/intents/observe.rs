@@ -43,6 +43,18 @@ pub(super) enum Part {
     Record,
 }
 
+impl Part {
+    /// Returns whether a look could not have this part.
+    pub(super) fn is_unknown(self, world: &World) -> bool {
+        match self {
+            Self::Binding => world.binding.get().is_err(),
+            Self::Works => world.works.get().is_err(),
+            Self::Canary => world.canary.get().is_err(),
+            Self::Record => world.record.get().is_err(),
+        }
+    }
+}
+
 /// Reads parts of a look again, for a workload whose journal is in force.
 pub(super) async fn again(
     parts: &Parts,

@@ -254,7 +254,11 @@ impl<K: Kind> Worker<K> {
                 }
                 () = at(due) => return,
             };
-            if self.is_worth_a_look(&news).await {
+            let is_worth_one = tokio::select! {
+                is_worth_one = self.is_worth_a_look(&news) => is_worth_one,
+                () = at(due) => true,
+            };
+            if is_worth_one {
                 return;
             }
         }
@@ -263,13 +267,11 @@ impl<K: Kind> Worker<K> {
     /// Returns whether the machine would do more than wait if everything is as watches report it. That is only a prediction: what
     /// is done is decided on a full read.
     async fn is_worth_a_look(&mut self, news: &BTreeSet<ObjectKey>) -> bool {
-        let Some(known) = self.known.take() else {
+        let Some(known) = &self.known else {
             return true;
         };
-        let expected = Box::pin(self.kind.expects(&self.parts, &known, news)).await;
-        let is_worth_it = expected.is_none_or(|world| off_the_runtime(|| self.would_act(&known, &world)));
-        self.known = Some(known);
-        is_worth_it
+        let expected = Box::pin(self.kind.expects(&self.parts, known, news)).await;
+        expected.is_none_or(|world| off_the_runtime(|| self.would_act(known, &world)))
     }
 
     fn would_act(&self, intent: &K::Intent, world: &K::World) -> bool {
@@ -366,10 +368,17 @@ impl<K: Kind> Worker<K> {
             let thinks_on = step.effects.is_empty() && step.recheck == Some(Duration::ZERO);
             if thinks_on && serves(rounds) && !self.stop.is_cancelled() {
                 let Scene { intent, world, .. } = &mut scene;
-                let completed = self.kind.completes(&self.parts, &decided.before, intent, world);
-                if completed.await && serves(rounds) {
+                let completed = tokio::select! {
+                    () = self.stop.cancelled() => false,
+                    completed = self.kind.completes(&self.parts, &decided.before, intent, world) => completed,
+                };
+                if completed && serves(rounds) {
                     continue;
                 }
+            }
+            // Whoever is to stop begins no write.
+            if self.stop.is_cancelled() {
+                break Ok(Pass::Idle);
             }
             let mut needed = K::interest(&scene.intent, &scene.world);
             needed.extend(ahead.as_ref().map(key_of));
@@ -569,10 +578,10 @@ impl<K: Kind> Worker<K> {
             }
             self.parts.witness.reached(&Point::after(&self.key, &what)).await;
             tracing::debug!(intent = %self.key, what, "sent");
-            serves &= self
-                .kind
-                .takes_in(&self.parts, intent, world, effect, answer)
-                .await;
+            serves &= tokio::select! {
+                () = self.stop.cancelled() => false,
+                serves = self.kind.takes_in(&self.parts, intent, world, effect, answer) => serves,
+            };
         }
         Ok(match (quiet, serves) {
             (true, _) => Sending::Ends(Self::after(step)),
