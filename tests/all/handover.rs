@@ -14,7 +14,7 @@ use http::Method;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::support::fleet::{Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
+use crate::support::fleet::{CLAIMS, Controller, Fleet, JOBS, MIGRATIONS, PINS, job};
 use crate::support::rules::{Action, Between, Rule};
 use crate::support::trap::Trap;
 
@@ -629,6 +629,35 @@ async fn a_status_of_a_newer_format_is_left_alone_and_people_hear_of_it() {
         "{told:#?}"
     );
     assert!(edit_status(&fleet, json!({"status": {"format": STATUS_FORMAT}})));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_one_writer();
+}
+
+/// A version that can't read a claim builds nothing on it.
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_a_newer_format_is_waited_for() {
+    let (fleet, _controller) = soaking_for("20s").await;
+    fleet.phase(MOVE, Phase::Verify).await;
+    let server = fleet.world.control_plane();
+    let claims = server.list(&CLAIMS, None, &ListOptions::default()).unwrap().items;
+    let name = claims[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(claims[0]["spec"]["format"], STATUS_FORMAT);
+    let says = |format: u32| {
+        let patch = Patch::Merge(json!({"spec": {"format": format}}));
+        let writer = WriteOptions::manager("somebody");
+        server.patch(&CLAIMS, None, &name, None, &patch, &writer).unwrap();
+    };
+    says(STATUS_FORMAT + 1);
+    let waits = |fleet: &Fleet| {
+        let why = fleet.status(MOVE)["waitingFor"]["reason"].clone();
+        why.as_str()
+            .is_some_and(|why| why.contains("reads formats up to"))
+    };
+    fleet.until("it says that it can't read the claim", waits).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(fleet.status(MOVE)["phase"], "Verify");
+    assert!(fleet.runs_in("west"));
+    says(STATUS_FORMAT);
     assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
     fleet.assert_one_writer();
 }

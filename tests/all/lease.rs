@@ -9,7 +9,7 @@ use cutover::cluster::{Cluster, Lookup, Mode};
 use cutover::error::{Error, Kind};
 use cutover::name::Gvk;
 use cutover::reconcile::lease::{self, LeaseOptions, Standing};
-use cutover::sandbox::api::{DeleteOptions, Resource};
+use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::faults::{Effect, Rule, Span};
 use cutover::sandbox::{World, WorldOptions};
 use cutover::tenure::Tenure;
@@ -114,6 +114,30 @@ fn holder(world: &World) -> Option<String> {
         .get(&LEASES, Some(OWN_NAMESPACE), "cutover")
         .ok()?;
     lease["spec"]["holderIdentity"].as_str().map(str::to_owned)
+}
+
+/// It may not be able to read what that one has left.
+#[tokio::test(start_paused = true)]
+async fn an_older_version_does_not_lead_after_a_newer_one() {
+    let world = world(7);
+    let given = Given::default();
+    let first = Candidate::start(&world, "first", &given);
+    assert_eq!(given.leader(DURATION).await, "first");
+    first.stop().await;
+    let writer = WriteOptions::manager("somebody");
+    let says = |format: &str| {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {"cutover.dev/format": format}}}));
+        let server = world.control_plane();
+        server
+            .patch(&LEASES, Some(OWN_NAMESPACE), "cutover", None, &patch, &writer)
+            .unwrap();
+    };
+    says("2");
+    let _older = Candidate::start(&world, "older", &given);
+    tokio::time::sleep(DURATION * 4).await;
+    assert_eq!(given.leaders(), Vec::<String>::new());
+    says("1");
+    assert_eq!(given.leader(DURATION).await, "older");
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use cutover_cluster::{self as cluster, Cluster, Limits, Lookup};
-use cutover_core::api;
+use cutover_core::api::{self, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind};
 use cutover_karmada::meta;
 use cutover_karmada::name::Gvk;
@@ -284,15 +284,20 @@ impl Leader {
         match self.election.next(Instant::now(), Timestamp::now()) {
             Next::Claim(lease) => self.write(&lease).await,
             Next::Wait { holder, until } => Ok(Attempt::Waits { holder, until }),
+            Next::Newer { format } => Err(self.too_new(format)),
         }
     }
 
     /// Renews what is certainly ours. What was deleted or taken isn't any more, even if it is free to be claimed again.
     async fn renew(&mut self) -> Result<Attempt, Error> {
-        if let Next::Claim(lease) = self.election.next(Instant::now(), Timestamp::now())
-            && let Attempt::Won(sent) = self.write(&lease).await?
-        {
-            return Ok(Attempt::Won(sent));
+        match self.election.next(Instant::now(), Timestamp::now()) {
+            Next::Claim(lease) => {
+                if let Attempt::Won(sent) = self.write(&lease).await? {
+                    return Ok(Attempt::Won(sent));
+                }
+            }
+            Next::Newer { format } => return Err(self.too_new(format)),
+            Next::Wait { .. } => {}
         }
         self.look().await?;
         Ok(if self.election.is_mine() {
@@ -438,6 +443,18 @@ impl Leader {
             "allow this identity to get, create and update leases.coordination.k8s.io in the namespace {} of the Karmada \
              API server (docs/how-to/operate.md); or pass --no-lease, if no other reconciler ever works on this control plane",
             self.options.namespace
+        ))
+    }
+
+    fn too_new(&self, format: u32) -> Error {
+        let lease = self.lease();
+        Error::user(format!(
+            "the lease {lease} was held by a newer version of cutover, which writes format {format}: this one reads formats up to \
+             {STATUS_FORMAT}, and doesn't lead"
+        ))
+        .hint(format!(
+            "run that version again; or, when no intent is in flight, remove the annotation {} of the lease",
+            election::FORMAT
         ))
     }
 

@@ -5,10 +5,11 @@ use std::fmt;
 
 use kube::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::PinnedRule;
+use super::{PinnedRule, STATUS_FORMAT};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Who may write. Changed by compare-and-swap, always before what it allows is written.
@@ -27,6 +28,14 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimSpec {
+    /// The format in which it is written, as that of statuses; 0: by a version from before it was noted. A reconciler that knows only
+    /// earlier ones can't read the claim, so that whatever depends on it waits.
+    #[serde(
+        default,
+        deserialize_with = "known",
+        skip_serializing_if = "super::common::is_zero"
+    )]
+    pub format: u32,
     /// `<kind>.<group> <namespace>/<name>`, without the namespace where the kind has none; for people.
     pub workload: String,
     /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
@@ -91,6 +100,17 @@ impl fmt::Display for ClaimOwner {
     }
 }
 
+/// Reads a format that this program knows.
+fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let format = u32::deserialize(deserializer)?;
+    if format > STATUS_FORMAT {
+        return Err(D::Error::custom(format!(
+            "the claim has format {format}, and this version of cutover reads formats up to {STATUS_FORMAT}"
+        )));
+    }
+    Ok(format)
+}
+
 /// Returns the one name under which a workload can be claimed: creating it twice is refused by the API server.
 pub fn claim_name(workload: &ObjectKey) -> String {
     let readable = format!(
@@ -133,6 +153,19 @@ mod tests {
             namespace: Some(namespace.into()),
             name: name.into(),
         }
+    }
+
+    #[test]
+    fn a_claim_of_a_newer_format_is_not_read() {
+        let claim = |format: u32| {
+            serde_json::from_value::<ClaimSpec>(serde_json::json!({
+                "format": format, "workload": "", "bindingId": "", "attempt": 1, "seq": 1, "marker": "", "clusters": [],
+                "owner": {"kind": "Migration", "namespace": "shop", "name": "orders-to-west", "uid": "1"},
+            }))
+        };
+        assert_eq!(claim(STATUS_FORMAT).unwrap().format, STATUS_FORMAT);
+        let refused = claim(STATUS_FORMAT + 1).unwrap_err().to_string();
+        assert!(refused.contains("reads formats up to"), "{refused}");
     }
 
     #[test]

@@ -13,6 +13,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::ObjectMeta;
 use tokio::time::Instant;
 
+use cutover_core::api::STATUS_FORMAT;
+
+/// Annotation of the Lease: the highest format in which whoever had it may have written statuses and claims.
+pub(super) const FORMAT: &str = "cutover.dev/format";
+
 /// How long a lease lasts, and what follows from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -81,6 +86,8 @@ pub(super) enum Next {
     Claim(Box<Lease>),
     /// Somebody else leads, and may until then.
     Wait { holder: String, until: Instant },
+    /// A newer version has led, and may have left what this one can't read: it doesn't lead, whoever does.
+    Newer { format: u32 },
 }
 
 impl Election {
@@ -121,6 +128,9 @@ impl Election {
     }
 
     pub(super) fn next(&self, now: Instant, wall: Timestamp) -> Next {
+        if let Some(format) = self.format_seen().filter(|format| *format > STATUS_FORMAT) {
+            return Next::Newer { format };
+        }
         if let Some(seen) = &self.seen {
             let (holder, until) = (self.holder(), seen.since + self.promised(&seen.lease));
             if !holder.is_empty() && holder != self.me && now < until {
@@ -131,6 +141,14 @@ impl Election {
             }
         }
         Next::Claim(Box::new(self.claim(wall)))
+    }
+
+    /// Returns the highest format in which somebody who had the Lease may have written; nothing where that was not noted.
+    fn format_seen(&self) -> Option<u32> {
+        let seen = self.seen.as_ref().filter(|seen| !seen.is_gone)?;
+        let format = seen.lease.metadata.annotations.as_ref()?.get(FORMAT)?;
+        // What can't be read is no format of this program's.
+        Some(format.parse().unwrap_or(u32::MAX))
     }
 
     /// Returns what gives the Lease back; nothing when it isn't this candidate's.
@@ -149,11 +167,14 @@ impl Election {
         let renews = self.is_mine();
         let transitions = before.lease_transitions.unwrap_or(0);
         let now = after(&before, wall);
+        let mut metadata = match seen {
+            Some(seen) if !seen.is_gone => seen.lease.metadata.clone(),
+            _ => ObjectMeta::default(),
+        };
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(FORMAT.to_owned(), STATUS_FORMAT.to_string());
         Lease {
-            metadata: match seen {
-                Some(seen) if !seen.is_gone => seen.lease.metadata.clone(),
-                _ => ObjectMeta::default(),
-            },
+            metadata,
             spec: Some(LeaseSpec {
                 holder_identity: Some(self.me.clone()),
                 lease_duration_seconds: i32::try_from(self.terms.seconds).ok(),

@@ -27,7 +27,8 @@ use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
 use super::world::Overrides;
 use crate::api::{
-    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, WaitingFor, claim_name,
+    Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, STATUS_FORMAT,
+    WaitingFor, claim_name,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
@@ -162,6 +163,7 @@ impl<'a> Custody<'a> {
     /// pin includes of it.
     pub fn spec(&self, state: &PinState, terms: Terms) -> ClaimSpec {
         ClaimSpec {
+            format: STATUS_FORMAT,
             workload: claimed(&self.workload),
             binding_id: terms.binding_id,
             owner: self.owner.clone(),

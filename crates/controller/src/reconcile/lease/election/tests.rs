@@ -54,6 +54,34 @@ fn spec(server: &Server) -> LeaseSpec {
 }
 
 #[test]
+fn who_reads_only_earlier_formats_does_not_lead_after_a_newer_version() {
+    let (mut server, now) = (Server::default(), Instant::now());
+    let mut one = Election::new("one".into(), TERMS);
+    assert!(claimed(&mut one, &mut server, now, wall(0)));
+    let lease = server.lease.as_mut().unwrap();
+    let format = lease
+        .metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .get_mut(FORMAT)
+        .unwrap();
+    assert_eq!(*format, STATUS_FORMAT.to_string());
+    for (left, seen) in [("2", 2), ("of another kind", u32::MAX)] {
+        let mut lease = server.lease.clone().unwrap();
+        let annotations = lease.metadata.annotations.as_mut().unwrap();
+        annotations.insert(FORMAT.to_owned(), left.to_owned());
+        let lease = server.write(lease);
+        for name in ["one", "other"] {
+            let mut candidate = Election::new(name.into(), TERMS);
+            candidate.see(lease.clone(), now);
+            let expected = Next::Newer { format: seen };
+            assert_eq!(candidate.next(now + LONG, wall(600)), expected, "{name}");
+        }
+    }
+}
+
+#[test]
 fn a_lease_that_nobody_has_is_taken_and_one_that_somebody_has_is_waited_for() {
     let (mut server, now) = (Server::default(), Instant::now());
     let mut one = Election::new("one".into(), TERMS);
@@ -125,7 +153,12 @@ fn a_lease_that_is_deleted_is_respected_as_long_as_its_holder_may_not_know() {
     let Next::Claim(lease) = other.next(now + 15 * SECOND, wall(15)) else {
         panic!("still waits");
     };
-    assert_eq!(lease.metadata, ObjectMeta::default());
+    // As the first one: of the deleted one it has neither version nor uid.
+    let without_annotations = ObjectMeta {
+        annotations: None,
+        ..lease.metadata
+    };
+    assert_eq!(without_annotations, ObjectMeta::default());
 }
 
 #[test]
