@@ -64,6 +64,7 @@ mod races;
 mod rbac;
 mod real_server;
 mod rebalance;
+mod recordings;
 mod repo;
 mod reproductions;
 mod retention;

@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod member;
 mod oracle;
 pub mod plane;
+pub mod recording;
 mod run;
 mod scheduler;
 mod setting;
@@ -70,6 +71,8 @@ pub struct Sim {
     /// What has happened, to be read by people.
     pub story: Vec<String>,
     pub is_silent: bool,
+    /// What was sent and taken, as the log of a reconciler has it: the phase, and what.
+    pub sent: Vec<String>,
     /// Something happened in this round; and how many rounds nothing has.
     moved: bool,
     quiet: u32,

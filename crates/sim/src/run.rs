@@ -394,6 +394,10 @@ impl Sim {
         }
         let answer = self.take(nth, &effect);
         self.actors[nth].answered(&effect, &answer);
+        if answer == Answer::Done && !self.is_silent {
+            let phase = self.actors[nth].phase();
+            self.sent.push(format!("{phase}: {effect}"));
+        }
         self.tell(|| match &answer {
             Answer::Done => effect.to_string(),
             other => format!("{effect} ({other:?})"),

@@ -168,6 +168,7 @@ impl Sim {
             pods_were_lost: false,
             story: Vec::new(),
             is_silent: false,
+            sent: Vec::new(),
             moved: false,
             quiet: 0,
         }

@@ -1,0 +1,64 @@
+//! What migrations on the sandbox send, in its order, is what stands in `crates/sim/recordings`: the simulation is held against it
+//! there (`crates/sim/tests/recordings.rs`). `CUTOVER_ACCEPT=1` writes it anew.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use cutover::api::Phase;
+use cutover::reconcile::intents::{Point, Side, Witness};
+use cutover::sandbox::WorldOptions;
+use cutover_sim::recording::Recording;
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use crate::support::fleet::{Fleet, MIGRATIONS};
+
+const MOVE: &str = "orders-to-west";
+
+/// Notes what was sent.
+#[derive(Default)]
+struct Sent(Mutex<Vec<String>>);
+
+impl Witness for Sent {
+    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+        if point.side == Side::After && point.intent.kind == "Migration" {
+            self.0.lock().unwrap().push(point.what.clone());
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn is_recorded(of: &str, sent: &Sent) {
+    let lines = sent.0.lock().unwrap();
+    let seen = Recording::of(lines.iter().map(String::as_str));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("crates/sim/recordings/sandbox_{of}.txt"));
+    if std::env::var_os("CUTOVER_ACCEPT").is_some() {
+        std::fs::write(&file, seen.text("sandbox, tests/all/recordings.rs")).unwrap();
+    }
+    let recorded = Recording::parse(&std::fs::read_to_string(&file).unwrap_or_default());
+    assert_eq!(recorded.difference(&seen), None, "{}", seen.text("seen"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_sends_what_is_recorded() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let sent = Arc::new(Sent::default());
+    fleet.migrate(MOVE, "west");
+    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
+    assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
+    fleet.assert_clean_in("west");
+    is_recorded("move", &sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_that_is_called_off_sends_what_is_recorded() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let sent = Arc::new(Sent::default());
+    fleet.migrate(MOVE, "west");
+    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
+    fleet.phase(MOVE, Phase::Verify).await;
+    fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
+    assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);
+    fleet.assert_clean_in("east");
+    is_recorded("abort-in-verify", &sent);
+}
