@@ -288,8 +288,6 @@ fn migrations() {
         provoked: &[("Handoff", abort)],
     });
     let known = [
-        // The only cluster that is listed is unjoined: no Work is left to show that the pin is in force.
-        ("Hold Expand", "GoneAndUnjoined(\"east\")"),
         // Karmada keeps the old copy beside a new one, before anything of the migration stands.
         ("Pending Preflight Hold", "Evicted(\"east\", Never)"),
     ];

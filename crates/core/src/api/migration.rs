@@ -393,6 +393,9 @@ pub struct Journal {
     /// The words of people that were used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<UsedWord>,
+    /// A person ends the migration without a look at the cluster that has the workload.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settled: bool,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
@@ -557,6 +560,7 @@ impl Journal {
             roll_back: None,
             run_id: None,
             words: Vec::new(),
+            settled: false,
             planned: Vec::new(),
             source,
         }

@@ -28,6 +28,11 @@ impl Machine<'_> {
         if !self.journal()?.pin.pinned && pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
             return self.unfence();
         }
+        if let Some(why) = self.has_left_alone(&source)? {
+            self.has_nothing_running(&source, &why)?;
+            self.tells_of_what_was_dropped(&source)?;
+            return self.unfence();
+        }
         self.claim()?;
         match self.stage()? {
             RollBackStage::Begun | RollBackStage::Kept => self.decide(&source, &target),
@@ -37,7 +42,8 @@ impl Machine<'_> {
         }
     }
 
-    /// No pin was ever written, or one that says nothing: only the fence has to come down, if it was begun.
+    /// Only the fence has to come down, if it was begun: no pin was ever written, or one that says nothing, or nothing is left that
+    /// it could say anything of.
     fn unfence(&mut self) -> Result<Next, Stop> {
         if self.journal()?.fence.recorded {
             self.lower()?;

@@ -3,6 +3,7 @@
 
 use super::{Machine, Next, Phase, Stop};
 use crate::api::{Capture, Fact, Finding};
+use crate::intent::custody;
 use crate::intent::proof::{Facts, Suspended};
 use cutover_karmada::name::ClusterName;
 
@@ -28,7 +29,17 @@ impl Machine<'_> {
 
     /// Returns whether a person ends the migration without a look at the cluster that has the workload: told, and so in force.
     pub(super) fn is_settled(&self) -> bool {
-        self.status.findings.iter().any(|finding| finding.code == SETTLED)
+        self.status
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.settled)
+    }
+
+    /// The cluster that has the workload is looked at again, or another one is to have it.
+    fn is_not_settled_any_more(&mut self) -> Result<(), Stop> {
+        self.journal_mut()?.settled = false;
+        self.status.findings.retain(|finding| finding.code != SETTLED);
+        Ok(())
     }
 
     /// Karmada keeps nothing for a cluster any more, which can't be looked into: it is waited for, or done without.
@@ -38,6 +49,49 @@ impl Machine<'_> {
              will by itself, can say so ({})",
             self.offer(Fact::Stopped, cluster)
         ))
+    }
+
+    /// Returns why a source can't be looked into that was alone in having the workload and has left Karmada, if so: nothing shows what
+    /// is in force, and nothing is left to move.
+    pub(super) fn has_left_alone(&self, source: &ClusterName) -> Result<Option<String>, Stop> {
+        let journal = self.journal()?;
+        let had_it = journal.captured.is_none() && journal.writer.as_ref() == Some(source);
+        let is_there =
+            self.world().clusters.get()?.contains_key(source) || !self.world().works.get()?.is_empty();
+        let synced = custody::synced(self.binding()?);
+        if !had_it || is_there || synced.iter().any(|listed| listed != source) {
+            return Ok(None);
+        }
+        self.unseen(source)
+    }
+
+    /// A person vouches that nothing runs in a source that has left Karmada, which ends the migration.
+    pub(super) fn has_nothing_running(&self, source: &ClusterName, why: &str) -> Result<String, Stop> {
+        if let Some(by) = self.assumed(Fact::Stopped, source) {
+            return Ok(by);
+        }
+        let gives_up = format!(
+            "all the state that {source} had: Karmada may create the workload in another cluster, from nothing"
+        );
+        Err(Stop::Wait(format!(
+            "manual intervention required: {why}: Karmada has dropped {source}, which had the workload. A person who knows that no \
+             copy runs there, or will by itself, can say so, and the migration ends ({})",
+            self.offer_at(Fact::Stopped, source, gives_up)
+        )))
+    }
+
+    pub(super) fn tells_of_what_was_dropped(&mut self, source: &ClusterName) -> Result<(), Stop> {
+        let gives_up = Finding::new(
+            GIVEN_UP,
+            format!(
+                "Karmada has dropped {source}, which had the workload: what it wrote there is not handed over to anybody"
+            ),
+            "look into that cluster, if there is one: its copy has the state",
+        );
+        if self.raise(gives_up) {
+            return Err(Stop::Again);
+        }
+        Ok(())
     }
 
     /// The source can't be seen when its state was to be taken: with nobody running elsewhere that is waited for, until a person
@@ -170,7 +224,7 @@ impl Machine<'_> {
         let Some(why) = self.unseen(keep)? else {
             // What was said of a cluster that nobody sees is not about one that is seen.
             self.refute(Fact::Settle, keep)?;
-            self.status.findings.retain(|finding| finding.code != SETTLED);
+            self.is_not_settled_any_more()?;
             return Ok(false);
         };
         // Who was not seen running since it was let run may never run.
@@ -179,7 +233,8 @@ impl Machine<'_> {
             let message = format!(
                 "{by} ended it without {keep} being looked into ({why}): whether the workload runs there was not seen"
             );
-            if !self.status.findings.iter().any(|known| known.code == SETTLED) {
+            if !self.is_settled() {
+                self.journal_mut()?.settled = true;
                 let hint = "look into the cluster when it can be reached; a cluster that is lost for good is failed over from";
                 self.status.findings.push(Finding::new(SETTLED, message, hint));
                 return Err(Stop::Again);
@@ -265,8 +320,7 @@ impl Machine<'_> {
             (belt.off, belt.shown) = (false, false);
         }
         journal.goes_down(now);
-        // It does not end without a look any more.
-        self.status.findings.retain(|finding| finding.code != SETTLED);
+        self.is_not_settled_any_more()?;
         self.begin_roll_back(
             format!("{by} gives the workload back to {source}, after the commit: {why}"),
             Phase::RolledBack,
