@@ -6,6 +6,6 @@ mod guests;
 mod hands;
 mod lending;
 mod modes;
-mod stage;
+pub mod stage;
 mod stops;
 mod unreachable;

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::reconcile::intents::{Point, Side, Witness};
@@ -11,25 +12,25 @@ use cutover_sim::recording::Recording;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::support::fleet::{Fleet, MIGRATIONS};
+use crate::failover::stage::{guarded_in, plan, purge_mode, taint, unled};
+use crate::support::fleet::{Fleet, MIGRATIONS, POLICIES};
 
 const MOVE: &str = "orders-to-west";
 
-/// Notes what was sent.
-#[derive(Default)]
-struct Sent(Mutex<Vec<String>>);
+/// Notes what was sent for intents of a kind.
+struct Sent(&'static str, Mutex<Vec<String>>);
 
 impl Witness for Sent {
     fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
-        if point.side == Side::After && point.intent.kind == "Migration" {
-            self.0.lock().unwrap().push(point.what.clone());
+        if point.side == Side::After && point.intent.kind == self.0 {
+            self.1.lock().unwrap().push(point.what.clone());
         }
         Box::pin(std::future::ready(()))
     }
 }
 
 fn is_recorded(of: &str, sent: &Sent) {
-    let lines = sent.0.lock().unwrap();
+    let lines = sent.1.lock().unwrap();
     let seen = Recording::of(lines.iter().map(String::as_str));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("crates/sim/recordings/sandbox_{of}.txt"));
     if std::env::var_os("CUTOVER_ACCEPT").is_some() {
@@ -42,7 +43,7 @@ fn is_recorded(of: &str, sent: &Sent) {
 #[tokio::test(start_paused = true)]
 async fn a_move_sends_what_is_recorded() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let sent = Arc::new(Sent::default());
+    let sent = Arc::new(Sent("Migration", Mutex::default()));
     fleet.migrate(MOVE, "west");
     let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
     assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
@@ -53,7 +54,7 @@ async fn a_move_sends_what_is_recorded() {
 #[tokio::test(start_paused = true)]
 async fn a_move_that_is_called_off_sends_what_is_recorded() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let sent = Arc::new(Sent::default());
+    let sent = Arc::new(Sent("Migration", Mutex::default()));
     fleet.migrate(MOVE, "west");
     let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
     fleet.phase(MOVE, Phase::Verify).await;
@@ -61,4 +62,22 @@ async fn a_move_that_is_called_off_sends_what_is_recorded() {
     assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);
     fleet.assert_clean_in("east");
     is_recorded("abort-in-verify", &sent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failover_sends_what_is_recorded() {
+    let fleet = unled().await;
+    purge_mode(&fleet, "Gracefully");
+    let placement = json!({"clusterAffinity": {"clusterNames": ["east", "west"]}});
+    fleet.patch(&POLICIES, "orders", json!({"spec": {"placement": placement}}));
+    let sent = Arc::new(Sent("FailoverPlan", Mutex::default()));
+    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
+    plan(&fleet, json!({}));
+    guarded_in(&fleet, "east").await;
+    taint(&fleet, "east");
+    guarded_in(&fleet, "west").await;
+    let is_left = |fleet: &Fleet| fleet.copy("east").is_none();
+    fleet.until("the old copy has left", is_left).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    is_recorded("failover", &sent);
 }

@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cutover::api::Phase;
 use cutover::sandbox::ledger::{Run, Verdict};
+use cutover_sim::recording::Recording;
 use kube::Error;
 use serde_json::{Value, json};
 
 use super::place::{Place, say, until, until_or_not};
 use super::server::{BINDINGS, CLAIMS, DEPLOYMENTS, EVACUATIONS, JOBS, MIGRATIONS, PINS, POLICIES, Resource};
-use super::stage::Stage;
+use super::stage::{Stage, recorded};
 use crate::support::oracle::is_moved_knowingly;
 
 /// A workload, its policy and an intent, all of the scenario's name.
@@ -211,6 +212,33 @@ impl Act {
     }
 
     /// Deletes what somebody has applied, as he does when it has gone from his Git.
+    /// Writes down what the program has sent for this intent, for the simulation to be held against (`crates/sim/recordings`):
+    /// with `CUTOVER_E2E_RECORD`, at the path that it begins.
+    pub fn record(&self, of: &str, [here, there]: [&str; 2]) {
+        let Some(begins) = recorded() else { return };
+        let said = self.stage.said();
+        let own = format!("/{} ", self.name);
+        let sent = said
+            .lines()
+            .filter(|line| line.contains(" sent") && line.contains(&own));
+        let what = |line: &str| {
+            let (_, what) = line.split_once("what=")?;
+            let what = what
+                .trim_matches('"')
+                .replace(&format!("{}/{}", self.namespace(), self.name), "shop/orders");
+            let words = what.split(' ').map(|word| match word {
+                word if word == here => "east",
+                word if word == there => "west",
+                word => word,
+            });
+            Some(words.collect::<Vec<_>>().join(" "))
+        };
+        let lines: Vec<String> = sent.filter_map(what).collect();
+        let recording = Recording::of(lines.iter().map(String::as_str));
+        let path = format!("{begins}_{of}.txt");
+        std::fs::write(path, recording.text("a whole control plane, tests/all/e2e")).unwrap();
+    }
+
     pub async fn pruned(&self) {
         let control = &self.place().control;
         control

@@ -16,6 +16,7 @@ pub async fn moves_with_its_state(act: Act) {
     act.is_settled_in(&there).await;
     let handle = captured(&status, &here);
     assert_eq!(act.running().restored_from, Origin::Handle(handle));
+    act.record("move", [&here, &there]);
 }
 
 /// Applied at once, the policy would have Karmada move the job by itself, without its state.

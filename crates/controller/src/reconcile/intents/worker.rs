@@ -558,7 +558,10 @@ impl<K: Kind> Worker<K> {
             let answer = match K::send(&self.parts, intent, effect).await {
                 Ok(Sent::Done) => None,
                 Ok(Sent::Wrote(object)) => Some(object),
-                Ok(Sent::Later(after)) => return Ok(Sending::Ends(Pass::Recheck(after))),
+                Ok(Sent::Later(after)) => {
+                    tracing::debug!(intent = %self.key, what, "sent, and not answered yet");
+                    return Ok(Sending::Ends(Pass::Recheck(after)));
+                }
                 Ok(Sent::Stale(why)) => {
                     tracing::debug!(intent = %self.key, what, why, "a precondition failed");
                     return Ok(Sending::Ends(Pass::Recheck(Duration::from_millis(20))));
