@@ -41,6 +41,7 @@ mod status;
 mod suspend;
 mod validate;
 mod version;
+mod wait;
 mod workspace;
 
 use std::num::NonZero;
@@ -85,6 +86,8 @@ enum Command {
     Run(run::Run),
     /// Show what intents are doing
     Status(status::Status),
+    /// Follow an intent to its end, or to a phase; 1: it ended otherwise
+    Wait(wait::Wait),
     /// Ask for a workload to be moved: write and commit the Migration
     Migrate(migrate::Migrate),
     /// Ask for a cluster to be emptied: write and commit the Evacuation
@@ -133,6 +136,7 @@ impl Cli {
             Command::Review(command) => block_on(command.run()),
             Command::Run(command) => block_on(command.run()),
             Command::Status(command) => block_on(command.run()),
+            Command::Wait(command) => block_on(command.run()),
             Command::Migrate(command) => block_on(command.run()),
             Command::Failover(command) => block_on(command.run()),
             Command::Approve(command) => block_on(command.run()),

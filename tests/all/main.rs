@@ -81,3 +81,4 @@ mod status_branch;
 mod suspension;
 mod sync;
 mod telemetry;
+mod waits;

@@ -1,7 +1,8 @@
 //! An API server with Karmada's kinds and nobody behind them, on a port of its own, and the program as users run it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use cutover::sandbox::api::{ApiServer, Options};
 use serde_json::json;
@@ -86,14 +87,53 @@ impl Served {
     }
 
     pub fn cutover_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+        let mut command = self.command(arguments);
+        command.envs(environment.iter().copied());
+        command.output().unwrap()
+    }
+
+    /// Starts the program, to read what it prints line by line.
+    pub fn follow(&self, arguments: &[&str]) -> Followed {
+        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Followed { child, lines }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cutover"));
         command
             .args(arguments)
             .env("KUBECONFIG", self.kubeconfig())
             .env("CUTOVER_STATE_DIR", self.dir.path().join("state"))
-            .env("HOME", "/nonexistent")
-            .envs(environment.iter().copied());
-        command.output().unwrap()
+            .env("HOME", "/nonexistent");
+        command
+    }
+}
+
+/// The program at work, whose lines are read as they come. Dropped, it is killed.
+pub struct Followed {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Followed {
+    /// Waits for the next line; an empty one after the last.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Waits for its end.
+    pub fn code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

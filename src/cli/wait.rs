@@ -1,0 +1,240 @@
+//! `cutover wait`: follows an intent to its end, or to a phase.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use jiff::SignedDuration;
+use serde_json::Value;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
+
+use super::connection::ClusterArgs;
+use super::{output, signal};
+use cutover_cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
+use cutover_core::api::{
+    self, EvacuationSpec, FailoverPlanStatus, MigrationStatus, MovesStatus, Progress, RebalanceSpec,
+    ReplicaShiftStatus, RolloutPolicyStatus, RolloutStatus, SuspensionStatus,
+};
+use cutover_core::error::{Error, Kind, Result};
+use cutover_karmada::name::Gvk;
+
+#[derive(Args, Debug)]
+pub struct Wait {
+    /// The intent: NAME or NAMESPACE/NAME; one that is not there yet is waited for
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// The namespace of the intent
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// The kind of the intent, where several have that name; for instance Rollout
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Wait for this phase instead of the end; for instance Verify
+    #[arg(long = "for", value_name = "PHASE")]
+    phase: Option<String>,
+    /// How long to wait at most
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    timeout: SignedDuration,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+/// What the status of an intent can be read as.
+type Read = fn(&Value) -> Option<Standing>;
+
+/// The kinds that can be waited for.
+const KINDS: [(&str, Read); 8] = [
+    ("Migration", standing::<MigrationStatus>),
+    ("FailoverPlan", standing::<FailoverPlanStatus>),
+    ("Rollout", standing::<RolloutStatus>),
+    ("RolloutPolicy", standing::<RolloutPolicyStatus>),
+    ("ReplicaShift", standing::<ReplicaShiftStatus>),
+    ("Suspension", standing::<SuspensionStatus>),
+    ("Evacuation", standing::<MovesStatus<EvacuationSpec>>),
+    ("Rebalance", standing::<MovesStatus<RebalanceSpec>>),
+];
+
+/// Where an intent stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Standing {
+    phase: String,
+    has_ended: bool,
+    /// What it waits for, or why it has ended as it has.
+    why: Option<String>,
+    /// A person has to do something.
+    asks: bool,
+}
+
+fn standing<S: Progress>(intent: &Value) -> Option<Standing> {
+    let status = match intent.get("status") {
+        Some(status) => serde_json::from_value::<S>(status.clone()).ok()?,
+        None => S::default(),
+    };
+    let conditions = intent.pointer("/status/conditions").and_then(Value::as_array);
+    let completed = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == "Completed"));
+    let said = completed.and_then(|condition| condition["message"].as_str());
+    let wait = status.waiting_for();
+    Some(Standing {
+        phase: status.phase_name().to_owned(),
+        has_ended: status.has_ended(),
+        why: wait
+            .map(|wait| wait.reason.clone())
+            .or_else(|| said.filter(|said| !said.is_empty()).map(str::to_owned)),
+        asks: wait.is_some_and(|wait| wait.approval.is_some() || !wait.offers.is_empty()),
+    })
+}
+
+/// An intent that was found.
+struct Found {
+    kind: &'static str,
+    place: String,
+    standing: Standing,
+}
+
+impl Wait {
+    pub async fn run(self) -> Result<ExitCode> {
+        let cluster = self.cluster.connect().await?;
+        let served = self.served(&cluster).await?;
+        let observer = Observer::new(cluster.clone());
+        let mut changes = observer.changes();
+        for (_, _, served) in &served {
+            observer.watch(Watched::all(served.gvk.clone()));
+        }
+        let until = Instant::now() + self.timeout.unsigned_abs();
+        let mut told = None;
+        loop {
+            let found = self.find(&cluster, &served).await?;
+            if let Some(found) = &found {
+                let shown = (
+                    found.standing.phase.clone(),
+                    found.standing.asks.then(|| found.standing.why.clone()),
+                );
+                if told.as_ref() != Some(&shown) {
+                    output::data(found.line())?;
+                    told = Some(shown);
+                }
+                if let Some(done) = self.is_over(found) {
+                    return done.map(|()| ExitCode::SUCCESS);
+                }
+            }
+            tokio::select! {
+                () = signal::asked_to_end() => return Err(Error::user("interrupted")),
+                () = tokio::time::sleep_until(until) => return Err(self.gave_up(found.as_ref())),
+                heard = changes.recv() => if matches!(heard, Err(RecvError::Closed)) {
+                    return Err(Error::new(Kind::Unreachable, "the control plane is not watched any more"));
+                },
+            }
+        }
+    }
+
+    async fn served(&self, cluster: &Cluster) -> Result<Vec<(&'static str, Read, Served)>> {
+        let mut all = Vec::new();
+        let named = |kind: &str| {
+            self.kind
+                .as_ref()
+                .is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind))
+        };
+        for (kind, read) in KINDS.into_iter().filter(|(kind, _)| named(kind)) {
+            if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
+                all.push((kind, read, served));
+            }
+        }
+        if !all.is_empty() {
+            return Ok(all);
+        }
+        let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+        let wanted = self.kind.as_deref().unwrap_or("any kind of intents");
+        Err(
+            Error::user(format!("{} does not serve {wanted}", cluster.server())).hint(format!(
+                "kinds are {kinds}; install the CRDs: cutover init --cluster"
+            )),
+        )
+    }
+
+    async fn find(
+        &self,
+        cluster: &Cluster,
+        served: &[(&'static str, Read, Served)],
+    ) -> Result<Option<Found>> {
+        let (namespace, name) = match self.name.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (self.namespace.as_deref(), self.name.as_str()),
+        };
+        let mut found = Vec::new();
+        for (kind, read, served) in served {
+            let objects = match cluster.reader().list(served, None, None).await.answer {
+                Answer::Found(objects) => objects,
+                Answer::NotFound => Vec::new(),
+                Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
+            };
+            found.extend(objects.iter().filter_map(|object| {
+                let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+                let there = text("/metadata/namespace");
+                let is_meant = text("/metadata/name") == Some(name)
+                    && namespace.is_none_or(|wanted| there == Some(wanted));
+                let standing = is_meant.then(|| read(object)).flatten()?;
+                let place = there.map_or_else(|| name.to_owned(), |there| format!("{there}/{name}"));
+                Some(Found {
+                    kind,
+                    place,
+                    standing,
+                })
+            }));
+        }
+        if found.len() > 1 {
+            let all: Vec<String> = found
+                .iter()
+                .map(|one| format!("{} {}", one.kind, one.place))
+                .collect();
+            return Err(
+                Error::user(format!("several intents have that name: {}", all.join(", ")))
+                    .hint("say which with --kind or --namespace"),
+            );
+        }
+        Ok(found.pop())
+    }
+
+    /// Returns how the waiting ends, if it does.
+    fn is_over(&self, found: &Found) -> Option<Result<()>> {
+        let standing = &found.standing;
+        let wanted = self.phase.as_deref().unwrap_or("Completed");
+        if standing.phase.eq_ignore_ascii_case(wanted) {
+            return Some(Ok(()));
+        }
+        standing.has_ended.then(|| {
+            let why = standing
+                .why
+                .as_deref()
+                .map_or_else(String::new, |why| format!(": {why}"));
+            Err(Error::user(format!(
+                "{} {} has ended as {}, not {wanted}{why}",
+                found.kind, found.place, standing.phase
+            )))
+        })
+    }
+
+    fn gave_up(&self, found: Option<&Found>) -> Error {
+        let timeout = self.timeout;
+        let Some(found) = found else {
+            return Error::user(format!("after {timeout:#} there is no intent {}", self.name))
+                .hint("an intent appears when a reconciler has synced the commit that asks for it");
+        };
+        let why = found
+            .standing
+            .why
+            .as_deref()
+            .map_or_else(String::new, |why| format!(", waiting for {why}"));
+        Error::user(format!(
+            "after {timeout:#} {} {} is in {}{why}",
+            found.kind, found.place, found.standing.phase
+        ))
+    }
+}
+
+impl Found {
+    fn line(&self) -> String {
+        let asks = self.standing.why.as_deref().filter(|_| self.standing.asks);
+        let asks = asks.map_or_else(String::new, |why| format!("  waits for a person: {why}"));
+        format!("{} {}  {}{asks}\n", self.kind, self.place, self.standing.phase)
+    }
+}
