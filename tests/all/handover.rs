@@ -235,6 +235,34 @@ fn is_told_to_run(fleet: &Fleet) -> bool {
         .is_some_and(|copy| copy["spec"]["job"]["state"] == "running")
 }
 
+/// Its requests hang, and are not refused: what is seen of the target doesn't wait for them.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_never_answers_does_not_hide_the_target() {
+    let fleet = Fleet::start(WorldOptions::default()).await;
+    let between = Between::new();
+    let cluster = Cluster::from_client(between.before(fleet.world.client()), Limits::default());
+    let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
+    fleet.migrate(MOVE, "west");
+    fleet.until("the target is let run", is_told_to_run).await;
+    between.add(Rule::new(Method::GET, "/clusters/east/proxy", "", Action::Hold));
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    between.clear();
+    between.release();
+    assert_eq!(
+        fleet.ended(MOVE).await,
+        Phase::Completed,
+        "{}",
+        between.timeline()
+    );
+    fleet.assert_clean_in("west");
+    let gap = fleet.world.ledger().verdict().gaps[0].duration().as_millis();
+    let told = fleet.status(MOVE)["downtimeMs"].as_i64().unwrap();
+    assert!(
+        i128::from(told) - gap < 15_000,
+        "{told} ms told, and {gap} ms without a writer"
+    );
+}
+
 /// Karmada takes a request that timed out for one that was answered: its Work says applied, and the copy has the old marker.
 #[tokio::test(start_paused = true)]
 async fn what_karmada_takes_for_sent_is_sent_again() {

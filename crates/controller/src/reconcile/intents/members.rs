@@ -1,10 +1,12 @@
 //! What is read of the workload in one member: its copy, its pods, and their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::{join, join_all};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::timeout;
 
 use super::ask::{all, map, optional};
 use super::observe::Look;
@@ -15,6 +17,12 @@ use cutover_core::intent::world::{Member, Pod};
 use cutover_core::intent::{Read, Seen};
 use cutover_core::profile::Profile;
 use cutover_karmada::name::ClusterName;
+
+/// How long a member is given to answer. A look is about several: one that hangs, and doesn't refuse, would hide for minutes what is
+/// seen of the others, until a phase has taken too long.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+
+const NO_ANSWER: &str = "no answer within 5 s";
 
 /// Which pods are a workload's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +82,13 @@ impl Look<'_> {
         let ((object, silent), pods) = if writes && template.is_some() && has_binding {
             join(self.copy(&reader), self.pods(&reader, &selector)).await
         } else {
-            let object = self.copy(&reader).await;
-            (object, self.pods(&reader, &selector).await)
+            let (object, silent) = self.copy(&reader).await;
+            let pods = if silent {
+                Seen::unknown(NO_ANSWER)
+            } else {
+                self.pods(&reader, &selector).await
+            };
+            ((object, silent), pods)
         };
         // A node that a pod is seen on is asked about when that has gone, as a rule.
         let nodes = match pods.get() {
@@ -88,7 +101,8 @@ impl Look<'_> {
                 } else {
                     asked.retain(|node| !on.contains(node));
                 }
-                self.nodes(&reader, asked.into_iter()).await
+                let read = timeout(ANSWERS_WITHIN, self.nodes(&reader, asked.into_iter()));
+                read.await.unwrap_or_else(|_| Seen::unknown(NO_ANSWER))
             }
             Err(unknown) => Seen::unknown(unknown.to_string()),
         };
@@ -106,7 +120,10 @@ impl Look<'_> {
         match served(&self.parts.cluster, &workload.gvk()).await {
             Ok(served) => {
                 let namespace = self.workload.namespace.as_deref();
-                let read = reader.get(&served, namespace, &workload.name).await;
+                let read = reader.get(&served, namespace, &workload.name);
+                let Ok(read) = timeout(ANSWERS_WITHIN, read).await else {
+                    return (Seen::unknown(NO_ANSWER), true);
+                };
                 let silent = read.silent;
                 (optional(read), silent)
             }
@@ -124,7 +141,8 @@ impl Look<'_> {
 
     async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
         let namespace = self.workload.namespace.as_deref();
-        selector.pods(reader, namespace, self.instant()).await
+        let read = timeout(ANSWERS_WITHIN, selector.pods(reader, namespace, self.instant()));
+        read.await.unwrap_or_else(|_| Seen::unknown(NO_ANSWER))
     }
 
     async fn nodes(
