@@ -123,6 +123,11 @@ async fn one_that_frees_a_held_copy_is_a_lapse_that_ends() {
             reason.contains("SingleWriterLapse") && reason.contains("shop/zzzzz-mine"),
             "{reason}"
         );
+        if phase == Phase::Verify {
+            let findings = fleet.status(MOVE)["findings"].to_string();
+            let lost = "what it wrote beside west is not in the state that stays";
+            assert!(findings.contains(lost), "{findings}");
+        }
         stop_interfering(&fleet);
         fleet.until("it runs", |fleet| fleet.runs_in("east")).await;
         fleet.assert_settled_in("east");

@@ -479,3 +479,52 @@ fn whoever_gives_the_workload_back_has_not_settled_it() {
         sim.account()
     );
 }
+
+/// Goes on until something is so, line by line.
+fn comes_to(sim: &mut Sim, is_so: impl Fn(&Sim) -> bool) {
+    for _ in 0..ROUNDS {
+        while sim.turn(0) {
+            if is_so(sim) {
+                return;
+            }
+        }
+        sim.round();
+    }
+    unreachable!("{}", sim.account());
+}
+
+/// Nothing shows any more what is in force, and the state handle of the target is with the tool alone.
+#[test]
+fn a_source_that_leaves_karmada_on_the_way_back_ends_it_on_a_word() {
+    let mut sim = entering(Phase::Verify);
+    sim.go_on(2);
+    sim.actors[0].abort();
+    comes_to(&mut sim, |sim| {
+        let journal = sim
+            .intent::<Migration>(0)
+            .unwrap()
+            .status
+            .journal
+            .as_ref()
+            .unwrap();
+        let back = journal.roll_back.as_ref();
+        let is_alone = sim.plane.workloads[0].listed() == [ClusterName::new(EAST)];
+        is_alone && back.is_some_and(|back| back.stage == RollBackStage::Returned)
+    });
+    sim.settle();
+    Event::GoneAndUnjoined(EAST).happens(&mut sim);
+    sim.go_on(A_WHILE);
+    assert!(offers(&sim, Fact::Stopped, EAST), "{}", sim.account());
+    says(&mut sim, Fact::Stopped, EAST);
+    assert!(sim.play(ROUNDS), "{}", sim.account());
+    let ended = &sim.intent::<Migration>(0).unwrap().status;
+    assert_eq!(ended.phase, Phase::Aborted, "{}", sim.account());
+    let told = ended.findings.iter().map(|finding| &finding.message);
+    let is_told = |message: &String| message.contains("is not handed over to anybody");
+    assert_eq!(
+        told.filter(|message| is_told(message)).count(),
+        1,
+        "{}",
+        sim.account()
+    );
+}

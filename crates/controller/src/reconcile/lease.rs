@@ -460,6 +460,9 @@ impl Leader {
 
     fn gave_up(&self, after: Duration) -> Error {
         let seconds = after.as_secs();
+        if let Next::Newer { format } = self.election.next(Instant::now(), Timestamp::now()) {
+            return self.too_new(format);
+        }
         if let Some(trouble) = &self.trouble {
             return Error::new(
                 Kind::Unreachable,

@@ -396,6 +396,10 @@ pub struct Journal {
     /// A person ends the migration without a look at the cluster that has the workload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub settled: bool,
+    /// Karmada has dropped the only cluster that had the workload, and a person vouches that nothing runs there: it ends without a
+    /// look.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
     /// The effects of the current pass, before they are sent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planned: Vec<String>,
@@ -561,6 +565,7 @@ impl Journal {
             run_id: None,
             words: Vec::new(),
             settled: false,
+            dropped: false,
             planned: Vec::new(),
             source,
         }

@@ -305,7 +305,7 @@ impl Machine<'_> {
             .roll_back
             .as_ref()
             .is_some_and(|back| !back.restart);
-        if untouched || self.is_settled_unseen(keep)? {
+        if untouched || self.journal()?.dropped || self.is_settled_unseen(keep)? {
             return Ok(());
         }
         let healthy = self.prove(keep, Healthy::without_pin)??;

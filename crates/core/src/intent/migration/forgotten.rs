@@ -21,7 +21,10 @@ impl Machine<'_> {
         let missing = format!("{cluster}: no Work yet");
         let is_joined = self.world().clusters.get()?.contains_key(cluster);
         let is_shown_elsewhere = !self.world().works.get()?.is_empty();
-        if let Some(why) = self.has_left_alone(cluster)? {
+        let (source, _) = self.ends()?;
+        if *cluster == source
+            && let Some(why) = self.has_left_alone(cluster)?
+        {
             let by = self.has_nothing_running(cluster, &why)?;
             return Err(Stop::RollBack(format!(
                 "Karmada has dropped {cluster}, and {by} vouches that nothing runs there"

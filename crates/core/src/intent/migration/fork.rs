@@ -16,6 +16,11 @@ impl Machine<'_> {
         let Some(captured) = self.journal()?.captured.clone() else {
             return Ok(false);
         };
+        // What it writes now no handle has.
+        let goes_on = captured.from != *source && self.is_seen_running(source);
+        if goes_on && self.assumed(Fact::From, source).is_some() {
+            return Ok(false);
+        }
         let profile = self.profile()?;
         let object = self.world().member(source)?.object.get()?;
         let own = object

@@ -3,8 +3,9 @@
 use jiff::SignedDuration;
 
 use super::{Machine, Next, Phase, Stop};
-use crate::api::{Fact, Offer, RollBack, RollBackStage};
+use crate::api::{Fact, Finding, Offer, RollBack, RollBackStage};
 use crate::intent::custody::LAPSE;
+use crate::intent::fight::{Fight, How};
 use crate::intent::pin;
 use crate::intent::proof::{Healthy, Inert, NotProved, Stopped};
 use cutover_karmada::name::ClusterName;
@@ -28,10 +29,12 @@ impl Machine<'_> {
         if !self.journal()?.pin.pinned && pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
             return self.unfence();
         }
+        if self.journal()?.dropped {
+            return self.unfence();
+        }
         if let Some(why) = self.has_left_alone(&source)? {
             self.has_nothing_running(&source, &why)?;
-            self.tells_of_what_was_dropped(&source)?;
-            return self.unfence();
+            return self.leaves_what_was_dropped(&source);
         }
         self.claim()?;
         match self.stage()? {
@@ -406,22 +409,43 @@ impl Machine<'_> {
         self.enter_stage(RollBackStage::Returned)
     }
 
+    /// Returns whose policy lets a source run that was told to stop, which it won't do by itself; what the target has left is newer
+    /// than what it began from.
+    fn runs_by_a_policy(&self, source: &ClusterName, target: &ClusterName) -> Result<Option<Fight>, Stop> {
+        let captured = self.journal()?.captured.as_ref();
+        let has_targets = captured.is_some_and(|captured| captured.from == *target);
+        let copy = self.world().member(source)?.object.get()?.as_ref();
+        let is_held = match copy {
+            Some(copy) => self.profile()?.carries_hold(copy),
+            None => true,
+        };
+        if !has_targets || is_held {
+            return Ok(None);
+        }
+        let fight = self.fight_in(source);
+        Ok(fight.filter(|fight| matches!(fight.how, How::Undoes(_))))
+    }
+
     /// What a copy that still runs says of its last stop is older than what it writes.
-    fn runs_no_more(&self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+    fn runs_no_more(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
         // Without a handle to go on from, the source has the newest state, be it stopped or not.
         let goes_by_handle = self.journal()?.profile.stateful && self.journal()?.captured.is_some();
         if !goes_by_handle || !self.is_seen_running(source) || self.assumed(Fact::From, source).is_some() {
             return Ok(());
         }
-        // Somebody's policy lets it run, and it won't stop by itself: what the target left stays in force, and the finding of the lapse
-        // tells of what was written beside it.
-        let has_targets = self
-            .journal()?
-            .captured
-            .as_ref()
-            .is_some_and(|captured| captured.from == *target);
-        if has_targets && self.fight_in(source).is_some() {
-            return Ok(());
+        if let Some(undone) = self.runs_by_a_policy(source, target)? {
+            let told = Finding::new(
+                LAPSE,
+                format!(
+                    "{source} ran again ({undone}): what it wrote beside {target} is not in the state that stays"
+                ),
+                "look at what it wrote; let that policy leave alone what the pin sets",
+            );
+            return if self.raise(told) {
+                Err(Stop::Again)
+            } else {
+                Ok(())
+            };
         }
         let reason = format!("{source}: what runs there again to stop");
         if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, source) {

@@ -155,10 +155,12 @@ impl<'a> Machine<'a> {
     pub(super) fn source_may_be_stopped(&mut self) -> Result<(), Stop> {
         let (source, target) = self.ends()?;
         if let Some(why) = self.unseen(&source)? {
-            return match self.assumed(Fact::Stopped, &source) {
-                Some(_) => Ok(()),
-                None => Err(self.unseen_tenant(&source, &target, &why)),
-            };
+            if self.assumed(Fact::Stopped, &source).is_none() {
+                return Err(self.unseen_tenant(&source, &target, &why));
+            }
+            let now = self.input.now;
+            self.journal_mut()?.goes_down(now);
+            return Ok(());
         }
         let now = self.input.now;
         if let Err(held_back) = self.both_are_seen_able(&source, &target) {

@@ -51,15 +51,18 @@ impl Machine<'_> {
         ))
     }
 
-    /// Returns why a source can't be looked into that was alone in having the workload and has left Karmada, if so: nothing shows what
-    /// is in force, and nothing is left to move.
+    /// Returns why a source can't be looked into that has left Karmada while nothing of the workload is anywhere else, if so: nothing
+    /// shows what is in force, and nothing is left to move.
     pub(super) fn has_left_alone(&self, source: &ClusterName) -> Result<Option<String>, Stop> {
-        let journal = self.journal()?;
-        let had_it = journal.captured.is_none() && journal.writer.as_ref() == Some(source);
         let is_there =
             self.world().clusters.get()?.contains_key(source) || !self.world().works.get()?.is_empty();
         let synced = custody::synced(self.binding()?);
-        if !had_it || is_there || synced.iter().any(|listed| listed != source) {
+        if self.committed() || is_there || synced.iter().any(|listed| listed != source) {
+            return Ok(None);
+        }
+        let (_, target) = self.ends()?;
+        // What Karmada has let go runs on without a Work.
+        if !matches!(self.world().member(&target)?.object.get(), Ok(None)) {
             return Ok(None);
         }
         self.unseen(source)
@@ -70,9 +73,13 @@ impl Machine<'_> {
         if let Some(by) = self.assumed(Fact::Stopped, source) {
             return Ok(by);
         }
-        let gives_up = format!(
-            "all the state that {source} had: Karmada may create the workload in another cluster, from nothing"
-        );
+        let gives_up = if self.journal()?.profile.stateful {
+            format!(
+                "all the state that {source} had: Karmada may create the workload in another cluster, from nothing"
+            )
+        } else {
+            format!("the copy in {source}: Karmada may create the workload in another cluster")
+        };
         Err(Stop::Wait(format!(
             "manual intervention required: {why}: Karmada has dropped {source}, which had the workload. A person who knows that no \
              copy runs there, or will by itself, can say so, and the migration ends ({})",
@@ -80,18 +87,30 @@ impl Machine<'_> {
         )))
     }
 
-    pub(super) fn tells_of_what_was_dropped(&mut self, source: &ClusterName) -> Result<(), Stop> {
+    /// From then on it ends, whatever Karmada makes of the workload; people are told of what nobody has got.
+    pub(super) fn leaves_what_was_dropped(&mut self, source: &ClusterName) -> Result<Next, Stop> {
+        let journal = self.journal_mut()?;
+        journal.dropped = true;
+        let values = journal
+            .captured
+            .iter()
+            .flat_map(|captured| captured.values.values());
+        let handles: Vec<&str> = values.map(String::as_str).collect();
+        let what = match (journal.profile.stateful, handles.is_empty()) {
+            (false, _) => "its copy there is left".to_owned(),
+            (true, true) => "what it wrote there is not handed over to anybody".to_owned(),
+            (true, false) => format!(
+                "the state handle {} is not handed over to anybody",
+                handles.join(", ")
+            ),
+        };
         let gives_up = Finding::new(
             GIVEN_UP,
-            format!(
-                "Karmada has dropped {source}, which had the workload: what it wrote there is not handed over to anybody"
-            ),
+            format!("Karmada has dropped {source}, which had the workload: {what}"),
             "look into that cluster, if there is one: its copy has the state",
         );
-        if self.raise(gives_up) {
-            return Err(Stop::Again);
-        }
-        Ok(())
+        self.raise(gives_up);
+        Ok(Next::Again)
     }
 
     /// The source can't be seen when its state was to be taken: with nobody running elsewhere that is waited for, until a person
