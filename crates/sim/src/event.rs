@@ -171,7 +171,7 @@ impl Event {
                 sim.listed_by[0] = By::Others;
             }
             Self::PinEdited | Self::PinLoosened | Self::PinDeleted | Self::ClaimDeleted => {
-                self.hits_custody(sim)
+                self.hits_custody(sim);
             }
             Self::TemplateEdited => edit_template(sim),
             Self::GitDown => sim.plane.git.is_down = true,
