@@ -199,10 +199,6 @@ impl Around<'_> {
 
     /// A read that took no time: what was put together here, after what it was put together from.
     pub(super) fn instant(&self) -> intent::Read {
-        let tick = self.parts.cluster.tick();
-        intent::Read {
-            sent: tick,
-            answered: tick,
-        }
+        super::ask::instant(&self.parts.cluster)
     }
 }

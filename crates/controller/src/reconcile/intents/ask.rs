@@ -49,6 +49,15 @@ pub(super) async fn versions(cluster: &Cluster, gvk: &Gvk) -> Result<Arc<Vec<Str
     versions.map_err(|error| error.to_string())
 }
 
+/// A read that took no time: what was put together here, after what it was put together from.
+pub(super) fn instant(cluster: &Cluster) -> intent::Read {
+    let tick = cluster.tick();
+    intent::Read {
+        sent: tick,
+        answered: tick,
+    }
+}
+
 pub(super) fn optional<T>(read: Read<T>) -> Seen<Option<T>> {
     let span = intent::Read {
         sent: read.sent,

@@ -17,8 +17,8 @@ use super::ask::get;
 use super::leases;
 use super::wake::Workers;
 use cutover_core::api;
+use cutover_core::intent::Seen;
 use cutover_core::intent::fence::{self, Leases};
-use cutover_core::intent::{self, Seen};
 use cutover_karmada::name::{Gvk, ObjectKey};
 use cutover_karmada::{ResourceBinding, meta};
 
@@ -137,11 +137,7 @@ impl Canaries {
 
     /// Reads afresh the binding of the canary that counts for this one; none while it is yet to be made.
     pub(super) async fn look(&self, parts: &Parts, name: &str) -> Seen<Option<ResourceBinding>> {
-        let tick = parts.cluster.tick();
-        let at_once = intent::Read {
-            sent: tick,
-            answered: tick,
-        };
+        let at_once = super::ask::instant(&parts.cluster);
         let reached = self.lock().reached.get(name).cloned();
         if let Some(reached) = reached.filter(|reached| reached.at.elapsed() < KEPT) {
             match leases::leases(parts).await.get() {
@@ -262,7 +258,7 @@ mod tests {
     }
 
     fn arrives(canaries: &Canaries, name: &str) {
-        let at_once = intent::Read { sent: 0, answered: 0 };
+        let at_once = cutover_core::intent::Read { sent: 0, answered: 0 };
         canaries.reached(name, &canary(name), &Seen::known(Leases::new(), at_once));
     }
 

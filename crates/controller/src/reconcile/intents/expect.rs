@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::nearby::{self, Nearby};
 use super::observe::{self, Part};
-use super::{Parts, canaries};
+use super::{Parts, ask, canaries};
 use cutover_core::api::{self, Claim, Condition, Migration, MigrationStatus, Phase, WaitCode};
 use cutover_core::intent::world::Member;
 use cutover_core::intent::{Effect, Read, Seen, World, pin};
@@ -58,10 +58,9 @@ pub(super) async fn world(
             Means::Anything => return None,
         }
     }
-    let asked_again = again.clone();
-    observe::again(parts, intent, status, last, again).await;
+    observe::again(parts, intent, status, last, again.iter().copied()).await;
     // What could not be had says nothing of what has changed.
-    if asked_again.iter().any(|part| part.is_unknown(last)) {
+    if again.iter().any(|part| part.is_unknown(last)) {
         return None;
     }
     let mut expected = last.clone();
@@ -167,13 +166,7 @@ fn as_told<'a>(
     told: nearby::Told,
     nodes: Option<impl IntoIterator<Item = &'a String>>,
 ) {
-    let now = || {
-        let tick = parts.cluster.tick();
-        Read {
-            sent: tick,
-            answered: tick,
-        }
-    };
+    let now = || ask::instant(&parts.cluster);
     match told.copy {
         nearby::Copy::There(copy) => member.object = Seen::known(Some(*copy), now()),
         nearby::Copy::Gone => member.object = Seen::known(None, now()),
@@ -202,11 +195,7 @@ pub(super) async fn take_in(
     effect: &Effect,
     answer: Option<Box<Value>>,
 ) -> bool {
-    let tick = parts.cluster.tick();
-    let now = Read {
-        sent: tick,
-        answered: tick,
-    };
+    let now = ask::instant(&parts.cluster);
     let status = intent.status.clone().unwrap_or_default();
     let is_cluster_scoped = world.workload.namespace.is_none();
     let journal = status.journal_in_force();
@@ -238,7 +227,7 @@ pub(super) async fn take_in(
         (Effect::PatchBinding { .. } | Effect::PatchBindingStatus { .. }, Some(binding)) => {
             world.binding = if is_cluster_scoped {
                 let binding: Seen<Option<ClusterResourceBinding>> = known(*binding, now);
-                super::ask::map(&binding, |binding| binding.clone().map(ResourceBinding::from))
+                ask::map(&binding, |binding| binding.clone().map(ResourceBinding::from))
             } else {
                 known(*binding, now)
             };

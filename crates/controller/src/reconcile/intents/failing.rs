@@ -229,11 +229,7 @@ async fn kept(
         namespace: plan.metadata.namespace.clone(),
         name: plan.metadata.name.clone().unwrap_or_default(),
     };
-    let tick = parts.cluster.tick();
-    let at = cutover_core::intent::Read {
-        sent: tick,
-        answered: tick,
-    };
+    let at = super::ask::instant(&parts.cluster);
     match parts.records.kept(&key).await {
         Ok(kept) => Seen::known(kept, at),
         Err(error) => Seen::unknown(format!("the record in Git cannot be read: {error}")),

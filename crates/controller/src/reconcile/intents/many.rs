@@ -388,11 +388,7 @@ impl<'a, I: Many> Look<'a, I> {
     }
 
     fn instant(&self) -> intent::Read {
-        let tick = self.parts.cluster.tick();
-        intent::Read {
-            sent: tick,
-            answered: tick,
-        }
+        super::ask::instant(&self.parts.cluster)
     }
 }
 

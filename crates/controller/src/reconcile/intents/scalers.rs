@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::ask::all;
 use cutover_cluster::{Cluster, Lookup, Read};
+use cutover_core::intent::Seen;
 use cutover_core::intent::scalers::{HPA, SCALED_OBJECT, Scaler};
-use cutover_core::intent::{self, Seen};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// What the control plane may serve: to scale the template, or to be propagated.
@@ -64,11 +64,7 @@ pub(in crate::reconcile) async fn read<'a>(
     let there = members.into_iter().map(|name| in_member(cluster, workload, name));
     let (here, there) = join(here, join_all(there)).await;
     let found: Result<Vec<Vec<Scaler>>, String> = std::iter::once(here).chain(there).collect();
-    let tick = cluster.tick();
-    let now = intent::Read {
-        sent: tick,
-        answered: tick,
-    };
+    let now = super::ask::instant(cluster);
     match found {
         Ok(found) => Seen::known(found.concat(), now),
         Err(why) => Seen::unknown(why),

@@ -474,11 +474,7 @@ impl Look<'_> {
     }
 
     fn instant(&self) -> intent::Read {
-        let tick = self.parts.cluster.tick();
-        intent::Read {
-            sent: tick,
-            answered: tick,
-        }
+        super::ask::instant(&self.parts.cluster)
     }
 }
 
