@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::connection::{ClusterArgs, GitArgs};
 use super::recorded::Recorded;
 use super::{files, global, output, signal};
-use cutover_cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
+use cutover_cluster::{Answer, Change, Cluster, Lookup, Observer, Served, Watched};
 use cutover_core::api;
 use cutover_core::config::{self, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
@@ -152,15 +155,13 @@ impl Status {
             observer.watch(Watched::all(served.gvk.clone()));
         }
         loop {
-            let heard = tokio::select! {
-                () = signal::asked_to_end() => return Ok(()),
-                heard = changes.recv() => heard,
+            let goes_on = tokio::select! {
+                () = signal::asked_to_end() => false,
+                goes_on = gathered(&mut changes) => goes_on,
             };
-            if matches!(heard, Err(tokio::sync::broadcast::error::RecvError::Closed)) {
+            if !goes_on {
                 return Ok(());
             }
-            tokio::time::sleep(GATHER).await;
-            while changes.try_recv().is_ok() {}
             self.show(&observed(cluster, served).await?, screen)?;
         }
     }
@@ -202,6 +203,25 @@ impl Status {
         }
         screen.shown = Some(content);
         output::data(view.text(Timestamp::now()))
+    }
+}
+
+/// Waits for a change and gathers what comes with it. Returns whether there may be more.
+pub(super) async fn gathered(changes: &mut Receiver<Change>) -> bool {
+    if matches!(changes.recv().await, Err(RecvError::Closed)) {
+        return false;
+    }
+    tokio::time::sleep(GATHER).await;
+    while changes.try_recv().is_ok() {}
+    true
+}
+
+/// Reads all objects of a kind.
+pub(super) async fn list(cluster: &Cluster, served: &Served) -> Result<Vec<Value>> {
+    match cluster.reader().list(served, None, None).await.answer {
+        Answer::Found(objects) => Ok(objects),
+        Answer::NotFound => Ok(Vec::new()),
+        Answer::Unknown { why } => Err(Error::new(Kind::Unreachable, why)),
     }
 }
 
@@ -259,11 +279,7 @@ async fn many(cluster: &Cluster, served: &[Served]) -> Result<Vec<Many>> {
         .iter()
         .filter(|served| report::MANY.contains(&served.gvk.kind.as_str()))
     {
-        match cluster.reader().list(served, None, None).await.answer {
-            Answer::Found(objects) => all.extend(objects.iter().filter_map(Many::read)),
-            Answer::NotFound => {}
-            Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
-        }
+        all.extend(list(cluster, served).await?.iter().filter_map(Many::read));
     }
     Ok(all)
 }
@@ -276,12 +292,7 @@ where
     let Some(served) = served.iter().find(|served| served.gvk.kind == kind) else {
         return Ok(Vec::new());
     };
-    let read = cluster.reader().list(served, None, None).await;
-    let objects = match read.answer {
-        Answer::Found(objects) => objects,
-        Answer::NotFound => Vec::new(),
-        Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
-    };
+    let objects = list(cluster, served).await?;
     let intents: Result<Vec<I>, _> = objects.into_iter().map(serde_json::from_value).collect();
     intents.map_err(|error| {
         Error::user(format!(

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use jiff::SignedDuration;
 use serde_json::Value;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use super::connection::ClusterArgs;
+use super::status::{gathered, list};
 use super::{output, signal};
-use cutover_cluster::{Answer, Cluster, Lookup, Observer, Served, Watched};
+use cutover_cluster::{Cluster, Lookup, Observer, Served, Watched};
 use cutover_core::api::{
     self, EvacuationSpec, FailoverPlanStatus, MigrationStatus, MovesStatus, Progress, RebalanceSpec,
     ReplicaShiftStatus, RolloutPolicyStatus, RolloutStatus, SuspensionStatus,
@@ -120,7 +120,7 @@ impl Wait {
             tokio::select! {
                 () = signal::asked_to_end() => return Err(Error::user("interrupted")),
                 () = tokio::time::sleep_until(until) => return Err(self.gave_up(found.as_ref())),
-                heard = changes.recv() => if matches!(heard, Err(RecvError::Closed)) {
+                goes_on = gathered(&mut changes) => if !goes_on {
                     return Err(Error::new(Kind::Unreachable, "the control plane is not watched any more"));
                 },
             }
@@ -162,11 +162,7 @@ impl Wait {
         };
         let mut found = Vec::new();
         for (kind, read, served) in served {
-            let objects = match cluster.reader().list(served, None, None).await.answer {
-                Answer::Found(objects) => objects,
-                Answer::NotFound => Vec::new(),
-                Answer::Unknown { why } => return Err(Error::new(Kind::Unreachable, why)),
-            };
+            let objects = list(cluster, served).await?;
             found.extend(objects.iter().filter_map(|object| {
                 let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
                 let there = text("/metadata/namespace");
