@@ -16,18 +16,24 @@ fn phase(sim: &Sim) -> Phase {
     sim.intent::<Migration>(0).unwrap().status.phase
 }
 
-/// A migration right after it has entered a phase, before its first effect there.
-fn entering(wanted: Phase) -> Sim {
-    let mut sim = Sim::new(&json!({})).unwrap();
+/// Goes on until something is so, line by line.
+fn comes_to(sim: &mut Sim, is_so: impl Fn(&Sim) -> bool) {
     for _ in 0..ROUNDS {
         while sim.turn(0) {
-            if phase(&sim) == wanted {
-                return sim;
+            if is_so(sim) {
+                return;
             }
         }
         sim.round();
     }
-    unreachable!("{wanted} never comes\n{}", sim.account());
+    unreachable!("{}", sim.account());
+}
+
+/// A migration right after it has entered a phase, before its first effect there.
+fn entering(wanted: Phase) -> Sim {
+    let mut sim = Sim::new(&json!({})).unwrap();
+    comes_to(&mut sim, |sim| phase(sim) == wanted);
+    sim
 }
 
 fn runs_alone(sim: &Sim, cluster: &str) {
@@ -179,30 +185,9 @@ fn a_pin_that_holds_nobody_any_more_is_put_back_and_told() {
     let mut sim = entering(Phase::Verify);
     sim.go_on(1);
     sim.actors[0].abort();
-    let is_given_back = |sim: &Sim| {
-        let status = &sim.intent::<Migration>(0).unwrap().status;
-        let journal = status.journal.as_ref().unwrap();
-        let back = journal.roll_back.as_ref();
-        back.is_some_and(|back| back.stage == RollBackStage::Taken) && sim.writers(0).is_empty()
-    };
+    let is_given_back = |sim: &Sim| stage(sim) == Some(RollBackStage::Taken) && sim.writers(0).is_empty();
     assert!(sim.play_until(ROUNDS, is_given_back), "{}", sim.account());
-    while sim
-        .intent::<Migration>(0)
-        .unwrap()
-        .status
-        .journal
-        .as_ref()
-        .unwrap()
-        .writer
-        .is_none()
-    {
-        assert!(
-            sim.turn(0) || {
-                sim.round();
-                true
-            }
-        );
-    }
+    comes_to(&mut sim, |sim| journal(sim).writer.is_some());
     Event::PinLoosened.happens(&mut sim);
     assert!(sim.play(ROUNDS), "{}", sim.account());
     let findings = sim.actors[0].findings();
@@ -480,19 +465,6 @@ fn whoever_gives_the_workload_back_has_not_settled_it() {
     );
 }
 
-/// Goes on until something is so, line by line.
-fn comes_to(sim: &mut Sim, is_so: impl Fn(&Sim) -> bool) {
-    for _ in 0..ROUNDS {
-        while sim.turn(0) {
-            if is_so(sim) {
-                return;
-            }
-        }
-        sim.round();
-    }
-    unreachable!("{}", sim.account());
-}
-
 /// Nothing shows any more what is in force, and the state handle of the target is with the tool alone.
 #[test]
 fn a_source_that_leaves_karmada_on_the_way_back_ends_it_on_a_word() {
@@ -500,16 +472,8 @@ fn a_source_that_leaves_karmada_on_the_way_back_ends_it_on_a_word() {
     sim.go_on(2);
     sim.actors[0].abort();
     comes_to(&mut sim, |sim| {
-        let journal = sim
-            .intent::<Migration>(0)
-            .unwrap()
-            .status
-            .journal
-            .as_ref()
-            .unwrap();
-        let back = journal.roll_back.as_ref();
         let is_alone = sim.plane.workloads[0].listed() == [ClusterName::new(EAST)];
-        is_alone && back.is_some_and(|back| back.stage == RollBackStage::Returned)
+        is_alone && stage(sim) == Some(RollBackStage::Returned)
     });
     sim.settle();
     Event::GoneAndUnjoined(EAST).happens(&mut sim);
