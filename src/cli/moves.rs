@@ -1,11 +1,11 @@
 //! What `cutover evacuate` and `cutover rebalance` are told alike: which workloads, where to, how many at once.
 
 use clap::{Args, ValueEnum};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fresh::Spec;
-use cutover_core::api::{self, MovesPhase};
+use cutover_core::api::{self, MovesPhase, TimeSpan};
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::ClusterName;
 
@@ -37,10 +37,19 @@ pub struct MovesArgs {
     max_failures: u32,
     /// How long each must be healthy without a break before its source is removed [default: 60s]
     #[arg(long, value_name = "DURATION")]
-    healthy_for: Option<SignedDuration>,
-    /// Wait for `cutover approve` before the first workload moves
-    #[arg(long)]
-    require_approval: bool,
+    healthy_for: Option<TimeSpan>,
+    /// Wait for `cutover approve` before the first workload moves; `Moving` is the one phase that can wait
+    #[arg(
+        long,
+        alias = "require-approval",
+        value_name = "PHASE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "Moving",
+        value_parser = ["Moving"],
+        ignore_case = true
+    )]
+    approve_before: Option<String>,
     /// When nothing begins any more, and what isn't past its commit point is rolled back
     #[arg(long, value_name = "TIME")]
     deadline: Option<Timestamp>,
@@ -77,13 +86,12 @@ impl MovesArgs {
         spec.list("order", &order);
         spec.say("maxParallel", Some(json!(self.max_parallel)));
         spec.say("maxFailures", Some(json!(self.max_failures)));
-        let verify = self
-            .healthy_for
-            .map(|long| json!({"healthyFor": format!("{}s", long.as_secs())}));
+        let verify = self.healthy_for.as_ref().map(|long| json!({"healthyFor": long}));
         spec.say("verify", verify);
         let gate = self
-            .require_approval
-            .then(|| json!({"before": [MovesPhase::Moving]}));
+            .approve_before
+            .as_ref()
+            .map(|_| json!({"before": [MovesPhase::Moving]}));
         spec.say("approval", gate);
         spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
     }

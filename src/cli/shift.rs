@@ -2,13 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
 use super::fresh::{self, Placed, Spec, Within};
 use super::workspace::{ChangeArgs, Workspace};
+use cutover_core::api::{OnFailure, TimeSpan};
 use cutover_core::error::Result;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::name::ClusterName;
@@ -39,15 +40,18 @@ pub struct Shift {
     floor: Option<String>,
     /// How long it rests after every step, for instance 30s
     #[arg(long, value_name = "DURATION")]
-    pause: Option<String>,
+    pause: Option<TimeSpan>,
     /// It goes on past these percentages only when `cutover approve` says so
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
-    approve_at: Vec<u32>,
+    #[arg(long, alias = "approve-at", value_name = "PERCENT", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
+    approve_before: Vec<u32>,
     /// How long the replicas of one step may take to be ready [default: 10m]
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<String>,
-    /// Stay as it is when they don't become ready, instead of going back
-    #[arg(long)]
+    timeout: Option<TimeSpan>,
+    /// What happens when they don't become ready in that time [default: roll-back]
+    #[arg(long, value_name = "WHAT")]
+    on_failure: Option<Failure>,
+    /// An older name of `--on-failure hold`
+    #[arg(long, hide = true, conflicts_with = "on_failure")]
     hold_on_failure: bool,
     /// Keep changes from the old cluster afterwards
     #[arg(long, conflicts_with = "from_control_plane")]
@@ -63,6 +67,23 @@ pub struct Shift {
     change: ChangeArgs,
     #[command(flatten)]
     git: GitArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Failure {
+    /// The replicas that have gone come back
+    RollBack,
+    /// Everything stays as it is until somebody asks for abort
+    Hold,
+}
+
+impl Failure {
+    const fn asked(self) -> OnFailure {
+        match self {
+            Self::RollBack => OnFailure::RollBack,
+            Self::Hold => OnFailure::Hold,
+        }
+    }
 }
 
 impl Shift {
@@ -96,10 +117,12 @@ impl Shift {
         spec.say("floor", self.floor.as_ref().map(|floor| json!(floor)));
         let mut pause = Spec::default();
         pause.say("each", self.pause.as_ref().map(|each| json!(each)));
-        pause.list("approval", &self.approve_at);
+        pause.list("approval", &self.approve_before);
         spec.say("pause", pause.some());
         spec.say("timeout", self.timeout.as_ref().map(|timeout| json!(timeout)));
-        spec.say("onFailure", self.hold_on_failure.then(|| json!("Hold")));
+        let older = self.hold_on_failure.then_some(Failure::Hold);
+        let on_failure = self.on_failure.or(older);
+        spec.say("onFailure", on_failure.map(|failure| json!(failure.asked())));
         spec.say("then", self.then_suspend.then(|| json!({"suspend": [self.from]})));
         spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
         spec.value()

@@ -13,7 +13,7 @@ use super::{output, signal};
 use cutover_cluster::{Cluster, Lookup, Observer, Served, Watched};
 use cutover_core::api::{
     self, EvacuationSpec, FailoverPlanStatus, MigrationStatus, MovesStatus, Progress, RebalanceSpec,
-    ReplicaShiftStatus, RolloutPolicyStatus, RolloutStatus, SuspensionStatus,
+    ReplicaShiftStatus, RolloutPolicyStatus, RolloutStatus, Standing, SuspensionStatus, WaitingFor,
 };
 use cutover_core::error::{Error, Kind, Result};
 use cutover_karmada::name::Gvk;
@@ -29,7 +29,7 @@ pub struct Wait {
     /// The kind of the intent, where several have that name; for instance Rollout
     #[arg(long, value_name = "KIND")]
     kind: Option<String>,
-    /// Wait for this phase instead of the end; for instance Verify
+    /// Wait for this phase instead; for instance Verify
     #[arg(long = "for", value_name = "PHASE")]
     phase: Option<String>,
     /// How long to wait at most
@@ -40,32 +40,32 @@ pub struct Wait {
 }
 
 /// What the status of an intent can be read as.
-type Read = fn(&Value) -> Option<Standing>;
+type Read = fn(&Value) -> Option<Shown>;
 
 /// The kinds that can be waited for.
 const KINDS: [(&str, Read); 8] = [
-    ("Migration", standing::<MigrationStatus>),
-    ("FailoverPlan", standing::<FailoverPlanStatus>),
-    ("Rollout", standing::<RolloutStatus>),
-    ("RolloutPolicy", standing::<RolloutPolicyStatus>),
-    ("ReplicaShift", standing::<ReplicaShiftStatus>),
-    ("Suspension", standing::<SuspensionStatus>),
-    ("Evacuation", standing::<MovesStatus<EvacuationSpec>>),
-    ("Rebalance", standing::<MovesStatus<RebalanceSpec>>),
+    ("Migration", shown::<MigrationStatus>),
+    ("FailoverPlan", shown::<FailoverPlanStatus>),
+    ("Rollout", shown::<RolloutStatus>),
+    ("RolloutPolicy", shown::<RolloutPolicyStatus>),
+    ("ReplicaShift", shown::<ReplicaShiftStatus>),
+    ("Suspension", shown::<SuspensionStatus>),
+    ("Evacuation", shown::<MovesStatus<EvacuationSpec>>),
+    ("Rebalance", shown::<MovesStatus<RebalanceSpec>>),
 ];
 
-/// Where an intent stands.
+/// What a status says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Standing {
+struct Shown {
     phase: String,
-    has_ended: bool,
+    standing: Standing,
     /// What it waits for, or why it has ended as it has.
     why: Option<String>,
     /// A person has to do something.
     asks: bool,
 }
 
-fn standing<S: Progress>(intent: &Value) -> Option<Standing> {
+fn shown<S: Progress>(intent: &Value) -> Option<Shown> {
     let status = match intent.get("status") {
         Some(status) => serde_json::from_value::<S>(status.clone()).ok()?,
         None => S::default(),
@@ -74,13 +74,13 @@ fn standing<S: Progress>(intent: &Value) -> Option<Standing> {
     let completed = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == "Completed"));
     let said = completed.and_then(|condition| condition["message"].as_str());
     let wait = status.waiting_for();
-    Some(Standing {
+    Some(Shown {
         phase: status.phase_name().to_owned(),
-        has_ended: status.has_ended(),
+        standing: status.standing(),
         why: wait
             .map(|wait| wait.reason.clone())
             .or_else(|| said.filter(|said| !said.is_empty()).map(str::to_owned)),
-        asks: wait.is_some_and(|wait| wait.approval.is_some() || !wait.offers.is_empty()),
+        asks: wait.is_some_and(WaitingFor::asks_a_person),
     })
 }
 
@@ -88,7 +88,7 @@ fn standing<S: Progress>(intent: &Value) -> Option<Standing> {
 struct Found {
     kind: &'static str,
     place: String,
-    standing: Standing,
+    shown: Shown,
 }
 
 impl Wait {
@@ -105,13 +105,13 @@ impl Wait {
         loop {
             let found = self.find(&cluster, &served).await?;
             if let Some(found) = &found {
-                let shown = (
-                    found.standing.phase.clone(),
-                    found.standing.asks.then(|| found.standing.why.clone()),
+                let news = (
+                    found.shown.phase.clone(),
+                    found.shown.asks.then(|| found.shown.why.clone()),
                 );
-                if told.as_ref() != Some(&shown) {
+                if told.as_ref() != Some(&news) {
                     output::data(found.line())?;
-                    told = Some(shown);
+                    told = Some(news);
                 }
                 if let Some(done) = self.is_over(found) {
                     return done.map(|()| ExitCode::SUCCESS);
@@ -168,13 +168,9 @@ impl Wait {
                 let there = text("/metadata/namespace");
                 let is_meant = text("/metadata/name") == Some(name)
                     && namespace.is_none_or(|wanted| there == Some(wanted));
-                let standing = is_meant.then(|| read(object)).flatten()?;
+                let shown = is_meant.then(|| read(object)).flatten()?;
                 let place = there.map_or_else(|| name.to_owned(), |there| format!("{there}/{name}"));
-                Some(Found {
-                    kind,
-                    place,
-                    standing,
-                })
+                Some(Found { kind, place, shown })
             }));
         }
         if found.len() > 1 {
@@ -190,21 +186,25 @@ impl Wait {
         Ok(found.pop())
     }
 
-    /// Returns how the waiting ends, if it does.
+    /// Returns how the waiting ends, if it does: with the phase that is waited for, or where none is, when it is as it was asked
+    /// for.
     fn is_over(&self, found: &Found) -> Option<Result<()>> {
-        let standing = &found.standing;
-        let wanted = self.phase.as_deref().unwrap_or("Completed");
-        if standing.phase.eq_ignore_ascii_case(wanted) {
+        let shown = &found.shown;
+        let has_come = match &self.phase {
+            Some(wanted) => shown.phase.eq_ignore_ascii_case(wanted),
+            None => matches!(shown.standing, Standing::InForce | Standing::Done),
+        };
+        if has_come {
             return Some(Ok(()));
         }
-        standing.has_ended.then(|| {
-            let why = standing
-                .why
-                .as_deref()
-                .map_or_else(String::new, |why| format!(": {why}"));
+        shown.standing.is_over().then(|| {
+            let wanted = self.phase.as_deref();
+            let wanted = wanted.map_or_else(String::new, |wanted| format!(", not {wanted}"));
+            let why = shown.why.as_deref();
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
             Err(Error::user(format!(
-                "{} {} has ended as {}, not {wanted}{why}",
-                found.kind, found.place, standing.phase
+                "{} {} has ended as {}{wanted}{why}",
+                found.kind, found.place, shown.phase
             )))
         })
     }
@@ -216,21 +216,21 @@ impl Wait {
                 .hint("an intent appears when a reconciler has synced the commit that asks for it");
         };
         let why = found
-            .standing
+            .shown
             .why
             .as_deref()
             .map_or_else(String::new, |why| format!(", waiting for {why}"));
         Error::user(format!(
             "after {timeout:#} {} {} is in {}{why}",
-            found.kind, found.place, found.standing.phase
+            found.kind, found.place, found.shown.phase
         ))
     }
 }
 
 impl Found {
     fn line(&self) -> String {
-        let asks = self.standing.why.as_deref().filter(|_| self.standing.asks);
+        let asks = self.shown.why.as_deref().filter(|_| self.shown.asks);
         let asks = asks.map_or_else(String::new, |why| format!("  waits for a person: {why}"));
-        format!("{} {}  {}{asks}\n", self.kind, self.place, self.standing.phase)
+        format!("{} {}  {}{asks}\n", self.kind, self.place, self.shown.phase)
     }
 }

@@ -70,8 +70,8 @@ fn a_rollout_is_written_with_its_waves_and_a_workload_has_one() {
         intent["spec"],
         json!({
             "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-            "waves": [{"clusters": ["canary"], "soak": "1800s"}, {"clusters": ["eu-1", "eu-2"]}],
-            "progress": {"healthyFor": "60s"}, "maxUnavailableClusters": 2, "onFailure": "Undo",
+            "waves": [{"clusters": ["canary"], "soak": "30m"}, {"clusters": ["eu-1", "eu-2"]}],
+            "progress": {"healthyFor": "1m"}, "maxUnavailableClusters": 2, "onFailure": "Undo",
             "approval": {"beforeWaves": [2]},
         })
     );
@@ -351,7 +351,7 @@ fn a_rollout_policy_is_written_and_says_what_it_selects() {
         policy["spec"],
         json!({
             "select": [{"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": "tier=web"}],
-            "waves": [{"clusters": ["canary"], "soak": "1800s"}], "maxParallel": 2,
+            "waves": [{"clusters": ["canary"], "soak": "30m"}], "maxParallel": 2,
         })
     );
     for (arguments, says) in [

@@ -6,6 +6,8 @@ use crate::support::served::{Served, stderr, stdout};
 use cutover::sandbox::api::{Patch, Resource, Subresource, WriteOptions};
 
 const MIGRATIONS: Resource = Resource::new("cutover.dev", "migrations");
+const ROLLOUTS: Resource = Resource::new("cutover.dev", "rollouts");
+const SUSPENSIONS: Resource = Resource::new("cutover.dev", "suspensions");
 const SHIFTS: Resource = Resource::new("cutover.dev", "replicashifts");
 const MOVE: &str = "orders-to-west";
 
@@ -40,12 +42,16 @@ fn create(served: &Served, kind: &Resource, name: &str, spec: Value) {
 }
 
 fn says(served: &Served, status: Value) {
+    tells(served, &MIGRATIONS, status);
+}
+
+fn tells(served: &Served, kind: &Resource, status: Value) {
     let patch = Patch::Merge(json!({"status": status}));
     let writer = WriteOptions::manager("somebody");
     let server = served.server.sandbox();
     server
         .patch(
-            &MIGRATIONS,
+            kind,
             Some("shop"),
             MOVE,
             Some(Subresource::Status),
@@ -96,7 +102,7 @@ fn a_phase_can_be_waited_for_and_another_end_is_a_failure_that_says_why() {
     let ended = served.cutover(&["wait", MOVE]);
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(stdout(&ended), "Migration shop/orders-to-west  RolledBack\n");
-    let why = format!("Migration shop/orders-to-west has ended as RolledBack, not Completed: {back}");
+    let why = format!("Migration shop/orders-to-west has ended as RolledBack: {back}");
     assert!(stderr(&ended).contains(&why), "{}", stderr(&ended));
     assert!(
         served
@@ -104,6 +110,29 @@ fn a_phase_can_be_waited_for_and_another_end_is_a_failure_that_says_why() {
             .status
             .success()
     );
+}
+
+#[test]
+fn what_is_in_force_was_waited_for_and_what_halts_has_failed() {
+    let served = begun();
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    create(
+        &served,
+        &SUSPENSIONS,
+        "Suspension",
+        json!({"target": {"workload": web}, "reason": "a freeze"}),
+    );
+    tells(&served, &SUSPENSIONS, json!({"phase": "Suspended"}));
+    let frozen = served.cutover(&["wait", MOVE, "--kind", "suspension"]);
+    assert_eq!(stdout(&frozen), "Suspension shop/orders-to-west  Suspended\n");
+    assert_eq!(frozen.status.code(), Some(0), "{}", stderr(&frozen));
+
+    create(&served, &ROLLOUTS, "Rollout", json!({"workload": web}));
+    tells(&served, &ROLLOUTS, json!({"phase": "Halted"}));
+    let halted = served.cutover(&["wait", MOVE, "--kind", "rollout"]);
+    assert_eq!(halted.status.code(), Some(1));
+    let why = "Rollout shop/orders-to-west has ended as Halted";
+    assert!(stderr(&halted).contains(why), "{}", stderr(&halted));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! What `cutover migrate` can be told about the migration itself, as the spec that says it.
 
 use clap::{Args, ValueEnum};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::cli::control::phase_parser;
-use cutover_core::api::{Check, Daily, OnFailure, PatchOp, Phase, Strategy, Weekday, Window, WorkloadRef};
+use cutover_core::api::{
+    Check, Daily, NotATimeSpan, OnFailure, PatchOp, Phase, Strategy, TimeSpan, Weekday, Window, WorkloadRef,
+};
 use cutover_core::profile;
 
 #[derive(Args, Debug)]
@@ -23,14 +25,14 @@ pub(super) struct Asked {
     #[arg(long, value_name = "POINTER=VALUE", value_parser = patch)]
     set: Vec<PatchOp>,
     /// Phases that wait for `cutover approve` before they begin
-    #[arg(long, value_name = "PHASES", value_delimiter = ',', value_parser = phase_parser(), ignore_case = true)]
-    require_approval: Vec<Phase>,
+    #[arg(long, alias = "require-approval", value_name = "PHASES", value_delimiter = ',', value_parser = phase_parser(), ignore_case = true)]
+    approve_before: Vec<Phase>,
     /// How long the target must be healthy without a break before the source is removed [default: 60s]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    healthy_for: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = longer_than_nothing)]
+    healthy_for: Option<TimeSpan>,
     /// How long the target may take to become healthy [default: 10m]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    timeout: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = longer_than_nothing)]
+    timeout: Option<TimeSpan>,
     /// What else must hold of the copy in the target: CEL over `object`
     #[arg(long, value_name = "CEL", value_parser = check)]
     check: Vec<Check>,
@@ -87,7 +89,7 @@ impl Asked {
             Failure::Hold => json!(OnFailure::Hold),
         });
         say("onFailure", on_failure);
-        let gates = &self.require_approval;
+        let gates = &self.approve_before;
         say(
             "approval",
             (!gates.is_empty()).then(|| json!({ "before": gates })),
@@ -116,12 +118,12 @@ impl Asked {
     }
 }
 
-fn duration(text: &str) -> Result<String, String> {
-    let parsed: Result<SignedDuration, _> = text.parse();
-    match parsed {
-        Ok(length) if length.is_positive() => Ok(text.to_owned()),
-        _ => Err("not a length of time such as 90s or 1h30m".to_owned()),
+fn longer_than_nothing(text: &str) -> Result<TimeSpan, String> {
+    let span: TimeSpan = text.parse().map_err(|error: NotATimeSpan| error.to_string())?;
+    if span.length().is_zero() {
+        return Err("it has to be longer than nothing".to_owned());
     }
+    Ok(span)
 }
 
 fn check(text: &str) -> Result<Check, String> {

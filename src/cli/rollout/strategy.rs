@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use clap::Args;
-use jiff::SignedDuration;
+use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::cli::fresh::Spec;
+use cutover_core::api::{NotATimeSpan, OnRolloutFailure, TimeSpan};
 use cutover_karmada::name::ClusterName;
 
 #[derive(Args, Debug)]
@@ -19,26 +19,46 @@ pub(super) struct StrategyArgs {
     waves: Vec<Wave>,
     /// How long a cluster must be healthy without a break [default: 30s]
     #[arg(long, value_name = "DURATION")]
-    healthy_for: Option<SignedDuration>,
+    healthy_for: Option<TimeSpan>,
     /// How long it may be other than healthy [default: 10m]
     #[arg(long, value_name = "DURATION")]
-    timeout: Option<SignedDuration>,
+    timeout: Option<TimeSpan>,
     /// How many clusters may have got the change and not be good yet [default: 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     max_unavailable: Option<u32>,
-    /// Take all clusters back to what they had when one isn't good in time, instead of halting
-    #[arg(long)]
+    /// What happens when a cluster isn't good in time [default: halt]
+    #[arg(long, value_name = "WHAT")]
+    on_failure: Option<Failure>,
+    /// An older name of `--on-failure undo`
+    #[arg(long, hide = true, conflicts_with = "on_failure")]
     undo_on_failure: bool,
     /// These waves begin only when `cutover approve --wave` says so, counted from 1
     #[arg(long, value_name = "WAVE", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     approve_before: Vec<u32>,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Failure {
+    /// No other cluster gets the change until a person decides
+    Halt,
+    /// All clusters go back to what they had
+    Undo,
+}
+
+impl Failure {
+    const fn asked(self) -> OnRolloutFailure {
+        match self {
+            Self::Halt => OnRolloutFailure::Halt,
+            Self::Undo => OnRolloutFailure::Undo,
+        }
+    }
+}
+
 /// Clusters that are released together.
 #[derive(Clone, Debug)]
 struct Wave {
     clusters: Vec<ClusterName>,
-    soak: Option<String>,
+    soak: Option<TimeSpan>,
 }
 
 impl FromStr for Wave {
@@ -53,20 +73,12 @@ impl FromStr for Wave {
         if clusters.iter().any(|name| name.is_empty()) {
             return Err("name clusters, such as eu-1,eu-2=10m".to_owned());
         }
-        let soak = soak.map(|soak| {
-            soak.parse()
-                .map(seconds)
-                .map_err(|error: jiff::Error| error.to_string())
-        });
+        let soak = soak.map(|soak| soak.parse().map_err(|error: NotATimeSpan| error.to_string()));
         Ok(Self {
             clusters: clusters.into_iter().map(ClusterName::from).collect(),
             soak: soak.transpose()?,
         })
     }
-}
-
-fn seconds(long: SignedDuration) -> String {
-    format!("{}s", long.as_secs())
 }
 
 impl StrategyArgs {
@@ -79,14 +91,16 @@ impl StrategyArgs {
         });
         spec.list("waves", &waves.collect::<Vec<_>>());
         let mut progress = Spec::default();
-        progress.say("timeout", self.timeout.map(|long| json!(seconds(long))));
-        progress.say("healthyFor", self.healthy_for.map(|long| json!(seconds(long))));
+        progress.say("timeout", self.timeout.as_ref().map(|long| json!(long)));
+        progress.say("healthyFor", self.healthy_for.as_ref().map(|long| json!(long)));
         spec.say("progress", progress.some());
         spec.say(
             "maxUnavailableClusters",
             self.max_unavailable.map(|most| json!(most)),
         );
-        spec.say("onFailure", self.undo_on_failure.then(|| json!("Undo")));
+        let older = self.undo_on_failure.then_some(Failure::Undo);
+        let on_failure = self.on_failure.or(older);
+        spec.say("onFailure", on_failure.map(|failure| json!(failure.asked())));
         let gated = !self.approve_before.is_empty();
         spec.say(
             "approval",

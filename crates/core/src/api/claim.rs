@@ -40,7 +40,9 @@ pub struct ClaimSpec {
     pub workload: String,
     /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
     pub binding_id: String,
+    /// The intent that holds the workload.
     pub owner: ClaimOwner,
+    /// The attempt of the owner that made the claim.
     pub attempt: u32,
     /// The sequence of the pin that projects this claim.
     pub seq: u64,
@@ -77,7 +79,9 @@ pub struct ClaimSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Differences {
+    /// The intent that needs the difference.
     pub owner: ClaimOwner,
+    /// The rules that the owner of the claim adds to its pin for this intent, one for each group of clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PinnedRule>,
 }
@@ -85,9 +89,13 @@ pub struct Differences {
 /// The intent that holds a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimOwner {
+    /// The kind of the intent, for instance `Migration`.
     pub kind: String,
+    /// The intent's namespace; empty for a kind of cluster scope.
     pub namespace: String,
+    /// The intent's name.
     pub name: String,
+    /// The intent's uid: another intent of the same name is another owner.
     pub uid: String,
 }
 

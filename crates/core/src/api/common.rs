@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Standing;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// Names a workload template in the namespace of the intent.
@@ -14,7 +15,9 @@ use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 pub struct WorkloadRef {
     /// For instance `flink.apache.org/v1beta1`.
     pub api_version: String,
+    /// The kind, for instance `FlinkDeployment`.
     pub kind: String,
+    /// The name of the object. Its namespace is that of the intent; in a check, that of the workload.
     pub name: String,
 }
 
@@ -37,9 +40,11 @@ impl WorkloadRef {
 /// One operation of a JSON patch, as Karmada's plaintext overrider takes it (`add`, `replace`, `remove`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PatchOp {
+    /// The operation: `add`, `replace` or `remove`.
     pub op: String,
     /// A JSON pointer.
     pub path: String,
+    /// The value to write, for `add` and `replace`; absent for `remove`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "anything")]
     pub value: Option<serde_json::Value>,
@@ -60,6 +65,7 @@ impl PatchOp {
 pub struct Approval {
     /// The phase that may begin.
     pub phase: super::Phase,
+    /// The attempt that it is given for, as in `status.attempt`.
     pub attempt: u32,
     /// Who approved; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +75,7 @@ pub struct Approval {
 /// The phases that wait for an [`Approval`] before they begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApprovalGate {
+    /// The phases that don't begin without one.
     pub before: Vec<super::Phase>,
 }
 
@@ -113,10 +120,15 @@ impl JsonSchema for Fact {
 /// A person's word; bound to cluster, attempt and phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assumption {
+    /// What the person vouches for, or decides.
     pub fact: Fact,
+    /// The cluster that it is about.
     pub cluster: ClusterName,
+    /// The attempt that it is said for, as in `status.attempt`.
     pub attempt: u32,
+    /// The phase that it is said in. In any other phase it counts for nothing.
     pub phase: super::Phase,
+    /// Who said it; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -132,12 +144,16 @@ pub enum ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
+    /// What the condition is about, for instance `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
+    /// Whether the condition holds: `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
     /// One CamelCase word.
     pub reason: String,
+    /// Why, as a sentence; empty when there is nothing to say.
     pub message: String,
+    /// When `status` changed last.
     pub last_transition_time: Timestamp,
 }
 
@@ -176,6 +192,7 @@ impl fmt::Display for WaitCode {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingFor {
+    /// What kind of thing is waited for.
     #[serde(default)]
     pub code: WaitCode,
     /// What is waited for, as a sentence.
@@ -186,12 +203,21 @@ pub struct WaitingFor {
     /// The phase that begins when it is approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<super::Phase>,
+    /// When the wait began.
     pub since: Timestamp,
     /// When the wait ends by itself; what happens then stands in `then`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// What happens at `until`, for instance `roll back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<String>,
+}
+
+impl WaitingFor {
+    /// Returns whether it goes on only when a person says so.
+    pub fn asks_a_person(&self) -> bool {
+        self.code.is_for_a_person() || self.approval.is_some() || !self.offers.is_empty()
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -213,6 +239,9 @@ pub trait Progress:
     /// Returns whether nothing more will be done in this attempt.
     fn has_ended(&self) -> bool;
 
+    /// Returns how it stands, as every kind tells it.
+    fn standing(&self) -> Standing;
+
     fn waiting_for(&self) -> Option<&WaitingFor>;
 
     /// Notes that it is written in [`STATUS_FORMAT`].
@@ -223,19 +252,26 @@ pub trait Progress:
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Common {
+    /// The generation of the spec that the status is about.
     pub observed_generation: i64,
     /// Counts from 1; 0 before the first pass.
     pub attempt: u32,
+    /// When the attempt began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// When the attempt ended; none while it is under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// What it waits for at the moment; none while it goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
+    /// `Ready`, `Reconciling`, `Stalled` and `Ended` for every kind alike, and what is particular to the kind.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// The phases of the attempt so far, with what was seen that ended each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
+    /// What is wrong, or worth knowing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The Git revision that last applied the spec.
@@ -290,29 +326,24 @@ impl Common {
         });
     }
 
-    /// Says whether a condition holds, since when, and why.
-    pub fn set_condition(&mut self, type_: &str, holds: bool, reason: &str, message: &str, now: Timestamp) {
-        let status = if holds {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
+    /// Says how it stands, in the conditions that all kinds have, and in those of the kind.
+    pub fn say(&mut self, standing: Standing, reason: &str, own: &[(&str, bool)], now: Timestamp) {
+        let message = match (&self.waiting_for, self.findings.first()) {
+            (Some(wait), _) => format!("waits: {}", wait.reason),
+            (None, Some(finding)) => finding.message.clone(),
+            (None, None) => String::new(),
         };
-        let known = self.conditions.iter_mut().find(|known| known.type_ == type_);
-        let since = match &known {
-            Some(known) if known.status == status => known.last_transition_time,
-            _ => now,
-        };
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status,
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            last_transition_time: since,
-        };
-        match known {
-            Some(known) => *known = condition,
-            None => self.conditions.push(condition),
+        let wait = self.waiting_for.as_ref();
+        standing.say(&mut self.conditions, wait, reason, &message, now);
+        for (type_, holds) in own {
+            Condition::put(&mut self.conditions, type_, *holds, reason, &message, now);
         }
+    }
+
+    /// Says whether the spec was changed in the middle of an attempt that goes on as it was begun.
+    pub fn say_ignored(&mut self, is_ignored: bool, message: &str, now: Timestamp) {
+        let type_ = "SpecChangeIgnored";
+        Condition::put(&mut self.conditions, type_, is_ignored, "MidFlight", message, now);
     }
 }
 
@@ -320,8 +351,11 @@ impl Common {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRecord {
+    /// The phase.
     pub name: String,
+    /// When it began.
     pub started_at: Timestamp,
+    /// When it ended; none for the one that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// What was observed that allowed the step to end.
@@ -334,7 +368,9 @@ pub struct StepRecord {
 pub struct Finding {
     /// For instance `TargetNotReady`.
     pub code: String,
+    /// What was found, as a sentence.
     pub message: String,
+    /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

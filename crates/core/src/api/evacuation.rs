@@ -52,10 +52,13 @@ const fn yes() -> bool {
 /// Which taint is meant. Everything that is given must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaintMatch {
+    /// The key of the taint.
     #[schemars(length(min = 1))]
     pub key: String,
+    /// Its value; none: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// Its effect, such as `NoExecute`; none: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
 }

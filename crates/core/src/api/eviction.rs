@@ -11,6 +11,7 @@ use cutover_karmada::name::ClusterName;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Eviction {
+    /// What is being done.
     pub stage: EvictionStage,
     /// Which binding it is about: another one of its name is not meant.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -41,7 +42,9 @@ pub struct Eviction {
 /// The replicas of a workload in one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Share {
+    /// The cluster.
     pub cluster: ClusterName,
+    /// How many replicas it has.
     #[serde(default)]
     pub replicas: i32,
 }

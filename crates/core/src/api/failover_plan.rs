@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{anything, is_zero};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, PinState, Progress, Starts, WaitingFor, Watched,
-    WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, PinState, Progress, Standing, Starts, TimeSpan,
+    WaitingFor, Watched, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -38,6 +38,7 @@ use cutover_karmada::name::ClusterName;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct FailoverPlanSpec {
+    /// The workload that is guarded.
     pub workload: WorkloadRef,
     /// A `WorkloadProfile`; found by kind if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,26 +46,32 @@ pub struct FailoverPlanSpec {
     /// A standing pin: a copy that Karmada's failover creates elsewhere is born held, and is let go with its state.
     #[serde(default = "yes")]
     pub guard: bool,
+    /// What is read from a running copy, for the case that its cluster is lost.
     #[serde(default)]
     pub capture: ContinuousCapture,
+    /// How the state reaches the new copy. `profile`: by the pin, as the profile's `start` says.
     #[serde(default)]
     pub inject: Inject,
     /// How the labels that Karmada preserves become handles of the profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preserved: Vec<PreservedHandle>,
+    /// What happens while the old copy can't be seen. By default the new copy stays held until the old one is seen stopped or
+    /// gone.
     #[serde(default)]
     pub source_unreachable: SourceUnreachable,
     /// How long a copy that can be reached, and is well, may take to stop with its state; then it goes without.
     #[serde(default = "default_stop_within")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub stop_within: String,
+    pub stop_within: TimeSpan,
+    /// What becomes of the old copy.
     #[serde(default)]
     pub purge: Purge,
+    /// How many failovers and migrations `status.history` keeps.
     #[serde(default)]
     pub history: HistoryLimit,
     /// A person's decision to move it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<FailoverRequest>,
+    /// What people have approved; `cutover approve --gate` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<FailoverApproval>,
     /// Nothing new is begun; what is under way stays as it is, held where it is held.
@@ -79,13 +86,14 @@ const fn yes() -> bool {
     true
 }
 
-fn default_stop_within() -> String {
-    "60s".to_owned()
+fn default_stop_within() -> TimeSpan {
+    TimeSpan::seconds(60)
 }
 
 /// Whether the newest handle that a running copy shows is noted all the time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuousCapture {
+    /// Whether the newest state handle of the running copy, as the profile's `lastKnown` finds it, is noted all the time.
     #[serde(default = "yes")]
     pub continuous: bool,
 }
@@ -126,12 +134,14 @@ fn value_itself() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceUnreachable {
+    /// `Hold`: the new copy stays held until the old one is seen stopped or gone, as it does when nothing is given. Not together
+    /// with the two below.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<UnreachableAction>,
     /// How long it must have been unreachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub proceed_after: Option<String>,
+    pub proceed_after: Option<TimeSpan>,
+    /// Who makes sure that nothing of the old copy writes any more; required with `proceedAfter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fenced_by: Option<FencedBy>,
 }
@@ -196,8 +206,11 @@ impl Default for HistoryLimit {
 pub struct FailoverRequest {
     /// The attempt that it is: one more than `status.attempt`.
     pub attempt: u32,
+    /// The cluster that the workload goes to.
     pub to: ClusterName,
+    /// Why, for the history.
     pub reason: String,
+    /// Who asks; free text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -235,9 +248,13 @@ impl fmt::Display for FailoverGate {
 /// A person's word; bound to cluster, attempt and gate, and used once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FailoverApproval {
+    /// What is approved.
     pub gate: FailoverGate,
+    /// The cluster that it is about.
     pub cluster: ClusterName,
+    /// The attempt that it is given for, as in `status.attempt`.
     pub attempt: u32,
+    /// Who approved; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -245,8 +262,11 @@ pub struct FailoverApproval {
 /// Something that waits for a person's word, as an approval would answer it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenQuestion {
+    /// What a person is asked.
     pub gate: FailoverGate,
+    /// The cluster that the question is about.
     pub cluster: ClusterName,
+    /// The attempt that an answer has to name.
     pub attempt: u32,
 }
 
@@ -321,6 +341,7 @@ impl fmt::Display for FailoverPhase {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailoverPlanStatus {
+    /// The current phase.
     pub phase: FailoverPhase,
     /// `attempt` counts the failovers: 0 before the first.
     #[serde(flatten)]
@@ -342,6 +363,7 @@ pub struct FailoverPlanStatus {
     /// The last failovers and migrations, the newest last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Relocation>,
+    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<FailoverJournal>,
 }
@@ -349,10 +371,13 @@ pub struct FailoverPlanStatus {
 /// A state handle of a copy that runs, and where it was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastKnown {
+    /// The cluster that it was read in.
     pub cluster: ClusterName,
     /// The copy that it is of.
     pub uid: String,
+    /// The handles, by name.
     pub values: BTreeMap<String, String>,
+    /// When it was read.
     pub at: Timestamp,
     /// The status branch has it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -365,6 +390,7 @@ pub struct LastKnown {
 pub struct OldCopy {
     /// The failover that left it.
     pub attempt: u32,
+    /// When the copy was noted as left behind.
     pub since: Timestamp,
     /// The purge mode `Never` keeps it until somebody confirms.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -416,10 +442,14 @@ impl fmt::Display for StateSource {
 /// The state that a new copy starts from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MovedState {
+    /// Where the state is from.
     pub source: StateSource,
+    /// The handles, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
+    /// What was seen that makes them the right ones.
     pub evidence: String,
+    /// When they were read.
     pub at: Timestamp,
 }
 
@@ -432,17 +462,26 @@ pub struct Relocation {
     /// That of the plan; a migration has none here.
     #[serde(default)]
     pub attempt: u32,
+    /// When the failover was first noticed or asked for; of a migration: when the claim was lent.
     pub at: Timestamp,
+    /// When it ended.
     pub finished_at: Timestamp,
+    /// The cluster that had the workload.
     pub from: ClusterName,
+    /// The cluster that had the workload afterwards.
     pub to: ClusterName,
+    /// Why: what Karmada said of the eviction, or the reason of the request. `planned` for a migration.
     pub reason: String,
+    /// Who asked for it or, where Karmada decided, who vouched that the old copy can't write; absent where nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The purge mode of the eviction; absent where Karmada gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
+    /// The state that the new copy started from; absent for a migration, which has its own record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MovedState>,
+    /// What was seen on the way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
     /// From the eviction to the new copy's being well, in milliseconds.
@@ -456,11 +495,15 @@ pub struct Relocation {
 pub struct FailoverJournal {
     /// The spec when it began: its workload and profile don't change.
     pub spec: Box<FailoverPlanSpec>,
+    /// The profile as it was when the guard began.
     pub profile: Box<WorkloadProfileSpec>,
+    /// The binding of the workload.
     pub binding: BindingId,
+    /// The uid of the workload's template.
     pub template_uid: String,
     /// Counts the times that the guard was put up; with the sequence it makes the marker.
     pub round: u32,
+    /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
     /// Who may write according to that pin; absent: nobody.
@@ -478,11 +521,13 @@ pub struct FailoverJournal {
     /// The writer had a state of its own, and is told by this number to begin again from what it carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redeploy: Option<u32>,
+    /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
     #[serde(default)]
     pub fence: Fence,
     /// Which clusters are meant by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<ClusterName, String>,
+    /// What selects the pods of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
     /// Where pods of the workload have been seen, of the run that is going on, and not seen to end.
@@ -514,7 +559,9 @@ pub struct FailoverJournal {
 /// The copy that may write: another one, or other pods of it, may know less than it had written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WriterCopy {
+    /// The cluster that the copy is in.
     pub cluster: ClusterName,
+    /// The uid of the copy.
     pub uid: String,
     /// The pods with which its run would lose its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -525,16 +572,22 @@ pub struct WriterCopy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Flight {
+    /// The cluster that the workload leaves.
     pub from: ClusterName,
+    /// The cluster that it goes to; none while that isn't decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<ClusterName>,
+    /// Why: what Karmada said of the eviction, or the reason of the request.
     pub reason: String,
+    /// Who asked for it; absent where Karmada decided, or where the request names nobody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// When the failover was first noticed or asked for.
     pub since: Timestamp,
     /// A person asked for it: Karmada evicted nobody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requested: bool,
+    /// What Karmada is to do with the old copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
     /// The eviction tasks as they were first seen, by cluster: what is preserved in them stands nowhere else.
@@ -571,10 +624,13 @@ pub struct Flight {
     /// The new copy has had the token: whatever becomes of it, it may have run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub released: bool,
+    /// The state that the new copy starts from; absent until it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<MovedState>,
+    /// What was seen so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// When the new copy was first seen healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Timestamp>,
 }
@@ -586,6 +642,15 @@ impl Progress for FailoverPlanStatus {
 
     fn has_ended(&self) -> bool {
         self.phase.is_terminal()
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            FailoverPhase::Guarding | FailoverPhase::Lent => Standing::InForce,
+            FailoverPhase::Completed => Standing::Done,
+            FailoverPhase::Failed | FailoverPhase::Aborted => Standing::Failed,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {

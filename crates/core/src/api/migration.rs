@@ -13,7 +13,7 @@ use super::common::{any_object, anything, is_zero};
 use super::profile::WorkloadProfileSpec;
 use super::{
     Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Fact, Finding, PatchOp, PinState, PolicyName,
-    Progress, StepRecord, WaitingFor, Watched, Window, WorkloadRef,
+    Progress, Standing, StepRecord, TimeSpan, WaitingFor, Watched, Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -41,28 +41,37 @@ use cutover_karmada::name::ClusterName;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {
+    /// The workload that moves.
     pub workload: WorkloadRef,
     /// The cluster that the workload leaves. Optional; when given it must be where the workload runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ClusterName>,
     /// The cluster that the workload goes to.
     pub to: ClusterName,
+    /// In which order the copies stop and start. `StopFirst`, the default: the source stops with its state before the target
+    /// runs, for stateful workloads. `StartFirst`: the target starts beside the source, for stateless ones.
     #[serde(default)]
     pub strategy: Strategy,
     /// The name of a WorkloadProfile; found by kind when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// What else changes in the target.
     #[serde(default)]
     pub changes: Changes,
+    /// When the target counts as healthy.
     #[serde(default)]
     pub verify: Verify,
+    /// What happens when a phase takes too long or the target fails. `RollBack`, the default: the source runs again, from the
+    /// newest state. `Hold`: everything stays as it is, held, until `abort`.
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Phases that wait for an approval before they begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalGate>,
+    /// What people have approved; `cutover approve` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,
+    /// What people vouch for, or decide, where cutover can't see it; `cutover assume` writes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assume: Vec<Assumption>,
     /// Stops before the next step, and goes on when taken away.
@@ -123,12 +132,10 @@ const fn yes() -> bool {
 pub struct Verify {
     /// How long the target must be healthy without a break, for instance `60s`.
     #[serde(default = "default_healthy_for")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub healthy_for: String,
+    pub healthy_for: TimeSpan,
     /// How long the target may take to become healthy, for instance `10m`.
     #[serde(default = "default_timeout")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub timeout: String,
+    pub timeout: TimeSpan,
     /// What else must hold without a break, beside the profile's health.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
@@ -160,12 +167,12 @@ impl Default for Verify {
     }
 }
 
-fn default_healthy_for() -> String {
-    "60s".to_owned()
+fn default_healthy_for() -> TimeSpan {
+    TimeSpan::seconds(60)
 }
 
-fn default_timeout() -> String {
-    "10m".to_owned()
+fn default_timeout() -> TimeSpan {
+    TimeSpan::minutes(10)
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -240,22 +247,31 @@ impl fmt::Display for Phase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MigrationStatus {
+    /// The current phase.
     pub phase: Phase,
+    /// The generation of the spec that the status is about.
     pub observed_generation: i64,
     /// Counts from 1; 0 before the first pass.
     pub attempt: u32,
+    /// When the attempt began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// When the attempt ended; none while it is under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// The cluster that the workload is moved from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<ClusterName>,
+    /// What it waits for at the moment; none while it goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<WaitingFor>,
+    /// `Ready`, `Reconciling`, `Stalled` and `Ended` for every kind alike, and what is particular to a Migration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+    /// The phases of the attempt so far, with what was seen that ended each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
+    /// What is wrong, or worth knowing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
     /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
@@ -275,6 +291,7 @@ pub struct MigrationStatus {
     /// The format in which the status is written; a reconciler that knows only earlier ones leaves the migration alone.
     #[serde(skip_serializing_if = "is_zero")]
     pub format: u32,
+    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
 }
@@ -282,7 +299,9 @@ pub struct MigrationStatus {
 /// A template change in Git, by the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldBack {
+    /// The digest of what Git wants.
     pub hash: String,
+    /// The Git revision that wants it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }
@@ -290,7 +309,9 @@ pub struct HeldBack {
 /// A policy in Git that is not applied as it stands there, by the digest of its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldPolicy {
+    /// The policy that is held back.
     pub policy: PolicyName,
+    /// The digest of what Git wants it to be.
     pub hash: String,
 }
 
@@ -300,17 +321,23 @@ pub struct HeldPolicy {
 pub struct Journal {
     /// The spec of this attempt; later changes are not obeyed.
     pub spec: Box<MigrationSpec>,
+    /// The profile as it was when the migration began.
     pub profile: Arc<WorkloadProfileSpec>,
+    /// The cluster that the workload is moved from.
     pub source: ClusterName,
+    /// The cluster that it is moved to.
     pub target: ClusterName,
+    /// The uid of the workload's template.
     pub template_uid: String,
     /// The digest of the template's spec, as it was seen last: nobody else is to change it in mid-flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_spec: Option<String>,
+    /// The binding of the workload.
     pub binding: BindingId,
     /// The standing intent that lent the claim, and gets it back with the pin on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lender: Option<ClaimOwner>,
+    /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
     /// Who may write according to that pin; absent: nobody.
@@ -327,10 +354,12 @@ pub struct Journal {
     /// Clusters that carry the suspend patches (with state) and not only the hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<ClusterName>,
+    /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
     pub fence: Fence,
     /// The handle that the source had before it was suspended: never taken for a new one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub handle_before: BTreeMap<String, String>,
+    /// The newest state handle that a copy left when it stopped; absent until there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captured: Option<Capture>,
     /// What Git was seen to have of the attempt.
@@ -352,6 +381,7 @@ pub struct Journal {
     /// Where pods of the workload have been seen: a node that isn't Ready may still run one that is gone from the API.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<ClusterName, BTreeSet<String>>,
+    /// The template change that goes along; absent: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_change: Option<TemplateChange>,
     /// The target has been seen deployed: it may have newer state than the captured handle.
@@ -366,6 +396,7 @@ pub struct Journal {
     /// What was given the token: its operator may have begun to run it, whatever shows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub offered: BTreeMap<ClusterName, Offered>,
+    /// When the phase began, moved on by the time of every pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
     /// Since when it is paused: that time doesn't count for the phase.
@@ -374,17 +405,19 @@ pub struct Journal {
     /// Since when the target is healthy, as far as the soak goes: who watches keeps the time, and this is for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy_since: Option<Timestamp>,
-    /// When the copy that ran was told to stop, and when one was seen running again.
+    /// When the copy that ran was told to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_since: Option<Timestamp>,
+    /// When a copy was first seen running after `downSince`; absent while none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Timestamp>,
-    /// The time between them, of earlier stops, in milliseconds.
+    /// The time from `downSince` to `upSince` of earlier stops, in milliseconds.
     #[serde(default, skip_serializing_if = "is_no_time")]
     pub down_before_ms: u64,
     /// Past the commit point nothing is rolled back.
     #[serde(default)]
     pub committed: bool,
+    /// The way back, once it has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roll_back: Option<RollBack>,
     /// What must not change when the pin is removed.
@@ -457,6 +490,14 @@ impl Progress for MigrationStatus {
 
     fn has_ended(&self) -> bool {
         self.phase.is_terminal()
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            Phase::Completed => Standing::Done,
+            Phase::RolledBack | Phase::Failed | Phase::Aborted | Phase::EndedBefore => Standing::Failed,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {
@@ -604,6 +645,7 @@ pub struct Offered {
     /// Absent: there was none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+    /// The generation of that copy; 0 where there was none.
     #[serde(default)]
     pub generation: i64,
 }
@@ -612,13 +654,16 @@ pub struct Offered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BindingId {
+    /// The name of the binding.
     pub name: String,
+    /// The uid of the binding.
     pub uid: String,
     /// Label `resourcebinding.karmada.io/permanent-id`, or `clusterresourcebinding.karmada.io/permanent-id`.
     pub id: String,
     /// It is a `ClusterResourceBinding`: the workload has no namespace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cluster_scoped: bool,
+    /// How many replicas the binding gave the cluster that had the workload; absent where the binding counts none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i64>,
     /// The group of the policy's `clusterAffinities` that keeps the target, where it has groups.
@@ -632,6 +677,7 @@ pub struct BindingId {
 pub struct Fence {
     /// The state before the fence has been recorded below.
     pub recorded: bool,
+    /// `spec.failover` of the binding, taken off so that Karmada doesn't fail over by itself; absent: there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "any_object")]
     pub failover: Option<serde_json::Value>,
@@ -643,6 +689,7 @@ pub struct Fence {
     /// The generation of the binding at which the suspension was, or is to be, added that the canary proves something about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspending: Option<i64>,
+    /// What shows that the scheduler has nothing left to do for the workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
     /// Whether the API server itself refuses what would move the workload.
@@ -706,7 +753,9 @@ pub enum Guard {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnknownGuard {
+    /// The policy that could not be tried.
     pub guard: Guard,
+    /// Why it isn't known whether it holds.
     pub why: String,
 }
 
@@ -762,6 +811,7 @@ impl AdmissionTest {
 pub struct Barrier {
     /// Empty: none may be created, and the admission fence stands in for it.
     pub canary: String,
+    /// When the barrier was passed.
     pub passed_at: Timestamp,
     /// A barrier is good for one process of each controller.
     pub leases: BTreeMap<String, LeaseSeen>,
@@ -771,8 +821,10 @@ pub struct Barrier {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSeen {
+    /// The `holderIdentity` of the lease; absent: nobody held it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// The `leaseTransitions` of the lease: how often its holder has changed.
     pub transitions: i64,
 }
 
@@ -780,10 +832,15 @@ pub struct LeaseSeen {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsedWord {
+    /// What was said.
     pub fact: Fact,
+    /// The cluster that it was about.
     pub cluster: ClusterName,
+    /// The phase in which it was said.
     pub phase: Phase,
+    /// Who said it.
     pub by: String,
+    /// When it was used.
     pub at: Timestamp,
     /// What was given up with it, as it was offered.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -800,9 +857,13 @@ pub struct UsedWord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Capture {
+    /// The cluster that the state is of.
     pub from: ClusterName,
+    /// The handles, by name.
     pub values: BTreeMap<String, String>,
+    /// What was seen that makes them the right ones.
     pub evidence: String,
+    /// When they were read.
     pub at: Timestamp,
 }
 
@@ -810,7 +871,9 @@ pub struct Capture {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateChange {
+    /// The digest of the manifest in Git, or of `spec.changes.patches`.
     pub hash: String,
+    /// The Git revision that it is from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// What Git wants, as it will be applied in Cleanup; absent: the intent itself says what changes.
@@ -825,8 +888,11 @@ pub struct TemplateChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollBack {
+    /// Why it goes back.
     pub reason: String,
+    /// The phase from which it goes back.
     pub from_phase: Phase,
+    /// When the way back began.
     pub since: Timestamp,
     /// `RolledBack`, or `Aborted` when a person asked for it.
     pub ends_as: Phase,
@@ -845,6 +911,7 @@ pub struct RollBack {
     /// The target's last stop left no handle: what it wrote is in its cluster alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_state: bool,
+    /// How far the way back is.
     pub stage: RollBackStage,
     /// Since when the source has been seen able to take over from a target that was kept running.
     #[serde(default, skip_serializing_if = "Option::is_none")]

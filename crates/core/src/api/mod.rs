@@ -15,7 +15,9 @@ mod replica_shift;
 mod rollout;
 mod rollout_policy;
 pub mod schema;
+mod standing;
 mod suspension;
+mod time_span;
 pub mod watched;
 mod window;
 
@@ -60,10 +62,12 @@ pub use rollout_policy::{
     RolloutPolicy, RolloutPolicyPhase, RolloutPolicySpec, RolloutPolicyStatus, RolloutTurn, SelectedWorkload,
     WorkloadControls, WorkloadSelector,
 };
+pub use standing::Standing;
 pub use suspension::{
     Contested, Ending, HeldCopy, PolicyKind, PolicyName, PolicyTarget, Scope, Suspension, SuspensionFence,
     SuspensionJournal, SuspensionPhase, SuspensionPin, SuspensionSpec, SuspensionStatus, SuspensionTarget,
 };
+pub use time_span::{NotATimeSpan, TimeSpan};
 pub use watched::Watched;
 pub use window::{Daily, Opening, Weekday, Window};
 

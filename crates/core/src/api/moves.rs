@@ -7,15 +7,17 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Eviction, Finding, Progress, Verify, WaitingFor, Window};
+use super::{Common, Eviction, Finding, Progress, Standing, Verify, WaitingFor, Window};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// The part of a spec that is about moves, whatever they are for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MovesSpec {
+    /// Where the workloads go.
     #[serde(default, skip_serializing_if = "Targets::is_default")]
     pub to: Targets,
+    /// Which workloads move; absent: all.
     #[serde(default, skip_serializing_if = "Selection::is_everything")]
     pub select: Selection,
     /// Who goes first; then the rest, by name.
@@ -28,6 +30,8 @@ pub struct MovesSpec {
     /// How many moves may fail before nothing more is begun.
     #[serde(default)]
     pub max_failures: u32,
+    /// What is done about workloads that can't be moved. `Wait`, the default: nothing begins until they can, or are not selected
+    /// any more. `Leave`: they stay, and the others move.
     #[serde(default)]
     pub unmovable: Unmovable,
     /// When a workload counts as good where it was moved to.
@@ -36,6 +40,7 @@ pub struct MovesSpec {
     /// Whether a person has to approve what was planned before the first workload moves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<MovesGate>,
+    /// What people have approved; `cutover approve` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<MovesApproval>,
     /// Begins no more moves until that is taken away; those that have begun come to their end.
@@ -97,6 +102,8 @@ pub struct Targets {
     /// Only to these; none: to any that the workload's policy allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterName>,
+    /// How one of several clusters is chosen. `LeastLoaded`, the default: the one of which the smallest share is requested, with
+    /// the workload. `Scheduler`: the one that Karmada's scheduler puts first.
     #[serde(default)]
     pub choose: Choose,
 }
@@ -166,7 +173,9 @@ pub struct MovesGate {
 /// A person's leave for one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MovesApproval {
+    /// The phase that may begin.
     pub phase: MovesPhase,
+    /// The attempt that it is given for, as in `status.attempt`.
     pub attempt: u32,
     /// Who approved; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,12 +241,14 @@ impl fmt::Display for MovesPhase {
     bound(serialize = "S: Serialize", deserialize = "S: serde::de::DeserializeOwned")
 )]
 pub struct MovesStatus<S> {
+    /// The current phase.
     pub phase: MovesPhase,
     #[serde(flatten)]
     pub common: Common,
     /// The clusters that it is about.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterName>,
+    /// How many workloads have moved, of how many; absent where none is to move.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Tally>,
     /// What moves, in the order in which it does.
@@ -252,6 +263,7 @@ pub struct MovesStatus<S> {
     /// How many more stay than are listed.
     #[serde(skip_serializing_if = "is_none")]
     pub more_stays: u32,
+    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<MovesJournal<S>>,
 }
@@ -276,9 +288,13 @@ impl<S> Default for MovesStatus<S> {
 /// How far it is: `done` of `of`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
+    /// Those that have moved.
     pub done: u32,
+    /// All that are to move.
     pub of: u32,
+    /// Those that move at the moment.
     pub moving: u32,
+    /// Those that could not be moved.
     pub failed: u32,
 }
 
@@ -286,10 +302,14 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadName {
+    /// For instance `apps/v1`.
     pub api_version: String,
+    /// For instance `Deployment`.
     pub kind: String,
+    /// Its namespace; none for a kind of cluster scope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Its name.
     pub name: String,
 }
 
@@ -318,12 +338,16 @@ impl fmt::Display for WorkloadName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Move {
+    /// The workload.
     pub workload: WorkloadName,
+    /// The cluster that it leaves.
     pub from: ClusterName,
     /// Absent: Karmada's scheduler says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<ClusterName>,
+    /// How it is moved.
     pub means: Means,
+    /// How far it is.
     pub state: MoveState,
     /// What Preflight of its Migration would come to has been looked at.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -338,8 +362,10 @@ pub struct Move {
     /// What it waits for, or what came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
+    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
     /// How far it is, where this intent takes the workload away itself.
@@ -383,8 +409,11 @@ impl MoveState {
 /// A workload that stays where it is, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stay {
+    /// The workload.
     pub workload: WorkloadName,
+    /// The cluster that it stays in.
     pub cluster: ClusterName,
+    /// Why it stays.
     pub why: Finding,
     /// It runs there, or may: the cluster isn't empty with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -427,7 +456,9 @@ pub struct MovesJournal<S> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MovesEnding {
+    /// Why no more workloads are moved.
     pub reason: String,
+    /// The phase in which it ends.
     pub ends_as: MovesPhase,
     /// Moves that have begun are rolled back.
     pub turns_back: bool,
@@ -443,6 +474,15 @@ where
 
     fn has_ended(&self) -> bool {
         self.phase.is_terminal()
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            MovesPhase::Watching => Standing::InForce,
+            MovesPhase::Completed => Standing::Done,
+            MovesPhase::Failed | MovesPhase::Aborted => Standing::Failed,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {

@@ -16,7 +16,9 @@ const SPOKEN: &str = "spec.assume";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Offer {
+    /// What can be said.
     pub fact: Fact,
+    /// The cluster that it would be about.
     pub cluster: ClusterName,
     /// What whoever says it gives up.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -18,6 +18,7 @@ use super::PatchOp;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WorkloadProfileSpec {
+    /// The kinds that the profile is for.
     pub applies_to: AppliesTo,
     /// What must be true of a template for this profile to move it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,7 +46,9 @@ pub struct WorkloadProfileSpec {
     pub observed_when: String,
     /// Nothing of this copy runs, and its operator says so.
     pub suspended_when: String,
+    /// CEL over `object`, the copy in a member: the copy is healthy.
     pub healthy_when: String,
+    /// CEL over `object`, the copy in a member: the copy will not become healthy by itself. Absent: no copy counts as failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_when: Option<String>,
     /// The copy has run, so that it may have state of its own newer than the handle it was given.
@@ -76,7 +79,9 @@ pub struct WorkloadProfileSpec {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AppliesTo {
+    /// The API group; empty for the core group.
     pub group: String,
+    /// The kinds of that group, for instance `FlinkDeployment`.
     pub kinds: Vec<String>,
 }
 
@@ -87,6 +92,7 @@ pub struct Requirement {
     pub cel: String,
     /// What is wrong where it doesn't hold.
     pub message: String,
+    /// What to do when it doesn't hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -124,6 +130,7 @@ pub struct CaptureRule {
     pub name: String,
     /// Where the handle stands in the stopped object.
     pub json_path: String,
+    /// Whether a stopped copy without this handle has no state that can be handed over. Without meaning in `lastKnown`.
     #[serde(default)]
     pub required: bool,
     /// The handle was made by this suspension and can be used in another cluster.

@@ -9,7 +9,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BindingId, Common, Fence, OnFailure, PinState, Progress, WaitingFor, Window, WorkloadRef};
+use super::{
+    BindingId, Common, Fence, OnFailure, PinState, Progress, Standing, TimeSpan, WaitingFor, Window,
+    WorkloadRef,
+};
 use cutover_karmada::name::ClusterName;
 
 /// Asks for the replicas of a workload without state to go from one cluster to another, step by step.
@@ -36,7 +39,9 @@ use cutover_karmada::name::ClusterName;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ReplicaShiftSpec {
+    /// The workload whose replicas go.
     pub workload: WorkloadRef,
+    /// Where the replicas are taken from.
     pub from: ShiftSource,
     /// The cluster that the replicas go to.
     pub to: ClusterName,
@@ -54,17 +59,19 @@ pub struct ReplicaShiftSpec {
     #[serde(default = "whole")]
     #[schemars(regex(pattern = r"^([0-9]{1,2}%|100%|[0-9]{1,6})$"))]
     pub floor: String,
+    /// What it stops for between steps.
     #[serde(default, skip_serializing_if = "Pause::is_none")]
     pub pause: Pause,
     /// How long the replicas of one step may take to be ready.
     #[serde(default = "ten_minutes")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub timeout: String,
+    pub timeout: TimeSpan,
     /// What happens when they don't become ready in that time.
     #[serde(default)]
     pub on_failure: OnFailure,
+    /// What is done when all have gone.
     #[serde(default, skip_serializing_if = "Then::is_none")]
     pub then: Then,
+    /// What people have approved; `cutover approve --percent` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<ShiftApproval>,
     /// Begins no further step until that is taken away.
@@ -108,8 +115,7 @@ impl fmt::Display for ShiftSource {
 pub struct Pause {
     /// How long after every step, for instance `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub each: Option<String>,
+    pub each: Option<TimeSpan>,
     /// Percentages: a step that has brought at least so many is the last one until a person approves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(range(min = 1, max = 100)))]
@@ -139,8 +145,10 @@ impl Then {
 /// A person's leave to go on past a percentage; valid for one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShiftApproval {
+    /// A percentage of `spec.pause.approval`: the shift may go on past it.
     #[schemars(range(min = 1, max = 100))]
     pub percent: u32,
+    /// The attempt that it is given for, as in `status.attempt`.
     pub attempt: u32,
     /// Who approved; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,8 +159,8 @@ fn whole() -> String {
     "100%".to_owned()
 }
 
-fn ten_minutes() -> String {
-    "10m".to_owned()
+fn ten_minutes() -> TimeSpan {
+    TimeSpan::minutes(10)
 }
 
 /// Where a shift stands.
@@ -216,6 +224,7 @@ impl fmt::Display for ShiftPhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaShiftStatus {
+    /// The current phase.
     pub phase: ShiftPhase,
     #[serde(flatten)]
     pub common: Common,
@@ -231,6 +240,7 @@ pub struct ReplicaShiftStatus {
     /// The fewest that were seen ready since it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest: Option<u32>,
+    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<ShiftJournal>,
 }
@@ -241,11 +251,14 @@ pub struct ReplicaShiftStatus {
 pub struct ShiftJournal {
     /// The spec of this attempt; later changes are not obeyed, but for control fields.
     pub spec: Box<ReplicaShiftSpec>,
+    /// The binding of the workload.
     pub binding: BindingId,
+    /// The uid of the workload's template.
     pub template_uid: String,
     /// What says which pods are the workload's on the control plane; absent: nothing runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<String>,
+    /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
     /// The clusters that the binding listed, and lists at the end of a way back.
@@ -276,9 +289,12 @@ pub struct ShiftJournal {
     /// Since when the last step is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rests_since: Option<Timestamp>,
+    /// Since when it has been paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_since: Option<Timestamp>,
+    /// What keeps Karmada's scheduler and failover away, and what was taken off the binding for that.
     pub fence: Fence,
+    /// The way back, once it has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<ShiftBack>,
     /// The effects of the current pass, before they are sent.
@@ -290,7 +306,9 @@ pub struct ShiftJournal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShiftBack {
+    /// Why it goes back.
     pub reason: String,
+    /// The phase in which it ends.
     pub ends_as: ShiftPhase,
 }
 
@@ -301,6 +319,14 @@ impl Progress for ReplicaShiftStatus {
 
     fn has_ended(&self) -> bool {
         self.phase.is_terminal()
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            ShiftPhase::Shifted | ShiftPhase::Completed => Standing::Done,
+            ShiftPhase::RolledBack | ShiftPhase::Failed | ShiftPhase::Aborted => Standing::Failed,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {

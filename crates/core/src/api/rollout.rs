@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{any_object, is_zero};
 use super::{
-    BindingId, Check, ClaimOwner, Common, HeldBack, PatchOp, PinState, Progress, WaitingFor, Watched, Window,
-    WorkloadProfileSpec, WorkloadRef,
+    BindingId, Check, ClaimOwner, Common, HeldBack, PatchOp, PinState, Progress, Standing, TimeSpan,
+    WaitingFor, Watched, Window, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -41,9 +41,12 @@ pub const ROLLOUT_WAVE_ANNOTATION: &str = "cutover.dev/rollout-wave";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutSpec {
+    /// The workload whose changes are rolled out cluster by cluster.
     pub workload: WorkloadRef,
+    /// In which order, and how fast.
     #[serde(flatten)]
     pub strategy: RolloutStrategy,
+    /// What people control while it rolls.
     #[serde(flatten)]
     pub controls: RolloutControls,
     /// A change doesn't begin until this is taken away; what has begun goes on. Policies say it to those whose turn it isn't.
@@ -60,6 +63,7 @@ pub struct RolloutControls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 4))]
     pub undo_to: Option<String>,
+    /// What people have approved; `cutover approve --wave` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<WaveApproval>,
     /// Raised, it lets a halted rollout try again.
@@ -90,12 +94,15 @@ pub struct RolloutStrategy {
     /// The name of a WorkloadProfile; found by kind when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// When a cluster counts as good.
     #[serde(default)]
     pub progress: RolloutProgress,
     /// How many clusters may have got the change and not be seen good yet.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1))]
     pub max_unavailable_clusters: u32,
+    /// What happens when a released cluster fails or isn't healthy in time. `Halt`, the default: no further cluster gets the
+    /// change until a person decides. `Undo`: all clusters go back to what they had.
     #[serde(default)]
     pub on_failure: OnRolloutFailure,
     /// Waves that wait for an approval before they begin.
@@ -114,12 +121,12 @@ pub struct RolloutStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Wave {
+    /// The clusters that are released together.
     #[schemars(length(min = 1))]
     pub clusters: Vec<ClusterName>,
     /// How long they must be good before the next wave; in place of `progress.healthyFor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub soak: Option<String>,
+    pub soak: Option<TimeSpan>,
 }
 
 /// When a cluster counts as good.
@@ -128,12 +135,10 @@ pub struct Wave {
 pub struct RolloutProgress {
     /// How long a released cluster may be other than healthy before that is a failure, for instance `10m`.
     #[serde(default = "default_timeout")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub timeout: String,
+    pub timeout: TimeSpan,
     /// How long it must be healthy without a break, for instance `30s`.
     #[serde(default = "default_healthy_for")]
-    #[schemars(regex(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"))]
-    pub healthy_for: String,
+    pub healthy_for: TimeSpan,
     /// What else must hold without a break, beside the profile's health.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
@@ -149,12 +154,12 @@ impl Default for RolloutProgress {
     }
 }
 
-fn default_timeout() -> String {
-    "10m".to_owned()
+fn default_timeout() -> TimeSpan {
+    TimeSpan::minutes(10)
 }
 
-fn default_healthy_for() -> String {
-    "30s".to_owned()
+fn default_healthy_for() -> TimeSpan {
+    TimeSpan::seconds(30)
 }
 
 const fn one() -> u32 {
@@ -196,8 +201,10 @@ pub struct WaveGate {
 /// A person's leave to begin a wave; valid for one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaveApproval {
+    /// The wave that may begin, counted from 1.
     #[schemars(range(min = 1))]
     pub wave: u32,
+    /// The attempt that it is given for, as in `status.attempt`.
     pub attempt: u32,
     /// Who approved; free text, usually from the commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -262,6 +269,7 @@ impl fmt::Display for RolloutPhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutStatus {
+    /// The current phase.
     pub phase: RolloutPhase,
     #[serde(flatten)]
     pub common: Common,
@@ -274,6 +282,7 @@ pub struct RolloutStatus {
     /// How many clusters have the target and are good, of how many: `2/5`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated: Option<String>,
+    /// How the clusters stand, in the order in which they are released.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<RolloutCluster>,
     /// What can be gone back to, the newest first.
@@ -282,6 +291,7 @@ pub struct RolloutStatus {
     /// The change in Git that was undone and stays unapplied until a commit changes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBack>,
+    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<RolloutJournal>,
 }
@@ -289,11 +299,13 @@ pub struct RolloutStatus {
 /// One cluster, as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RolloutCluster {
+    /// The cluster.
     pub name: ClusterName,
     /// Counted from 1.
     pub wave: u32,
     /// The revision that it is let have.
     pub revision: String,
+    /// How it stands.
     pub state: RolloutClusterState,
     /// Why it isn't good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -338,12 +350,17 @@ pub struct RolloutRevision {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutJournal {
+    /// The workload that `spec` named when the change began to roll.
     pub workload: WorkloadRef,
+    /// The profile as it was when the change began to roll.
     pub profile: Box<WorkloadProfileSpec>,
+    /// The binding of the workload.
     pub binding: BindingId,
+    /// The uid of the workload's template.
     pub template_uid: String,
     /// The attempt that put the pin up: its markers are counted on from there.
     pub pin_attempt: u32,
+    /// How far the pin is.
     #[serde(flatten)]
     pub pin: PinState,
     /// What the pin says.
@@ -354,6 +371,7 @@ pub struct RolloutJournal {
     pub host: Option<ClaimOwner>,
     /// What clusters have that aren't named below, those that join included.
     pub stable: String,
+    /// The revision that is rolled out.
     pub target: String,
     /// The digest of the manifest in Git that the target is, and its revision.
     pub wanted: HeldBack,
@@ -363,6 +381,7 @@ pub struct RolloutJournal {
     /// What clusters have that were released for a target before this one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left: BTreeMap<ClusterName, String>,
+    /// The clusters that were given the target.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub released: BTreeMap<ClusterName, Released>,
     /// Why it goes back, if it does.
@@ -374,6 +393,7 @@ pub struct RolloutJournal {
     /// The number of `spec.retry` that has been obeyed.
     #[serde(default)]
     pub retried: u32,
+    /// When the phase began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Timestamp>,
     /// The effects of the current pass, before they are sent.
@@ -385,6 +405,7 @@ pub struct RolloutJournal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Released {
+    /// When the cluster was released, or tried again because `spec.retry` was raised.
     pub at: Timestamp,
     /// For how long it was seen healthy without a break.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -401,8 +422,10 @@ pub struct PinnedRule {
     /// Everywhere but in these, also in clusters that join later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_but: Option<Vec<ClusterName>>,
+    /// In these only; absent: where `allBut` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<ClusterName>>,
+    /// What it changes in their copies.
     pub patches: Vec<PatchOp>,
 }
 
@@ -414,6 +437,14 @@ impl Progress for RolloutStatus {
     /// It stands for as long as it is there; what is at rest claims nothing.
     fn has_ended(&self) -> bool {
         self.phase.is_at_rest()
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            RolloutPhase::Completed => Standing::Done,
+            RolloutPhase::Halted | RolloutPhase::Undone => Standing::Failed,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {

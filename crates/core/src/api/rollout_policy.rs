@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Progress, RolloutControls, RolloutPhase, RolloutStrategy, WaitingFor};
+use super::{Common, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing, WaitingFor};
 
 /// Asks for the changes of many templates to go cluster by cluster, for as long as it is there.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,6 +35,7 @@ pub struct RolloutPolicySpec {
     /// Which workloads of its namespace: those that any of these takes, and whose template is in Git.
     #[schemars(length(min = 1))]
     pub select: Vec<WorkloadSelector>,
+    /// In which order, and how fast.
     #[serde(flatten)]
     pub strategy: RolloutStrategy,
     /// Of how many workloads changes may be under way at once; what has halted counts, too.
@@ -64,6 +65,7 @@ const fn is_five(number: &u32) -> bool {
 pub struct WorkloadSelector {
     /// For instance `apps/v1`.
     pub api_version: String,
+    /// The kind, for instance `Deployment`.
     pub kind: String,
     /// None: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,8 +79,11 @@ pub struct WorkloadSelector {
 /// What is said to one of the workloads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadControls {
+    /// The kind of the workload.
     pub kind: String,
+    /// The name of the workload.
     pub name: String,
+    /// What people control while it rolls.
     #[serde(flatten)]
     pub controls: RolloutControls,
 }
@@ -118,6 +123,7 @@ impl fmt::Display for RolloutPolicyPhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutPolicyStatus {
+    /// Whether the policy is in force.
     pub phase: RolloutPolicyPhase,
     #[serde(flatten)]
     pub common: Common,
@@ -125,6 +131,7 @@ pub struct RolloutPolicyStatus {
     pub selected: u32,
     /// Of how many a change is under way.
     pub rolling: u32,
+    /// How many workloads have halted.
     pub halted: u32,
     /// How many wait for their turn.
     pub queued: u32,
@@ -151,13 +158,17 @@ pub enum RolloutTurn {
 /// One workload of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectedWorkload {
+    /// The kind of the workload.
     pub kind: String,
+    /// The name of the workload.
     pub name: String,
     /// The Rollout that takes its changes along.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The phase of its rollout; none where another intent has the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RolloutPhase>,
+    /// What it waits for, or who is in charge of it; absent: nothing is to be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -170,6 +181,14 @@ impl Progress for RolloutPolicyStatus {
     /// It stands for as long as it is there, and has no end of its own.
     fn has_ended(&self) -> bool {
         false
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            RolloutPolicyPhase::Standing if self.halted > 0 => Standing::Failed,
+            RolloutPolicyPhase::Standing if self.rolling == 0 => Standing::InForce,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {

@@ -156,4 +156,37 @@ mod tests {
             assert_eq!(wrong, None, "{name}");
         }
     }
+
+    /// Fields at any depth that say nothing of themselves.
+    fn undescribed(schema: &Value, path: &str, found: &mut Vec<String>) {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            if !field["description"].is_string() {
+                found.push(path.clone());
+            }
+            undescribed(field, &path, found);
+        }
+        for inner in ["items", "additionalProperties"] {
+            if let Some(inner) = schema.get(inner) {
+                undescribed(inner, path, found);
+            }
+        }
+    }
+
+    #[test]
+    fn kubectl_explains_every_field() {
+        let mut found = Vec::new();
+        for crd in crds() {
+            let whole = serde_json::to_value(&crd).unwrap();
+            let schema = &whole["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+            for half in ["spec", "status"] {
+                undescribed(
+                    &schema[half],
+                    &format!("{}.{half}", crd.spec.names.kind),
+                    &mut found,
+                );
+            }
+        }
+        assert!(found.is_empty(), "{found:#?}");
+    }
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::any_object;
-use super::{Barrier, Common, PinState, Progress, WaitingFor, WorkloadRef};
+use super::{Barrier, Common, PinState, Progress, Standing, WaitingFor, WorkloadRef};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Asks for changes to stop at the control plane.
@@ -36,10 +36,13 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionSpec {
+    /// What is suspended: a workload, or a policy with all that it selects.
     pub target: SuspensionTarget,
     /// The clusters that changes are kept from; none: all, also those that are chosen later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterName>,
+    /// What waits. `Dispatching`, the default: changes are not sent to the members. `Scheduling`: the scheduler leaves the
+    /// workloads where they are. `Both`: both.
     #[serde(default)]
     pub scope: Scope,
     /// Why; for people.
@@ -71,8 +74,10 @@ pub struct SuspensionTarget {
 /// A policy; a `PropagationPolicy` is that of the intent's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyTarget {
+    /// `PropagationPolicy` or `ClusterPropagationPolicy`.
     #[serde(default)]
     pub kind: PolicyKind,
+    /// The name of the policy.
     pub name: String,
 }
 
@@ -171,6 +176,7 @@ impl fmt::Display for SuspensionPhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuspensionStatus {
+    /// The current phase.
     pub phase: SuspensionPhase,
     #[serde(flatten)]
     pub common: Common,
@@ -189,6 +195,7 @@ pub struct SuspensionStatus {
     /// Fields that are changed again and again, and by whom.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contested: Vec<Contested>,
+    /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<SuspensionJournal>,
 }
@@ -196,7 +203,9 @@ pub struct SuspensionStatus {
 /// One copy that doesn't get what the control plane has for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct HeldCopy {
+    /// The workload, as `<kind> <namespace>/<name>`.
     pub workload: String,
+    /// The cluster whose copy is not changed.
     pub cluster: ClusterName,
     /// Fields that will change when it ends. Values are not shown: they may be secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,7 +221,9 @@ pub struct HeldCopy {
 /// A field that doesn't come to rest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Contested {
+    /// The object, as `<kind> <namespace>/<name>`.
     pub object: String,
+    /// The field, as a JSON pointer.
     pub field: String,
     /// Who has changed it, as `managedFields` say.
     pub managers: Vec<String>,
@@ -248,7 +259,9 @@ pub struct SuspensionJournal {
 pub struct SuspensionPin {
     /// Value of the label `resourcebinding.karmada.io/permanent-id` on the binding and its Works.
     pub binding_id: String,
+    /// The pin is a `ClusterOverridePolicy`.
     pub cluster_scoped: bool,
+    /// How far the pin is.
     #[serde(flatten)]
     pub state: PinState,
     /// What a cluster gets that isn't named below: the template as it was, without status.
@@ -279,6 +292,7 @@ pub struct SuspensionFence {
     /// Digest of the bindings whose scheduling was seen suspended before the canary was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<String>,
+    /// What shows that the scheduler has nothing left to do for the workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub barrier: Option<Barrier>,
 }
@@ -286,8 +300,10 @@ pub struct SuspensionFence {
 /// Names a policy, of a namespace or of the whole control plane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyName {
+    /// The policy's namespace; none for a `ClusterPropagationPolicy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// The policy's name.
     pub name: String,
 }
 
@@ -322,6 +338,7 @@ impl fmt::Display for PolicyName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ending {
+    /// Why it ends.
     pub reason: String,
     /// What will go out has been told.
     #[serde(default)]
@@ -337,6 +354,15 @@ impl Progress for SuspensionStatus {
 
     fn has_ended(&self) -> bool {
         self.phase.is_terminal()
+    }
+
+    fn standing(&self) -> Standing {
+        match self.phase {
+            SuspensionPhase::Suspended => Standing::InForce,
+            SuspensionPhase::Completed => Standing::Done,
+            SuspensionPhase::Failed | SuspensionPhase::Aborted => Standing::Failed,
+            _ => Standing::UnderWay,
+        }
     }
 
     fn waiting_for(&self) -> Option<&WaitingFor> {

@@ -11,11 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Window {
+    /// Before then it doesn't begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// From then on it doesn't begin any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Timestamp>,
+    /// The hours in which it may begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub daily: Option<Daily>,
 }

@@ -3,7 +3,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Machine, Phase, Stop, duration};
+use super::{Machine, Phase, Stop};
 use crate::api::{FailoverGate, FencedBy, Finding, LastKnown, MovedState, watched};
 use crate::intent::custody;
 use crate::intent::proof::{CutOff, Facts, Healthy, NotProved, Suspended};
@@ -116,7 +116,7 @@ impl Machine<'_> {
         if before.is_none() {
             return Err(Stop::Again);
         }
-        let limit = duration(&self.input.spec.stop_within);
+        let limit = self.input.spec.stop_within.length();
         let left = limit - watched::elapsed(self.flight()?.stopping.as_ref(), now);
         let why = suspended.err().map_or_else(String::new, |why| why.to_string());
         if left > SignedDuration::ZERO {
@@ -235,7 +235,7 @@ impl Machine<'_> {
                  that nothing of it writes can say so with proceedAfter and fencedBy: Approval"
             )));
         };
-        let after = duration(after);
+        let after = after.length();
         let marker = self.marker()?;
         let by_nodes = fenced_by == FencedBy::NodeFencing && self.cut_off(from, &marker)?.is_some();
         let flight = self.flight()?;

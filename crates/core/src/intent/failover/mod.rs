@@ -41,7 +41,7 @@ use super::seen::{NotKnown, Seen};
 use super::{Step, Trouble};
 use crate::api::{
     Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec,
-    FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
+    FailoverPlanStatus, Finding, OpenQuestion, Progress, WaitCode, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -382,24 +382,14 @@ impl Machine<'_> {
         } else {
             self.status.writer = None;
         }
-        let waits = self.status.common.waiting_for.as_ref();
-        let message = waits
-            .map(|wait| format!("waits: {}", wait.reason))
-            .unwrap_or_default();
+        let standing = self.status.standing();
         let common = &mut self.status.common;
-        let guards = matches!(phase, Phase::Guarding | Phase::Lent);
-        common.set_condition("Guarding", guards, phase.name(), &message, now);
-        common.set_condition("FailingOver", phase.in_flight(), phase.name(), &message, now);
-        common.set_condition(
-            "Completed",
-            phase == Phase::Completed,
-            phase.name(),
-            &message,
-            now,
-        );
-        if phase == Phase::Failed {
-            common.set_condition("Failed", true, phase.name(), &message, now);
-        }
+        let own = [
+            ("Guarding", matches!(phase, Phase::Guarding | Phase::Lent)),
+            ("FailingOver", phase.in_flight()),
+            ("Completed", phase == Phase::Completed),
+        ];
+        common.say(standing, phase.name(), &own, now);
         // The story of what went before stands in the history.
         let excess = common.steps.len().saturating_sub(STEPS);
         common.steps.drain(..excess);
@@ -417,9 +407,4 @@ fn again(trouble: &Trouble) -> String {
         ""
     };
     format!("trying again: {}{hint}", trouble.text)
-}
-
-/// Reads a duration such as `90s` or `1h30m`; the schema has refused everything else.
-fn duration(text: &str) -> SignedDuration {
-    text.parse().unwrap_or(SignedDuration::from_mins(10))
 }

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
-use super::{Machine, Next, Phase, Stop, duration};
+use super::{Machine, Next, Phase, Stop};
 use crate::api::{Fact, InGit};
 use crate::intent::custody::LAPSE;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
@@ -365,8 +365,8 @@ impl Machine<'_> {
     /// The soak has been watched from its beginning by this process; what another one saw, or nobody, doesn't count.
     fn soaked(&mut self, target: &ClusterName) -> Result<(), Stop> {
         let now = self.input.now;
-        let text = self.journal()?.spec.verify.healthy_for.clone();
-        let soak = duration(&text);
+        let healthy_for = self.journal()?.spec.verify.healthy_for.clone();
+        let soak = healthy_for.length();
         let watched = SignedDuration::try_from(self.world().watched).unwrap_or_default();
         if watched >= soak {
             return Ok(());
@@ -377,7 +377,7 @@ impl Machine<'_> {
             return Err(Stop::Again);
         }
         let since = *journal.healthy_since.get_or_insert(now - watched);
-        let reason = format!("{target} to stay healthy for {text}");
+        let reason = format!("{target} to stay healthy for {healthy_for}");
         if now < since + soak {
             return Err(Stop::WaitUntil {
                 reason,

@@ -57,7 +57,7 @@ pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
     Condition, ConditionStatus, Fact, Finding, InGit, Journal, MigrationSpec, MigrationStatus, Offer,
-    OnFailure, Phase, RollBack, RollBackStage, StepRecord, WaitCode,
+    OnFailure, Phase, Progress, RollBack, RollBackStage, StepRecord, WaitCode,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -72,17 +72,15 @@ fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
     match phase {
         Phase::Hold | Phase::Expand => Some(SignedDuration::from_mins(5)),
         Phase::Capture => Some(SignedDuration::from_mins(15)),
-        Phase::Handoff => Some(duration(&spec.verify.timeout)),
-        Phase::Verify => {
-            Some(duration(&spec.verify.timeout).saturating_add(duration(&spec.verify.healthy_for)))
-        }
+        Phase::Handoff => Some(spec.verify.timeout.length()),
+        Phase::Verify => Some(
+            spec.verify
+                .timeout
+                .length()
+                .saturating_add(spec.verify.healthy_for.length()),
+        ),
         _ => None,
     }
-}
-
-/// Reads a duration such as `90s` or `1h30m`; the schema has refused everything else.
-fn duration(text: &str) -> SignedDuration {
-    text.parse().unwrap_or(SignedDuration::from_mins(10))
 }
 
 /// A migration as it was read, and what one pass saw.
@@ -572,6 +570,13 @@ impl Machine<'_> {
             Phase::EndedBefore => ConditionStatus::Unknown,
             phase => holds(phase == Phase::Completed),
         };
+        let (standing, now) = (self.status.standing(), self.input.now);
+        let MigrationStatus {
+            conditions,
+            waiting_for,
+            ..
+        } = &mut self.status;
+        standing.say(conditions, waiting_for.as_ref(), &reason, &message, now);
         self.put_condition("Completed", completed, &reason, &message);
         self.set_condition("Progressing", !phase.is_terminal(), &reason, &message);
         for failed in [

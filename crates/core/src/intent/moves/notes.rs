@@ -2,7 +2,7 @@
 
 use super::bound::counted;
 use super::{Aim, Effect, Machine, Phase};
-use crate::api::{MoveState, Tally};
+use crate::api::{MoveState, Progress, Tally};
 
 impl<A: Aim> Machine<'_, A> {
     /// What is about to be sent stands in the journal first; the rest is for people.
@@ -21,20 +21,17 @@ impl<A: Aim> Machine<'_, A> {
         };
         let now = self.input.now;
         let phase = self.status.phase;
+        let standing = self.status.standing();
         let common = &mut self.status.common;
-        common.set_condition(
-            "SpecChangeIgnored",
-            changed,
-            "MidFlight",
-            "the spec was changed while moves are under way; the change is not obeyed",
+        common.say(
+            standing,
+            phase.name(),
+            &[("Completed", phase == Phase::Completed)],
             now,
         );
-        let done = phase == Phase::Completed;
-        common.set_condition(
-            "Completed",
-            done,
-            phase.name(),
-            "every workload that was to move has moved",
+        common.say_ignored(
+            changed,
+            "the spec was changed while moves are under way; the change is not obeyed",
             now,
         );
         self.status.progress = self.tally();

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Machine, Stop, duration, waves};
+use super::{Machine, Stop, waves};
 use crate::api::{Released, RolloutCluster, RolloutClusterState as State, WaitCode, Wave, watched};
 use crate::intent::check;
 use crate::intent::custody;
@@ -47,15 +47,13 @@ impl Machine<'_> {
     /// Looks at every released cluster, and takes note for how long it was seen healthy, or not.
     pub(super) fn judge(&mut self) -> Result<Judged, Stop> {
         let waves = self.waves()?;
-        let limit = duration(&self.input.spec.strategy.progress.timeout);
+        let limit = self.input.spec.strategy.progress.timeout.length();
         let (now, mut judged) = (self.input.now, Judged::nothing());
         let mut all = Vec::new();
         for (number, wave) in (1..).zip(&waves) {
-            let soak = wave
-                .soak
-                .as_ref()
-                .unwrap_or(&self.input.spec.strategy.progress.healthy_for);
-            let soak = duration(soak);
+            let soak = wave.soak.as_ref();
+            let soak = soak.unwrap_or(&self.input.spec.strategy.progress.healthy_for);
+            let soak = soak.length();
             for name in &wave.clusters {
                 let mut cluster = RolloutCluster {
                     name: name.clone(),

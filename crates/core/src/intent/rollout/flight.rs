@@ -4,7 +4,7 @@ use super::begin::gate;
 use super::goal::Goal;
 use super::pin::PIN_TAKEN_AWAY;
 use super::versions::content;
-use super::{Finding, Machine, Phase, Stop, duration};
+use super::{Finding, Machine, Phase, Stop};
 use crate::api::{HeldBack, OnRolloutFailure, WaitCode, Wave};
 use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly};
@@ -372,7 +372,7 @@ impl Machine<'_> {
         self.works_are_current()?;
         let ill = self.ill_after_undo()?;
         let since = self.journal()?.phase_since.unwrap_or(self.input.now);
-        let limit = duration(&self.input.spec.strategy.progress.timeout);
+        let limit = self.input.spec.strategy.progress.timeout.length();
         let mut evidence = vec!["the template and every cluster have what they had before".to_owned()];
         if let Some(why) = ill {
             if self.input.now.duration_since(since) < limit {

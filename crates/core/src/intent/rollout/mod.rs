@@ -269,8 +269,3 @@ impl<'a> Machine<'a> {
         }
     }
 }
-
-/// Reads a duration such as `90s` or `1h30m`; the schema has refused everything else.
-fn duration(text: &str) -> SignedDuration {
-    text.parse().unwrap_or(SignedDuration::from_mins(10))
-}

@@ -1,6 +1,7 @@
 //! What the status says beside the phase.
 
 use super::{Machine, Phase};
+use crate::api::Progress;
 use crate::intent::effect::Effect;
 
 impl Machine<'_> {
@@ -13,17 +14,13 @@ impl Machine<'_> {
             self.status.updated = None;
         }
         let (phase, now) = (self.status.phase, self.input.now);
-        let common = &mut self.status.common;
-        let message = match (&common.waiting_for, common.findings.first()) {
-            (Some(wait), _) => format!("waits: {}", wait.reason),
-            (None, Some(finding)) => finding.message.clone(),
-            (None, None) => String::new(),
-        };
-        let reason = phase.name();
-        let mut say = |type_, holds| common.set_condition(type_, holds, reason, &message, now);
-        say("Completed", phase == Phase::Completed);
-        say("Progressing", !phase.is_at_rest() && phase != Phase::Halted);
-        say("Halted", phase == Phase::Halted);
-        say("Undone", phase == Phase::Undone);
+        let standing = self.status.standing();
+        let own = [
+            ("Completed", phase == Phase::Completed),
+            ("Progressing", !phase.is_at_rest() && phase != Phase::Halted),
+            ("Halted", phase == Phase::Halted),
+            ("Undone", phase == Phase::Undone),
+        ];
+        self.status.common.say(standing, phase.name(), &own, now);
     }
 }

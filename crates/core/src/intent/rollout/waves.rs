@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{ROLLOUT_WAVE_ANNOTATION, RolloutStrategy, Wave};
+use crate::api::{ROLLOUT_WAVE_ANNOTATION, RolloutStrategy, TimeSpan, Wave};
 use cutover_karmada::Cluster;
 use cutover_karmada::name::ClusterName;
 
@@ -16,7 +16,7 @@ pub fn waves(
     left.sort();
     left.dedup();
     let mut waves = Vec::new();
-    let mut take = |names: &[ClusterName], soak: &Option<String>| {
+    let mut take = |names: &[ClusterName], soak: &Option<TimeSpan>| {
         let taken: Vec<ClusterName> = names.iter().filter(|name| left.contains(name)).cloned().collect();
         left.retain(|name| !taken.contains(name));
         if !taken.is_empty() {

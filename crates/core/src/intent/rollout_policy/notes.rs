@@ -2,7 +2,9 @@
 
 use super::turns::waits_for_its_turn;
 use super::{Machine, is_ending};
-use crate::api::{Rollout, RolloutPhase, RolloutPolicyPhase as Phase, SelectedWorkload, WorkloadRef};
+use crate::api::{
+    Progress, Rollout, RolloutPhase, RolloutPolicyPhase as Phase, SelectedWorkload, WorkloadRef,
+};
 
 /// How many workloads are named in the status.
 const MOST: usize = 50;
@@ -34,18 +36,13 @@ impl Machine<'_> {
 
     pub(super) fn note(&mut self) {
         let (status, now) = (&mut self.status, self.input.now);
-        let (phase, rolling, halted) = (status.phase, status.rolling > 0, status.halted > 0);
-        let common = &mut status.common;
-        let message = match (&common.waiting_for, common.findings.first()) {
-            (Some(wait), _) => format!("waits: {}", wait.reason),
-            (None, Some(finding)) => finding.message.clone(),
-            (None, None) => String::new(),
-        };
-        let reason = phase.name();
-        let mut say = |type_, holds| common.set_condition(type_, holds, reason, &message, now);
-        say("Standing", phase == Phase::Standing);
-        say("Progressing", rolling);
-        say("Halted", halted);
+        let (phase, standing) = (status.phase, status.standing());
+        let own = [
+            ("Standing", phase == Phase::Standing),
+            ("Progressing", status.rolling > 0),
+            ("Halted", status.halted > 0),
+        ];
+        status.common.say(standing, phase.name(), &own, now);
     }
 }
 

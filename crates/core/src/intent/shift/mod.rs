@@ -304,7 +304,7 @@ impl<'a> Machine<'a> {
         let runs = matches!(self.status.phase, Phase::Hold | Phase::Shifting);
         let runs = runs && journal.rests_since.is_none() && !self.is_paused();
         let since = journal.step_since.filter(|_| runs)?;
-        since.checked_add(duration(&journal.spec.timeout)).ok()
+        since.checked_add(journal.spec.timeout.length()).ok()
     }
 
     fn begin_back(&mut self, reason: String, ends_as: Phase) {
@@ -537,11 +537,6 @@ impl<'a> Machine<'a> {
         journal.step_since.get_or_insert(now);
         Ok(())
     }
-}
-
-/// Reads a duration such as `90s` or `1h30m`; the schema has refused everything else.
-fn duration(text: &str) -> SignedDuration {
-    text.parse().unwrap_or(SignedDuration::from_mins(10))
 }
 
 fn again(trouble: &Trouble) -> String {

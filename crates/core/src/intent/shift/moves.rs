@@ -1,8 +1,8 @@
 //! The steps: more there until all of it is ready, then fewer here, as far as there is room.
 
 use super::preflight::{AUTOSCALED, autoscaled};
-use super::{Machine, Next, Phase, Side, Stop, duration};
-use crate::api::{ReplicaShiftSpec, WaitCode};
+use super::{Machine, Next, Phase, Side, Stop};
+use crate::api::{ReplicaShiftSpec, TimeSpan, WaitCode};
 use crate::intent::scalers::Scaler;
 
 /// How many steps the status tells of.
@@ -97,7 +97,7 @@ impl Machine<'_> {
             return Ok(Next::Enter(then, evidence));
         }
         let since = journal.rests_since.unwrap_or(self.input.now);
-        let pause = spec.pause.each.as_deref().map(duration).unwrap_or_default();
+        let pause = spec.pause.each.as_ref().map(TimeSpan::length).unwrap_or_default();
         let until = since.checked_add(pause).unwrap_or(since);
         if until > self.input.now {
             return Err(Stop::WaitUntil {

@@ -1,6 +1,7 @@
 //! What the status says beside the phase: conditions, how far it is, how many are ready.
 
 use super::{Machine, Phase};
+use crate::api::Progress;
 use crate::intent::effect::Effect;
 
 impl Machine<'_> {
@@ -16,21 +17,16 @@ impl Machine<'_> {
         }
         self.note_moved();
         let (phase, now) = (self.status.phase, self.input.now);
+        let standing = self.status.standing();
         let common = &mut self.status.common;
-        let message = match (&common.waiting_for, common.findings.first()) {
-            (Some(wait), _) => format!("waits: {}", wait.reason),
-            (None, Some(finding)) => finding.message.clone(),
-            (None, None) => String::new(),
-        };
-        let reason = phase.name();
-        let shifted = matches!(phase, Phase::Shifted | Phase::Completed);
-        common.set_condition("Shifted", shifted, reason, &message, now);
-        common.set_condition("Completed", phase == Phase::Completed, reason, &message, now);
-        common.set_condition("Progressing", !phase.is_terminal(), reason, &message, now);
-        common.set_condition(
-            "SpecChangeIgnored",
+        let own = [
+            ("Shifted", matches!(phase, Phase::Shifted | Phase::Completed)),
+            ("Completed", phase == Phase::Completed),
+            ("Progressing", !phase.is_terminal()),
+        ];
+        common.say(standing, phase.name(), &own, now);
+        common.say_ignored(
             changed,
-            "MidFlight",
             "the spec was changed while the shift runs; the change is not obeyed",
             now,
         );

@@ -2,7 +2,7 @@
 
 use super::held::held;
 use super::{MOST, Machine, Phase, names};
-use crate::api::Contested;
+use crate::api::{Contested, Progress};
 use crate::intent::effect::Effect;
 
 impl Machine<'_> {
@@ -13,16 +13,13 @@ impl Machine<'_> {
             journal.planned = effects.map(ToString::to_string).collect();
         }
         let (phase, now) = (self.status.phase, self.input.now);
-        let common = &mut self.status.common;
-        let message = match (&common.waiting_for, common.findings.first()) {
-            (Some(wait), _) => format!("waits: {}", wait.reason),
-            (None, Some(finding)) => finding.message.clone(),
-            (None, None) => String::new(),
-        };
-        let reason = phase.name();
-        common.set_condition("Suspended", phase == Phase::Suspended, reason, &message, now);
-        common.set_condition("Completed", phase == Phase::Completed, reason, &message, now);
-        common.set_condition("Progressing", !phase.is_terminal(), reason, &message, now);
+        let standing = self.status.standing();
+        let own = [
+            ("Suspended", phase == Phase::Suspended),
+            ("Completed", phase == Phase::Completed),
+            ("Progressing", !phase.is_terminal()),
+        ];
+        self.status.common.say(standing, phase.name(), &own, now);
     }
 
     pub(super) fn note_author(&mut self) {

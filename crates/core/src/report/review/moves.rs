@@ -231,18 +231,15 @@ type Row = (Phase, String, String);
 /// How a text is marked up.
 struct Ink {
     code: fn(&str) -> String,
-    inline: fn(&str) -> String,
     loud: fn(&str) -> String,
 }
 
 const MARKDOWN: Ink = Ink {
     code,
-    inline,
     loud: |text| format!("**{text}**"),
 };
 const PLAIN: Ink = Ink {
     code: str::to_owned,
-    inline: str::to_owned,
     loud: str::to_owned,
 };
 
@@ -330,7 +327,7 @@ pub(super) fn finding(finding: &Finding) -> String {
 }
 
 fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
-    let (code, inline) = (ink.code, ink.inline);
+    let code = ink.code;
     let spec = &one.spec;
     let shared = spec.strategy == Strategy::StartFirst;
     let from = one
@@ -378,15 +375,12 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
     rows.push((
         Phase::Handoff,
         handoff(one, &to),
-        format!(
-            "it starts in {to}; healthy within {}",
-            inline(&spec.verify.timeout)
-        ),
+        format!("it starts in {to}; healthy within {}", spec.verify.timeout),
     ));
     rows.push((
         Phase::Verify,
         format!("{to} is watched{}", checks(spec)),
-        format!("healthy for {} without a break", inline(&spec.verify.healthy_for)),
+        format!("healthy for {} without a break", spec.verify.healthy_for),
     ));
     rows.push((
         Phase::Cleanup,

@@ -11,7 +11,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
 use serde_json::Value;
 
 use self::enough::{Enough, Others};
@@ -241,7 +240,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
             Ok(enough) => enough,
             Err(why) => {
                 let since = self.eviction.evicted_at.unwrap_or(now);
-                if now.duration_since(since) > duration(&verify.timeout) {
+                if now.duration_since(since) > verify.timeout.length() {
                     let why = format!("the others were not ready in {}: {why}", verify.timeout);
                     return Err(self.put_back(why));
                 }
@@ -250,7 +249,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
         };
         let before = self.eviction.healthy;
         watched::look(&mut self.eviction.healthy, now);
-        if watched::elapsed(self.eviction.healthy.as_ref(), now) < duration(&verify.healthy_for) {
+        if watched::elapsed(self.eviction.healthy.as_ref(), now) < verify.healthy_for.length() {
             if self.eviction.healthy == before {
                 return Err(Halt::Wait(enough.evidence().to_owned()));
             }
@@ -535,11 +534,6 @@ fn act(effect: Effect) -> Halt {
 
 fn unknown(error: impl std::fmt::Display) -> Halt {
     Halt::Wait(error.to_string())
-}
-
-/// Reads a duration such as `90s`; the schema has refused everything else.
-fn duration(text: &str) -> SignedDuration {
-    text.parse().unwrap_or(SignedDuration::from_mins(10))
 }
 
 #[cfg(test)]
