@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::control::{LookArgs, Stands};
 use super::fresh::{self, Fresh, Within};
+use super::named;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use cutover_core::api::{FailoverGate, FailoverPlanStatus};
 use cutover_core::error::{Error, Result};
@@ -18,7 +19,7 @@ use cutover_karmada::name::ClusterName;
 /// a Migration.
 #[derive(Args, Debug)]
 pub struct Failover {
-    /// The workload: KIND/NAME
+    /// The workload, as kubectl takes it: KIND/NAME or NAME of a template in the repository
     #[arg(value_name = "WORKLOAD")]
     workload: String,
     /// The cluster that it goes to
@@ -47,7 +48,7 @@ pub struct Failover {
 impl Failover {
     pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let workload = fresh::template(&workspace, &self.workload, self.within.namespace.as_deref())?;
+        let workload = named::find(&workspace, &self.workload, self.within.namespace.as_deref())?;
         let namespace = workspace.namespace_of(&workload);
         let by = self
             .by

@@ -1,7 +1,5 @@
 //! What commands that write a new intent share: the workload that is meant, a name that is free, its file, the commit.
 
-use std::sync::Arc;
-
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -155,30 +153,6 @@ pub fn about(template: &Manifest) -> Value {
     json!({
         "apiVersion": template.gvk.api_version(), "kind": template.gvk.kind, "name": template.key.name,
     })
-}
-
-/// Finds an object of the repository by `KIND/NAME`.
-pub fn template(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Result<Arc<Manifest>> {
-    let Some((kind, name)) = named.split_once('/') else {
-        return Err(
-            Error::user(format!("{named} says no kind")).hint("name it as KIND/NAME, such as Deployment/web")
-        );
-    };
-    let is_meant = |manifest: &&Arc<Manifest>| {
-        let there = workspace.namespace_of(manifest);
-        manifest.key.kind.eq_ignore_ascii_case(kind)
-            && manifest.key.name == name
-            && namespace.is_none_or(|wanted| wanted == there)
-    };
-    let found: Vec<_> = workspace.set.definitions().filter(is_meant).collect();
-    match found.as_slice() {
-        [only] => Ok(Arc::clone(only)),
-        [] => Err(Error::user(format!("the repository has no {named}"))
-            .hint("cutover validate shows what is in it")),
-        _ => {
-            Err(Error::user(format!("there is more than one {named}")).hint("say which one with --namespace"))
-        }
-    }
 }
 
 /// Returns the name that was asked for, or one that is made of `base`; none that an intent of that kind has.

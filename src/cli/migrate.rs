@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use super::control::{Known, LookArgs};
 use super::excluded;
 use super::fresh::{Fresh, Placed};
+use super::named;
 use super::workspace::{ChangeArgs, Workspace};
-use cutover_core::api::{self, MigrationSpec, Phase, WorkloadRef};
+use cutover_core::api::{MigrationSpec, Phase, WorkloadRef};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::record;
 use cutover_core::manifest::Manifest;
-use cutover_core::profile;
 use cutover_karmada::name::ObjectKey;
 
 /// Writes the file that moves a workload, with its state, to another cluster.
 #[derive(Args, Debug)]
 pub struct Migrate {
-    /// The workload: NAME or KIND/NAME of a template in the repository
+    /// The workload, as kubectl takes it: KIND/NAME or NAME of a template in the repository
     #[arg(value_name = "WORKLOAD")]
     workload: String,
     /// The namespace of the workload [default: that of its template in the repository]
@@ -82,46 +82,18 @@ impl Migrate {
             };
             return Ok((workload, namespace.clone()));
         }
-        let kinds = profiled(workspace)?;
-        let is_meant = |manifest: &Manifest| {
-            let of_kind = match kind {
-                Some(kind) => manifest.key.kind.eq_ignore_ascii_case(kind),
-                None => kinds.contains(&(manifest.key.group.clone(), manifest.key.kind.clone())),
-            };
-            let namespace = workspace.namespace_of(manifest);
-            let there = self.namespace.as_ref().is_none_or(|wanted| *wanted == namespace);
-            manifest.key.name == name && of_kind && there
+        let template =
+            named::find(workspace, &self.workload, self.namespace.as_deref()).map_err(|error| {
+                let elsewhere = "a template that is elsewhere needs KIND/NAME, --api-version and --namespace";
+                let hint = error.hint_text().map(|hint| format!("{hint}; {elsewhere}"));
+                error.hint(hint.unwrap_or_else(|| elsewhere.to_owned()))
+            })?;
+        let workload = WorkloadRef {
+            api_version: template.gvk.api_version(),
+            kind: template.gvk.kind.clone(),
+            name: template.key.name.clone(),
         };
-        let found: Vec<_> = workspace.set.definitions().filter(|one| is_meant(one)).collect();
-        let described = |manifest: &Manifest| {
-            format!(
-                "{} {}/{name}",
-                manifest.key.kind,
-                workspace.namespace_of(manifest)
-            )
-        };
-        match found.as_slice() {
-            [manifest] => Ok((
-                WorkloadRef {
-                    api_version: manifest.gvk.api_version(),
-                    kind: manifest.gvk.kind.clone(),
-                    name: name.to_owned(),
-                },
-                workspace.namespace_of(manifest),
-            )),
-            [] => Err(Error::user(format!(
-                "the repository has no template of a workload {}",
-                self.workload
-            ))
-            .hint("name it as KIND/NAME; one that is elsewhere also needs --api-version and --namespace")),
-            several => {
-                let names: Vec<String> = several.iter().map(|manifest| described(manifest)).collect();
-                Err(
-                    Error::user(format!("{} could be any of {}", self.workload, names.join(", ")))
-                        .hint("say which one with KIND/NAME and --namespace"),
-                )
-            }
-        }
+        Ok((workload, workspace.namespace_of(&template)))
     }
 
     /// Returns the name that was given, or the next free one. The same operation isn't asked for twice at once.
@@ -193,19 +165,6 @@ impl Migrate {
             Known::Not(_) => Err(error("and whether it has ended is not known")),
         }
     }
-}
-
-/// Returns the groups and kinds that some profile can move.
-fn profiled(workspace: &Workspace) -> Result<std::collections::BTreeSet<(String, String)>> {
-    let built_in = profile::built_in().map_err(|error| Error::internal(error.to_string()))?;
-    let own = workspace.set.of_kind(api::GROUP, "WorkloadProfile");
-    let own = own.filter_map(|manifest| serde_json::from_value(manifest.value.clone()).ok());
-    let all: Vec<api::WorkloadProfile> = built_in.iter().cloned().chain(own).collect();
-    let kinds = all.into_iter().flat_map(|profile| {
-        let api::AppliesTo { group, kinds } = profile.spec.applies_to;
-        kinds.into_iter().map(move |kind| (group.clone(), kind))
-    });
-    Ok(kinds.collect())
 }
 
 /// Returns where a new intent goes: beside the others of its namespace, else into the sync of what it is about.

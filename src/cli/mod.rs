@@ -23,6 +23,7 @@ mod global;
 mod init;
 mod migrate;
 mod moves;
+mod named;
 mod output;
 mod plan;
 mod rebalance;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::connection::GitArgs;
 use super::control::LookArgs;
 use super::fresh::{self, Placed, Spec, Within};
+use super::named;
 use super::output;
 use super::said::{self, Said, To};
 use super::selected;
@@ -50,7 +51,7 @@ enum Tells {
 /// What a new rollout asks for.
 #[derive(Args, Debug)]
 struct Begin {
-    /// The workload: KIND/NAME of a template in the repository
+    /// The workload, as kubectl takes it: KIND/NAME or NAME of a template in the repository
     #[arg(value_name = "WORKLOAD", required = true)]
     workload: Option<String>,
     #[command(flatten)]
@@ -110,7 +111,7 @@ impl Begin {
     fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let workload = self.workload.as_deref().unwrap_or_default();
-        let manifest = fresh::template(&workspace, workload, self.within.namespace.as_deref())?;
+        let manifest = named::find(&workspace, workload, self.within.namespace.as_deref())?;
         let namespace = workspace.namespace_of(&manifest);
         let about = |rollout: &Manifest, field: &str| {
             rollout.value.pointer(&format!("/spec/workload/{field}")).cloned()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::control::LookArgs;
-use super::fresh;
+use super::named;
 use super::said::{self, To};
 use super::workspace::Workspace;
 use cutover_core::api::{self, RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
@@ -29,7 +29,7 @@ pub fn find<'a>(
         .hint("name it as NAMESPACE/NAME; a workload with a Rollout of its own goes by that one's name")
     })?;
     let spec = spec(manifest)?;
-    let template = fresh::template(workspace, workload, Some(&namespace))?;
+    let template = named::find(workspace, workload, Some(&namespace))?;
     let mut key = template.key.clone();
     key.namespace = Some(namespace.clone());
     let labels = template.value.pointer("/metadata/labels").cloned();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::connection::GitArgs;
 use super::fresh::{self, Placed, Spec, Within};
+use super::named;
 use super::workspace::{ChangeArgs, Workspace};
 use cutover_core::api::{OnFailure, TimeSpan};
 use cutover_core::error::Result;
@@ -17,7 +18,7 @@ use cutover_karmada::name::ClusterName;
 /// Writes the file that moves the replicas of a workload to another cluster, some at a time.
 #[derive(Args, Debug)]
 pub struct Shift {
-    /// The workload: KIND/NAME of a template in the repository
+    /// The workload, as kubectl takes it: KIND/NAME or NAME of a template in the repository
     #[arg(value_name = "WORKLOAD")]
     workload: String,
     /// The cluster that has the replicas now
@@ -89,7 +90,7 @@ impl Failure {
 impl Shift {
     pub fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let manifest = fresh::template(&workspace, &self.workload, self.within.namespace.as_deref())?;
+        let manifest = named::find(&workspace, &self.workload, self.within.namespace.as_deref())?;
         let base = format!("{}-to-{}", manifest.key.name, self.to);
         let shift = self.placed.beside(&workspace, "ReplicaShift", &manifest, &base)?;
         let from = self

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::connection::GitArgs;
 use super::fresh::{self, Placed, Within};
+use super::named;
 use super::workspace::{ChangeArgs, Edit, Workspace};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Change, Manifest, edit};
@@ -17,7 +18,7 @@ use cutover_karmada::name::ClusterName;
 /// Writes the file that stops changes of a workload or a policy from reaching clusters.
 #[derive(Args, Debug)]
 pub struct Suspend {
-    /// What: KIND/NAME of a workload, or PropagationPolicy/NAME and with it every workload that it selects
+    /// What: KIND/NAME or NAME of a workload, or PropagationPolicy/NAME and with it every workload that it selects
     #[arg(value_name = "TARGET")]
     target: String,
     /// Why; stands in the status for everybody
@@ -67,7 +68,7 @@ impl Scope {
 impl Suspend {
     pub fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
-        let manifest = fresh::template(&workspace, &self.target, self.within.namespace.as_deref())?;
+        let manifest = named::find(&workspace, &self.target, self.within.namespace.as_deref())?;
         let base = format!("suspend-{}", manifest.key.name);
         let suspension = self.placed.beside(&workspace, "Suspension", &manifest, &base)?;
         let subject = format!("Suspend {} {}", manifest.key.kind, manifest.key.name);

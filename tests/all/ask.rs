@@ -344,7 +344,8 @@ fn the_first_migration_of_a_repository_goes_beside_its_workload() {
     );
     assert!(clone.is_clean());
     let said = text(&clone.cutover(&["migrate", "storefront", "--to", "west"]).stderr);
-    assert!(said.contains("no template of a workload storefront"), "{said}");
+    assert!(said.contains("the repository has no storefront"), "{said}");
+    assert!(said.contains("--api-version"), "{said}");
     let again = text(&clone.cutover(&["migrate", "orders", "--to", "west"]).stderr);
     assert!(
         again.contains("asks for that already, and has not begun"),

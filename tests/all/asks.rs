@@ -79,6 +79,7 @@ fn a_rollout_is_written_with_its_waves_and_a_workload_has_one() {
     assert!(said.contains("is about it already"), "{said}");
     let said = refused(&clone, &["rollout", "Deployment/wbe"]);
     assert!(said.contains("the repository has no Deployment/wbe"), "{said}");
+    assert!(said.contains("did you mean Deployment/web?"), "{said}");
     let said = refused(&clone, &["rollout", "FlinkDeployment/orders", "--wave", "a,,b"]);
     assert!(said.contains("name clusters"), "{said}");
     let said = refused(
@@ -468,4 +469,54 @@ spec:
     let again = assume(&[]);
     assert!(again.status.success());
     assert!(text(&again.stderr).contains("is said already"));
+}
+
+/// Every spelling that kubectl takes means the same, and a CRD in the repository says how its kind is called.
+#[test]
+fn a_workload_is_named_as_kubectl_names_it() {
+    const QUEUES: &str = "\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: queues.example.dev}
+spec:
+  group: example.dev
+  scope: Namespaced
+  names: {kind: Queue, plural: queues, singular: queue, shortNames: [qq]}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+";
+    const QUEUE: &str = "apiVersion: example.dev/v1\nkind: Queue\nmetadata: {name: mail, namespace: shop}\n";
+    let clone = Clone::of(&[
+        ("cutover.yaml", CONFIG),
+        ("fleet/web.yaml", WEB),
+        ("fleet/orders.yaml", ORDERS),
+        ("fleet/crd.yaml", QUEUES),
+        ("fleet/queue.yaml", QUEUE),
+    ]);
+    for (named, kind) in [
+        ("Deployment/web", "Deployment"),
+        ("deploy/web", "Deployment"),
+        ("deployments/web", "Deployment"),
+        ("deployment.apps/web", "Deployment"),
+        ("Deployments.v1.apps/web", "Deployment"),
+        ("web", "Deployment"),
+        ("orders", "FlinkDeployment"),
+        ("qq/mail", "Queue"),
+    ] {
+        let output = clone.cutover(&["suspend", named, "--reason", "a freeze", "--dry-run"]);
+        assert!(output.status.success(), "{named}: {}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert!(said.contains(&format!("kind: {kind}\n")), "{named}: {said}");
+    }
+    for named in [
+        "sts/web",
+        "deployment.example.dev/web",
+        "deployments.v2.apps/web",
+        "mail",
+    ] {
+        let said = refused(&clone, &["suspend", named, "--reason", "a freeze"]);
+        assert!(
+            said.contains(&format!("the repository has no {named}")),
+            "{named}: {said}"
+        );
+    }
 }

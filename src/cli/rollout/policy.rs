@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::strategy::StrategyArgs;
 use crate::cli::connection::GitArgs;
 use crate::cli::fresh::{Fresh, Spec};
+use crate::cli::named::KindName;
 use crate::cli::output;
 use crate::cli::workspace::{ChangeArgs, Workspace};
 use cutover_core::api::WorkloadSelector;
@@ -104,10 +105,8 @@ impl Policy {
             Some((kind, name)) => (kind, Some(name.to_owned())),
             None => (text, None),
         };
-        let is_meant = |gvk: &&Gvk| {
-            let full = format!("{}.{}", gvk.kind, gvk.group);
-            gvk.kind.eq_ignore_ascii_case(kind) || full.eq_ignore_ascii_case(kind)
-        };
+        let called = KindName::new(kind);
+        let is_meant = |gvk: &&Gvk| called.means(workspace, gvk);
         let kinds: BTreeSet<(String, String)> = workspace
             .set
             .definitions()

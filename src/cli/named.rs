@@ -1,0 +1,183 @@
+//! How people name an object of the repository: as kubectl takes it, `deploy/web`, `deployments.apps/web` or just `web`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::workspace::Workspace;
+use cutover_core::api::{self, WorkloadProfile};
+use cutover_core::error::{Error, Result};
+use cutover_core::lint::nearest::nearest;
+use cutover_core::manifest::Manifest;
+use cutover_core::profile;
+use cutover_karmada::name::Gvk;
+
+/// What kubectl calls the kinds that every cluster has, and Karmada's.
+const SHORT_NAMES: [(&str, &str); 21] = [
+    ("cj", "CronJob"),
+    ("cm", "ConfigMap"),
+    ("cop", "ClusterOverridePolicy"),
+    ("cpp", "ClusterPropagationPolicy"),
+    ("deploy", "Deployment"),
+    ("ds", "DaemonSet"),
+    ("ep", "Endpoints"),
+    ("hpa", "HorizontalPodAutoscaler"),
+    ("ing", "Ingress"),
+    ("limits", "LimitRange"),
+    ("netpol", "NetworkPolicy"),
+    ("ns", "Namespace"),
+    ("op", "OverridePolicy"),
+    ("pdb", "PodDisruptionBudget"),
+    ("pp", "PropagationPolicy"),
+    ("pvc", "PersistentVolumeClaim"),
+    ("quota", "ResourceQuota"),
+    ("rs", "ReplicaSet"),
+    ("sa", "ServiceAccount"),
+    ("sts", "StatefulSet"),
+    ("svc", "Service"),
+];
+
+/// A kind as somebody wrote it: in any case, in the plural, by a short name, with the group or without.
+#[derive(Clone, Debug)]
+pub struct KindName<'a> {
+    kind: String,
+    /// `GROUP`, or `VERSION.GROUP`.
+    group: Option<&'a str>,
+}
+
+impl<'a> KindName<'a> {
+    pub fn new(text: &'a str) -> Self {
+        let (kind, group) = match text.split_once('.') {
+            Some((kind, group)) => (kind, Some(group)),
+            None => (text, None),
+        };
+        Self {
+            kind: kind.to_ascii_lowercase(),
+            group,
+        }
+    }
+
+    /// Returns whether a kind is meant. CRDs of the repository say what else it is called.
+    pub fn means(&self, workspace: &Workspace, gvk: &Gvk) -> bool {
+        let (group, version) = (gvk.group.as_str(), gvk.version.as_str());
+        let is_group = |asked: &str| asked == group || asked.split_once('.') == Some((version, group));
+        self.group.is_none_or(is_group) && self.is_called(workspace, group, &gvk.kind)
+    }
+
+    fn is_called(&self, workspace: &Workspace, group: &str, kind: &str) -> bool {
+        let asked = self.kind.as_str();
+        let lower = kind.to_ascii_lowercase();
+        let is_short = SHORT_NAMES.contains(&(asked, kind));
+        if is_short || asked == lower || asked == plural(&lower) {
+            return true;
+        }
+        let definitions = workspace
+            .set
+            .of_kind("apiextensions.k8s.io", "CustomResourceDefinition");
+        let mut definitions = definitions.map(|definition| &definition.value["spec"]);
+        definitions.any(|spec| {
+            let names = &spec["names"];
+            let is_its = spec["group"] == group && names["kind"] == kind;
+            let short = names["shortNames"].as_array().into_iter().flatten();
+            let mut all = short.chain([&names["plural"], &names["singular"]]);
+            is_its && all.any(|name| name == asked)
+        })
+    }
+}
+
+/// Makes a plural as Kubernetes guesses it.
+fn plural(singular: &str) -> String {
+    match singular.strip_suffix('y') {
+        _ if singular.ends_with('s') => format!("{singular}es"),
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{singular}s"),
+    }
+}
+
+/// Finds the one object of the repository that is meant by `KIND/NAME`, or by the name alone where one workload has it.
+pub fn find(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Result<Arc<Manifest>> {
+    let (kind, name) = match named.split_once('/') {
+        Some((kind, name)) => (Some(KindName::new(kind)), name),
+        None => (None, named),
+    };
+    let workloads = workloads(workspace)?;
+    let is_meant = |manifest: &&Arc<Manifest>| {
+        let is_kind = match &kind {
+            Some(kind) => kind.means(workspace, &manifest.gvk),
+            None => workloads.contains(&(manifest.key.group.clone(), manifest.key.kind.clone())),
+        };
+        let there = workspace.namespace_of(manifest);
+        manifest.key.name == name && is_kind && namespace.is_none_or(|wanted| wanted == there)
+    };
+    let found: Vec<_> = workspace.set.definitions().filter(is_meant).collect();
+    match found.as_slice() {
+        [only] => Ok(Arc::clone(only)),
+        [] => Err(unknown(workspace, named, name, &workloads)),
+        several => {
+            let described = several.iter().map(|manifest| {
+                let namespace = workspace.namespace_of(manifest);
+                format!("{} {namespace}/{name}", manifest.key.kind)
+            });
+            let all: Vec<String> = described.collect();
+            Err(Error::user(format!("{named} could be any of {}", all.join(", ")))
+                .hint("say which one with KIND/NAME and --namespace"))
+        }
+    }
+}
+
+fn unknown(workspace: &Workspace, named: &str, name: &str, workloads: &BTreeSet<(String, String)>) -> Error {
+    let full = |manifest: &Manifest| format!("{}/{}", manifest.key.kind, manifest.key.name);
+    let mut same = workspace.set.definitions().filter(|one| one.key.name == name);
+    let hint = if let Some(other) = same.next() {
+        let namespace = workspace.namespace_of(other);
+        format!("there is {} in {namespace}", full(other))
+    } else {
+        let are = |one: &&Arc<Manifest>| workloads.contains(&(one.key.group.clone(), one.key.kind.clone()));
+        let all: Vec<_> = workspace.set.definitions().filter(are).collect();
+        let nearest = nearest(name, all.iter().map(|one| one.key.name.as_str()));
+        let meant = all.iter().find(|one| Some(one.key.name.as_str()) == nearest);
+        meant.map_or_else(
+            || {
+                "name it as KIND/NAME, such as deploy/web; cutover validate shows what is in the repository"
+                    .to_owned()
+            },
+            |meant| format!("did you mean {}?", full(meant)),
+        )
+    };
+    Error::user(format!("the repository has no {named}")).hint(hint)
+}
+
+/// Returns the kinds, by group, that a name without a kind can mean: those that a profile is about.
+fn workloads(workspace: &Workspace) -> Result<BTreeSet<(String, String)>> {
+    let built_in = profile::built_in().map_err(|error| Error::internal(error.to_string()))?;
+    let own = workspace.set.of_kind(api::GROUP, "WorkloadProfile");
+    let read = |manifest: &Arc<Manifest>| serde_json::from_value(Value::clone(&manifest.value)).ok();
+    let all: Vec<WorkloadProfile> = built_in.iter().cloned().chain(own.filter_map(read)).collect();
+    let kinds = all.into_iter().flat_map(|profile| {
+        let api::AppliesTo { group, kinds } = profile.spec.applies_to;
+        kinds.into_iter().map(move |kind| (group.clone(), kind))
+    });
+    Ok(kinds.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plural_is_what_kubernetes_guesses() {
+        for (one, many) in [
+            ("deployment", "deployments"),
+            ("ingress", "ingresses"),
+            ("networkpolicy", "networkpolicies"),
+        ] {
+            assert_eq!(plural(one), many);
+        }
+    }
+
+    #[test]
+    fn short_names_are_in_order_and_none_is_there_twice() {
+        assert!(SHORT_NAMES.is_sorted_by(|one, next| one.0 < next.0));
+    }
+}
