@@ -12,6 +12,9 @@ use cutover_cluster::{ConnectOptions, connect, install_crds};
 use cutover_core::error::{Error, Result};
 use cutover_sandbox::world::{Kubeconfigs, World, WorldOptions};
 
+/// How long Karmada lets the name of a cluster be.
+const LONGEST_NAME: usize = 48;
+
 #[derive(Args, Debug)]
 pub struct Sandbox {
     /// The port of the Karmada API server on this machine; 0: any that is free
@@ -25,13 +28,32 @@ pub struct Sandbox {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "east,west,north"
+        default_value = "east,west,north",
+        value_parser = member
     )]
     members: Vec<String>,
 }
 
+/// Reads the name of a member: what Karmada takes, and not one that is there already.
+fn member(name: &str) -> Result<String, String> {
+    let is_in = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
+    let ends = |one: Option<&u8>| one.is_some_and(|one| *one != b'-');
+    let bytes = name.as_bytes();
+    let is_label = bytes.iter().all(|one| is_in(*one)) && ends(bytes.first()) && ends(bytes.last());
+    if !is_label || name.len() > LONGEST_NAME {
+        return Err(format!(
+            "a cluster's name has lower case letters, digits and '-' inside, at most {LONGEST_NAME}"
+        ));
+    }
+    Ok(name.to_owned())
+}
+
 impl Sandbox {
     pub async fn run(self) -> Result<ExitCode> {
+        let mut names = std::collections::BTreeSet::new();
+        if let Some(twice) = self.members.iter().find(|name| !names.insert(name.as_str())) {
+            return Err(Error::user(format!("--members names {twice} twice")));
+        }
         let temporary = tempfile::tempdir()
             .map_err(|error| Error::user(format!("cannot make a temporary directory: {error}")))?;
         let dir = self.dir.unwrap_or_else(|| temporary.path().to_owned());

@@ -1,10 +1,12 @@
-//! Objects as such: defined once, and without plain secrets.
+//! Objects as such: defined once, of kinds that there are, and without plain secrets.
 
 use serde_json::Value;
 
+use super::nearest::did_you_mean;
 use super::{Code, Finding};
+use crate::api;
 use crate::intent::beside::appliers;
-use crate::manifest::Set;
+use crate::manifest::{Manifest, Set};
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     for duplicate in set.duplicates() {
@@ -16,6 +18,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
         findings.push(finding.hint("remove one of them"));
     }
     for object in set.definitions() {
+        findings.extend(unserved(object));
         if let Some(applier) = appliers(&object.value).first() {
             let message = format!(
                 "{} carries the marks of {applier}: two tools would apply it, each undoing the other",
@@ -51,4 +54,26 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
                 ));
         }
     }
+}
+
+/// Returns what is wrong with an object of cutover's own group that no API server would take.
+fn unserved(object: &Manifest) -> Option<Finding> {
+    let gvk = &object.gvk;
+    if gvk.group != api::GROUP {
+        return None;
+    }
+    let crds = api::crds();
+    let kinds = || crds.iter().map(|crd| crd.spec.names.kind.as_str());
+    if !kinds().any(|kind| kind == gvk.kind) {
+        let message = format!("there is no kind {} in {}", gvk.kind, api::GROUP);
+        let hint = did_you_mean(&gvk.kind, kinds());
+        let all = || format!("its kinds are {}", kinds().collect::<Vec<_>>().join(", "));
+        let finding = Finding::new(Code::NoSuchKind, object.location("/kind"), message);
+        return Some(finding.hint(hint.unwrap_or_else(all)));
+    }
+    (gvk.version != api::VERSION).then(|| {
+        let message = format!("{} has no version {}", gvk.kind, gvk.api_version());
+        let finding = Finding::new(Code::NoSuchKind, object.location("/apiVersion"), message);
+        finding.hint(format!("write apiVersion: {}", api::API_VERSION))
+    })
 }

@@ -67,6 +67,22 @@ fn schemas_find_misspelt_wrong_and_missing_fields() {
 }
 
 #[test]
+fn kinds_and_versions_that_nobody_serves_are_found() {
+    let text = format!("{MIGRATION}{ORDERS}").replace("kind: Migration", "kind: Migraton");
+    insta::assert_snapshot!(check_text(&text), @"
+    error[CUT0009]: there is no kind Migraton in cutover.dev
+      --> a.yaml:2:7
+    hint: did you mean Migration?
+    ");
+    let text = format!("{MIGRATION}{ORDERS}").replace("cutover.dev/v1alpha1", "cutover.dev/v1beta1");
+    insta::assert_snapshot!(check_text(&text), @"
+    error[CUT0009]: Migration has no version cutover.dev/v1beta1
+      --> a.yaml:1:13
+    hint: write apiVersion: cutover.dev/v1alpha1
+    ");
+}
+
+#[test]
 fn dangling_references_are_found() {
     let text = format!("{MIGRATION}{ORDERS}")
         .replace("name: orders}", "name: ordres}")
