@@ -246,6 +246,9 @@ async fn a_source_that_never_answers_does_not_hide_the_target() {
     fleet.until("the target is let run", is_told_to_run).await;
     between.add(Rule::new(Method::GET, "/clusters/east/proxy", "", Action::Hold));
     tokio::time::sleep(Duration::from_mins(2)).await;
+    let status = fleet.status(MOVE);
+    let waits = status["waitingFor"]["reason"].as_str().unwrap_or_default();
+    assert!(waits.contains("no answer from east within 5 s"), "{waits}");
     between.clear();
     between.release();
     assert_eq!(

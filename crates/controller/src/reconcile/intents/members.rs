@@ -22,7 +22,9 @@ use cutover_karmada::name::ClusterName;
 /// seen of the others, until a phase has taken too long.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-const NO_ANSWER: &str = "no answer within 5 s";
+fn no_answer(cluster: &ClusterName) -> String {
+    format!("no answer from {cluster} within {} s", ANSWERS_WITHIN.as_secs())
+}
 
 /// Which pods are a workload's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,13 +82,17 @@ impl Look<'_> {
         let journal = self.status.journal_in_force();
         let writes = journal.is_some_and(|journal| journal.writer.as_ref() == Some(cluster));
         let ((object, silent), pods) = if writes && template.is_some() && has_binding {
-            join(self.copy(&reader), self.pods(&reader, &selector)).await
+            join(
+                self.copy(cluster, &reader),
+                self.pods(cluster, &reader, &selector),
+            )
+            .await
         } else {
-            let (object, silent) = self.copy(&reader).await;
+            let (object, silent) = self.copy(cluster, &reader).await;
             let pods = if silent {
-                Seen::unknown(NO_ANSWER)
+                Seen::unknown(no_answer(cluster))
             } else {
-                self.pods(&reader, &selector).await
+                self.pods(cluster, &reader, &selector).await
             };
             ((object, silent), pods)
         };
@@ -102,7 +108,7 @@ impl Look<'_> {
                     asked.retain(|node| !on.contains(node));
                 }
                 let read = timeout(ANSWERS_WITHIN, self.nodes(&reader, asked.into_iter()));
-                read.await.unwrap_or_else(|_| Seen::unknown(NO_ANSWER))
+                read.await.unwrap_or_else(|_| Seen::unknown(no_answer(cluster)))
             }
             Err(unknown) => Seen::unknown(unknown.to_string()),
         };
@@ -115,14 +121,14 @@ impl Look<'_> {
     }
 
     /// Reads the copy; and whether nothing answered in the name of the member.
-    async fn copy(&self, reader: &Reader) -> (Seen<Option<Value>>, bool) {
+    async fn copy(&self, cluster: &ClusterName, reader: &Reader) -> (Seen<Option<Value>>, bool) {
         let workload = &self.spec.workload;
         match served(&self.parts.cluster, &workload.gvk()).await {
             Ok(served) => {
                 let namespace = self.workload.namespace.as_deref();
                 let read = reader.get(&served, namespace, &workload.name);
                 let Ok(read) = timeout(ANSWERS_WITHIN, read).await else {
-                    return (Seen::unknown(NO_ANSWER), true);
+                    return (Seen::unknown(no_answer(cluster)), true);
                 };
                 let silent = read.silent;
                 (optional(read), silent)
@@ -139,10 +145,10 @@ impl Look<'_> {
         Selector::of(journaled, profile, template)
     }
 
-    async fn pods(&self, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
+    async fn pods(&self, cluster: &ClusterName, reader: &Reader, selector: &Selector) -> Seen<Vec<Pod>> {
         let namespace = self.workload.namespace.as_deref();
         let read = timeout(ANSWERS_WITHIN, selector.pods(reader, namespace, self.instant()));
-        read.await.unwrap_or_else(|_| Seen::unknown(NO_ANSWER))
+        read.await.unwrap_or_else(|_| Seen::unknown(no_answer(cluster)))
     }
 
     async fn nodes(
