@@ -388,6 +388,7 @@ impl Machine<'_> {
             ("Guarding", matches!(phase, Phase::Guarding | Phase::Lent)),
             ("FailingOver", phase.in_flight()),
             ("Completed", phase == Phase::Completed),
+            ("Failed", phase == Phase::Failed),
         ];
         common.say(standing, phase.name(), &own, now);
         // The story of what went before stands in the history.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::scene::{EARLY, EAST, Scene, WEST, approve, binding, held, lost, member, running, seen, work};
-use crate::api::{FailoverGate, FailoverPhase as Phase, Fence};
+use crate::api::{ConditionStatus, FailoverGate, FailoverPhase as Phase, Fence};
 use crate::intent::{Effect, fence};
 
 /// It runs in east, the plan is deleted, and a copy of before is in west.
@@ -197,4 +197,26 @@ fn a_work_of_the_writer_is_all_that_a_plan_leaves() {
     scene.world.around.works = seen(works, EARLY);
     scene.see(WEST, member(Some(running("of-before", "s3://seen"))));
     assert!(!takes_the_pin_away(&mut scene), "{}", scene.waits());
+}
+
+#[test]
+fn a_plan_that_has_failed_says_so_in_its_conditions() {
+    let mut scene = Scene::guarding();
+    scene.status.journal = None;
+    scene.settle();
+    assert!(scene.is(Phase::Failed), "{}", scene.status.phase);
+    let conditions = &scene.status.common.conditions;
+    let says = |type_: &str| {
+        let said = conditions.iter().find(|condition| condition.type_ == type_);
+        said.map(|condition| condition.status)
+    };
+    for (type_, status) in [
+        ("Failed", Some(ConditionStatus::True)),
+        ("Ended", Some(ConditionStatus::True)),
+        ("Stalled", Some(ConditionStatus::True)),
+        ("Ready", Some(ConditionStatus::False)),
+        ("Reconciling", None),
+    ] {
+        assert_eq!(says(type_), status, "{type_}");
+    }
 }
