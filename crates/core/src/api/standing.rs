@@ -19,13 +19,13 @@ pub enum Standing {
 }
 
 /// What was asked for is so.
-pub const READY: &str = "Ready";
+const READY: &str = "Ready";
 /// It is being brought about.
-pub const RECONCILING: &str = "Reconciling";
+const RECONCILING: &str = "Reconciling";
 /// It goes on only when a person does something.
-pub const STALLED: &str = "Stalled";
+const STALLED: &str = "Stalled";
 /// It has come to an outcome, whichever: whoever waits for it has waited long enough.
-pub const ENDED: &str = "Ended";
+const ENDED: &str = "Ended";
 
 impl Standing {
     /// Returns whether it has come to an outcome.
@@ -64,16 +64,12 @@ impl Condition {
     pub fn put(
         conditions: &mut Vec<Self>,
         type_: &str,
-        holds: bool,
+        status: impl Into<ConditionStatus>,
         reason: &str,
         message: &str,
         now: Timestamp,
     ) {
-        let status = if holds {
-            ConditionStatus::True
-        } else {
-            ConditionStatus::False
-        };
+        let status = status.into();
         let known = conditions.iter_mut().find(|known| known.type_ == type_);
         let since = match &known {
             Some(known) if known.status == status => known.last_transition_time,
@@ -90,6 +86,12 @@ impl Condition {
             Some(known) => *known = condition,
             None => conditions.push(condition),
         }
+    }
+}
+
+impl From<bool> for ConditionStatus {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
     }
 }
 

@@ -17,8 +17,10 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
         );
         findings.push(finding.hint("remove one of them"));
     }
+    let crds = api::crds();
+    let kinds: Vec<&str> = crds.iter().map(|crd| crd.spec.names.kind.as_str()).collect();
     for object in set.definitions() {
-        findings.extend(unserved(object));
+        findings.extend(unserved(object, &kinds));
         if let Some(applier) = appliers(&object.value).first() {
             let message = format!(
                 "{} carries the marks of {applier}: two tools would apply it, each undoing the other",
@@ -56,18 +58,16 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns what is wrong with an object of cutover's own group that no API server would take.
-fn unserved(object: &Manifest) -> Option<Finding> {
+/// Returns what is wrong with an object of cutover's own group that no API server would take. `kinds`: those of the group.
+fn unserved(object: &Manifest, kinds: &[&str]) -> Option<Finding> {
     let gvk = &object.gvk;
     if gvk.group != api::GROUP {
         return None;
     }
-    let crds = api::crds();
-    let kinds = || crds.iter().map(|crd| crd.spec.names.kind.as_str());
-    if !kinds().any(|kind| kind == gvk.kind) {
+    if !kinds.contains(&gvk.kind.as_str()) {
         let message = format!("there is no kind {} in {}", gvk.kind, api::GROUP);
-        let hint = did_you_mean(&gvk.kind, kinds());
-        let all = || format!("its kinds are {}", kinds().collect::<Vec<_>>().join(", "));
+        let hint = did_you_mean(&gvk.kind, kinds.iter().copied());
+        let all = || format!("its kinds are {}", kinds.join(", "));
         let finding = Finding::new(Code::NoSuchKind, object.location("/kind"), message);
         return Some(finding.hint(hint.unwrap_or_else(all)));
     }

@@ -230,15 +230,15 @@ fn counts(overview: &Overview, syncs: SyncCounts, items: &mut Vec<Item>) {
 /// An intent that goes on only when a person says so.
 fn asks(who: &str, waiting: Option<&WaitingFor>, items: &mut Vec<Item>) {
     let Some(wait) = waiting else { return };
-    if wait.code == WaitCode::Approval || !wait.offers.is_empty() {
-        push(
-            items,
-            Rank::WaitsForYou,
-            format!("{who} waits for you: {}", super::brief(&wait.reason)),
-        );
-    } else if wait.code == WaitCode::Pause {
-        push(items, Rank::WaitsForYou, format!("{who} is paused"));
+    if !wait.asks_a_person() {
+        return;
     }
+    let text = if wait.code == WaitCode::Pause && wait.offers.is_empty() {
+        format!("{who} is paused")
+    } else {
+        format!("{who} waits for you: {}", super::brief(&wait.reason))
+    };
+    push(items, Rank::WaitsForYou, text);
 }
 
 fn push(items: &mut Vec<Item>, rank: Rank, text: String) {

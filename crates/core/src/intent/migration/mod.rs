@@ -568,7 +568,7 @@ impl Machine<'_> {
         };
         let completed = match phase {
             Phase::EndedBefore => ConditionStatus::Unknown,
-            phase => holds(phase == Phase::Completed),
+            phase => (phase == Phase::Completed).into(),
         };
         let (standing, now) = (self.status.standing(), self.input.now);
         let MigrationStatus {
@@ -577,7 +577,7 @@ impl Machine<'_> {
             ..
         } = &mut self.status;
         standing.say(conditions, waiting_for.as_ref(), &reason, &message, now);
-        self.put_condition("Completed", completed, &reason, &message);
+        self.set_condition("Completed", completed, &reason, &message);
         self.set_condition("Progressing", !phase.is_terminal(), &reason, &message);
         for failed in [
             Phase::RolledBack,
@@ -604,51 +604,23 @@ impl Machine<'_> {
         }
     }
 
-    fn set_condition(&mut self, type_: &str, held: bool, reason: &str, message: &str) {
-        self.put_condition(type_, holds(held), reason, message);
-    }
-
     /// Conditions that never held are not listed, but for those that people wait for or reckon with.
-    fn put_condition(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
-        let now = self.input.now;
-        match self
-            .status
-            .conditions
-            .iter_mut()
-            .find(|condition| condition.type_ == type_)
-        {
-            Some(condition) => {
-                if condition.status != status {
-                    condition.last_transition_time = now;
-                }
-                condition.status = status;
-                reason.clone_into(&mut condition.reason);
-                message.clone_into(&mut condition.message);
-            }
-            None if status == ConditionStatus::True
-                || matches!(
-                    type_,
-                    "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
-                ) =>
-            {
-                self.status.conditions.push(Condition {
-                    type_: type_.to_owned(),
-                    status,
-                    reason: reason.to_owned(),
-                    message: message.to_owned(),
-                    last_transition_time: now,
-                });
-            }
-            None => {}
+    fn set_condition(
+        &mut self,
+        type_: &str,
+        status: impl Into<ConditionStatus>,
+        reason: &str,
+        message: &str,
+    ) {
+        let (status, conditions) = (status.into(), &mut self.status.conditions);
+        let is_expected = matches!(
+            type_,
+            "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
+        );
+        let is_listed = conditions.iter().any(|known| known.type_ == type_);
+        if is_listed || is_expected || status == ConditionStatus::True {
+            Condition::put(conditions, type_, status, reason, message, self.input.now);
         }
-    }
-}
-
-const fn holds(held: bool) -> ConditionStatus {
-    if held {
-        ConditionStatus::True
-    } else {
-        ConditionStatus::False
     }
 }
 
