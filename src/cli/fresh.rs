@@ -1,11 +1,11 @@
 //! What commands that write a new intent share: the workload that is meant, a name that is free, its file, the commit.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
 use super::migrate::{place, place_of_cluster_scope};
 use super::workspace::{Edit, Workspace};
-use cutover_core::api;
+use cutover_core::api::{self, OnFailure};
 use cutover_core::error::{Error, Result};
 use cutover_core::manifest::{Manifest, block};
 use cutover_karmada::name::ObjectKey;
@@ -27,6 +27,24 @@ pub struct Within {
     /// The namespace, where the name alone is not enough
     #[arg(short, long)]
     pub namespace: Option<String>,
+}
+
+/// What happens when an operation doesn't come to its end in time.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Failure {
+    /// Everything runs again where it ran, from the newest state
+    RollBack,
+    /// Everything stays as it is until it is aborted
+    Hold,
+}
+
+impl Failure {
+    pub const fn asked(self) -> OnFailure {
+        match self {
+            Self::RollBack => OnFailure::RollBack,
+            Self::Hold => OnFailure::Hold,
+        }
+    }
 }
 
 /// An intent that is about to be written.

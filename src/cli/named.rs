@@ -38,7 +38,7 @@ const SHORT_NAMES: [(&str, &str); 21] = [
     ("svc", "Service"),
 ];
 
-/// A kind as somebody wrote it: in any case, in the plural, by a short name, with the group or without.
+/// A kind as a person writes it: in any case, in the plural, by a short name, with the group or without.
 #[derive(Clone, Debug)]
 pub struct KindName<'a> {
     kind: String,
@@ -102,14 +102,14 @@ pub fn find(workspace: &Workspace, named: &str, namespace: Option<&str>) -> Resu
         None => (None, named),
     };
     let workloads = workloads(workspace)?;
-    let is_meant = |manifest: &&Arc<Manifest>| {
-        let is_kind = match &kind {
-            Some(kind) => kind.means(workspace, &manifest.gvk),
-            None => workloads.contains(&(manifest.key.group.clone(), manifest.key.kind.clone())),
-        };
-        let there = workspace.namespace_of(manifest);
-        manifest.key.name == name && is_kind && namespace.is_none_or(|wanted| wanted == there)
+    let is_kind = |manifest: &Manifest| match &kind {
+        Some(kind) => kind.means(workspace, &manifest.gvk),
+        None => workloads.contains(&(manifest.key.group.clone(), manifest.key.kind.clone())),
     };
+    let is_there =
+        |manifest: &Arc<Manifest>| namespace.is_none_or(|wanted| wanted == workspace.namespace_of(manifest));
+    let is_meant =
+        |manifest: &&Arc<Manifest>| manifest.key.name == name && is_kind(manifest) && is_there(manifest);
     let found: Vec<_> = workspace.set.definitions().filter(is_meant).collect();
     match found.as_slice() {
         [only] => Ok(Arc::clone(only)),

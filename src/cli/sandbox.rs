@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::{output, signal};
 use cutover_cluster::{ConnectOptions, connect, install_crds};
 use cutover_core::error::{Error, Result};
+use cutover_sandbox::api::label_name_mistake;
 use cutover_sandbox::world::{Kubeconfigs, World, WorldOptions};
 
 /// How long Karmada lets the name of a cluster be.
@@ -34,13 +35,9 @@ pub struct Sandbox {
     members: Vec<String>,
 }
 
-/// Reads the name of a member: what Karmada takes, and not one that is there already.
+/// Reads the name of a member: one that Karmada takes.
 fn member(name: &str) -> Result<String, String> {
-    let is_in = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || one == b'-';
-    let ends = |one: Option<&u8>| one.is_some_and(|one| *one != b'-');
-    let bytes = name.as_bytes();
-    let is_label = bytes.iter().all(|one| is_in(*one)) && ends(bytes.first()) && ends(bytes.last());
-    if !is_label || name.len() > LONGEST_NAME {
+    if name.len() > LONGEST_NAME || label_name_mistake(name).is_some() {
         return Err(format!(
             "a cluster's name has lower case letters, digits and '-' inside, at most {LONGEST_NAME}"
         ));

@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::connection::GitArgs;
-use super::fresh::{self, Placed, Spec, Within};
+use super::fresh::{self, Failure, Placed, Spec, Within};
 use super::named;
 use super::workspace::{ChangeArgs, Workspace};
-use cutover_core::api::{OnFailure, TimeSpan};
+use cutover_core::api::TimeSpan;
 use cutover_core::error::Result;
 use cutover_core::manifest::Manifest;
 use cutover_karmada::name::ClusterName;
@@ -68,23 +68,6 @@ pub struct Shift {
     change: ChangeArgs,
     #[command(flatten)]
     git: GitArgs,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Failure {
-    /// The replicas that have gone come back
-    RollBack,
-    /// Everything stays as it is until somebody asks for abort
-    Hold,
-}
-
-impl Failure {
-    const fn asked(self) -> OnFailure {
-        match self {
-            Self::RollBack => OnFailure::RollBack,
-            Self::Hold => OnFailure::Hold,
-        }
-    }
 }
 
 impl Shift {

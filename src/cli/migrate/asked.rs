@@ -1,12 +1,13 @@
 //! What `cutover migrate` can be told about the migration itself, as the spec that says it.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::cli::control::phase_parser;
+use crate::cli::fresh::Failure;
 use cutover_core::api::{
-    Check, Daily, NotATimeSpan, OnFailure, PatchOp, Phase, Strategy, TimeSpan, Weekday, Window, WorkloadRef,
+    Check, Daily, NotATimeSpan, PatchOp, Phase, Strategy, TimeSpan, Weekday, Window, WorkloadRef,
 };
 use cutover_core::profile;
 
@@ -56,14 +57,6 @@ pub(super) struct Asked {
     profile: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Failure {
-    /// The source runs again, from the newest state
-    RollBack,
-    /// Everything stays as it is until somebody asks for abort
-    Hold,
-}
-
 impl Asked {
     /// Returns only what was asked for: what is left out has its default.
     pub(super) fn spec(&self, workload: &WorkloadRef) -> Value {
@@ -84,11 +77,7 @@ impl Asked {
             (!patches.is_empty()).then(|| json!({ "patches": patches })),
         );
         say("verify", self.verify());
-        let on_failure = self.on_failure.map(|failure| match failure {
-            Failure::RollBack => json!(OnFailure::RollBack),
-            Failure::Hold => json!(OnFailure::Hold),
-        });
-        say("onFailure", on_failure);
+        say("onFailure", self.on_failure.map(|failure| json!(failure.asked())));
         let gates = &self.approve_before;
         say(
             "approval",

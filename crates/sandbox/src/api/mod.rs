@@ -59,6 +59,7 @@ use crate::store::{Key, Saved, Store};
 pub use crate::store::{History, Object, Resource};
 pub use admission::{Admission, AdmissionLag, Operation, Review};
 pub use http::{Aggregated, Fault, Faults, RequestInfo};
+pub use object_meta::label_name_mistake;
 pub use options::{
     DeleteOptions, Duplicate, FieldValidation, List, ListOptions, Patch, Propagation, Subresource,
     VersionMatch, WriteOptions,

@@ -124,7 +124,7 @@ pub(super) fn label_mistakes(labels: &Value) -> Vec<(Value, String)> {
 }
 
 /// Returns what is wrong with a name that is one label of a domain.
-pub(super) fn label_name_mistake(name: &str) -> Option<&'static str> {
+pub fn label_name_mistake(name: &str) -> Option<&'static str> {
     match () {
         () if name.len() > 63 => Some("must be no more than 63 bytes"),
         () if is_label(name) => None,
