@@ -49,7 +49,7 @@ fn ends(sim: &mut Sim, wanted: Phase, runs: &str) {
 /// A person gives a word about the phase that it is in, offered or not.
 fn says(sim: &mut Sim, fact: Fact, cluster: &str) {
     let intent = sim.intent_mut::<Migration>(0).unwrap();
-    let (attempt, phase) = (intent.status.attempt, intent.status.phase);
+    let (attempt, phase) = (intent.status.common.attempt, intent.status.phase);
     intent.spec.assume.push(Assumption {
         fact,
         cluster: ClusterName::new(cluster),
@@ -60,7 +60,13 @@ fn says(sim: &mut Sim, fact: Fact, cluster: &str) {
 }
 
 fn offers(sim: &Sim, fact: Fact, cluster: &str) -> bool {
-    let wait = sim.intent::<Migration>(0).unwrap().status.waiting_for.clone();
+    let wait = sim
+        .intent::<Migration>(0)
+        .unwrap()
+        .status
+        .common
+        .waiting_for
+        .clone();
     wait.is_some_and(|wait| {
         let mut offers = wait.offers.iter();
         offers.any(|offer| offer.fact == fact && offer.cluster.as_str() == cluster)
@@ -483,7 +489,7 @@ fn a_source_that_leaves_karmada_on_the_way_back_ends_it_on_a_word() {
     assert!(sim.play(ROUNDS), "{}", sim.account());
     let ended = &sim.intent::<Migration>(0).unwrap().status;
     assert_eq!(ended.phase, Phase::Aborted, "{}", sim.account());
-    let told = ended.findings.iter().map(|finding| &finding.message);
+    let told = ended.common.findings.iter().map(|finding| &finding.message);
     let is_told = |message: &String| message.contains("is not handed over to anybody");
     assert_eq!(
         told.filter(|message| is_told(message)).count(),

@@ -136,11 +136,15 @@ impl Stage {
                 let Some(status) = last.as_ref().and_then(|migration| migration.status.as_ref()) else {
                     return false;
                 };
-                let over = status.steps.iter().take_while(|step| step.finished_at.is_some());
+                let over = status
+                    .common
+                    .steps
+                    .iter()
+                    .take_while(|step| step.finished_at.is_some());
                 let over = over.count();
                 for index in told..over {
-                    let next = status.steps.get(index + 1).map(|next| next.name.as_str());
-                    tell(&status.steps[index], next);
+                    let next = status.common.steps.get(index + 1).map(|next| next.name.as_str());
+                    tell(&status.common.steps[index], next);
                 }
                 told = told.max(over);
                 status.phase.is_terminal()

@@ -188,7 +188,7 @@ impl Records for GitRecords {
             let uid = intent.metadata.uid.clone().unwrap_or_default();
             let (status, phase) = (record.status.clone(), record.status.phase);
             let mut message = Message::new(format!("{namespace}/{name}: {phase}"));
-            if let Some(revision) = &record.status.revision {
+            if let Some(revision) = &record.status.common.revision {
                 message = message.trailer(Trailer::Revision, revision);
             }
             let message = message

@@ -229,24 +229,115 @@ pub(super) const fn is_zero(number: &u32) -> bool {
 /// writes: that one leaves such an intent alone, and says so.
 pub const STATUS_FORMAT: u32 = 1;
 
-/// What the statuses of all kinds of intents say: the loop, and whoever tells of intents, read no more of them.
+/// Where the intents of one kind can stand.
+pub trait Lifecycle: Copy + PartialEq + fmt::Display + Send + Sync {
+    /// Returns the name, as it is written in YAML.
+    fn name(self) -> &'static str;
+
+    /// Returns whether nothing more will be done in this attempt.
+    fn is_final(self) -> bool;
+}
+
+/// The status of an intent, whatever its kind: the machine's frame, the loop, and whoever reports on intents know no more of it.
 pub trait Progress:
     Clone + Default + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync
 {
-    /// Returns the phase, as it is written in YAML.
-    fn phase_name(&self) -> &'static str;
+    type Phase: Lifecycle;
+    /// All that a later pass needs and cannot observe.
+    type Journal;
 
-    /// Returns whether nothing more will be done in this attempt.
-    fn has_ended(&self) -> bool;
+    fn phase(&self) -> Self::Phase;
+
+    fn set_phase(&mut self, phase: Self::Phase);
+
+    fn common(&self) -> &Common;
+
+    fn common_mut(&mut self) -> &mut Common;
+
+    fn journal(&self) -> Option<&Self::Journal>;
+
+    fn journal_mut(&mut self) -> Option<&mut Self::Journal>;
+
+    /// Returns where the journal keeps what is about to be sent; `None`: there is no journal.
+    fn planned_mut(&mut self) -> Option<&mut Vec<String>>;
 
     /// Returns how it stands, as every kind tells it.
     fn standing(&self) -> Standing;
 
-    fn waiting_for(&self) -> Option<&WaitingFor>;
+    /// Returns whether nothing of it stands around a workload.
+    fn has_ended(&self) -> bool {
+        self.phase().is_final()
+    }
+
+    /// Returns the phase, as it is written in YAML.
+    fn phase_name(&self) -> &'static str {
+        self.phase().name()
+    }
+
+    fn waiting_for(&self) -> Option<&WaitingFor> {
+        self.common().waiting_for.as_ref()
+    }
 
     /// Notes that it is written in [`STATUS_FORMAT`].
-    fn note_format(&mut self);
+    fn note_format(&mut self) {
+        self.common_mut().format = STATUS_FORMAT;
+    }
 }
+
+/// What [`Progress`] asks of a status with the fields `phase`, `common` and `journal`, the latter with a field `planned`.
+macro_rules! phase_common_journal {
+    ($phase:ty, $journal:ty) => {
+        type Phase = $phase;
+        type Journal = $journal;
+
+        fn phase(&self) -> $phase {
+            self.phase
+        }
+
+        fn set_phase(&mut self, phase: $phase) {
+            self.phase = phase;
+        }
+
+        fn common(&self) -> &Common {
+            &self.common
+        }
+
+        fn common_mut(&mut self) -> &mut Common {
+            &mut self.common
+        }
+
+        fn journal(&self) -> Option<&$journal> {
+            self.journal.as_ref()
+        }
+
+        fn journal_mut(&mut self) -> Option<&mut $journal> {
+            self.journal.as_mut()
+        }
+
+        fn planned_mut(&mut self) -> Option<&mut Vec<String>> {
+            self.journal.as_mut().map(|journal| &mut journal.planned)
+        }
+    };
+}
+
+pub(super) use phase_common_journal;
+
+/// What [`Lifecycle`] asks of an enumeration of phases that has `name` and `is_terminal`.
+macro_rules! lifecycle {
+    ($phase:ty) => {
+        impl Lifecycle for $phase {
+            fn name(self) -> &'static str {
+                self.name()
+            }
+
+            fn is_final(self) -> bool {
+                self.is_terminal()
+            }
+        }
+    };
+}
+
+pub(super) use lifecycle;
 
 /// The part of a status that is the same for every kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

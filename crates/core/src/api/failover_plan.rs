@@ -9,10 +9,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{anything, is_zero};
+use super::common::{anything, is_zero, lifecycle, phase_common_journal};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, PinState, Progress, Standing, Starts, TimeSpan,
-    WaitingFor, Watched, WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, Lifecycle, PinState, Progress, Standing, Starts,
+    TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -216,7 +216,21 @@ pub struct FailoverRequest {
 }
 
 /// What a person can vouch for, or let happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
+)]
+#[strum(const_into_str)]
 pub enum FailoverGate {
     /// The copy in that cluster doesn't write and won't again, though nobody can see it.
     Fenced,
@@ -231,17 +245,7 @@ impl FailoverGate {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fenced => "Fenced",
-            Self::FromNothing => "FromNothing",
-            Self::Purge => "Purge",
-        }
-    }
-}
-
-impl fmt::Display for FailoverGate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -272,8 +276,22 @@ pub struct OpenQuestion {
 
 /// Where a plan stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum FailoverPhase {
     #[default]
     Pending,
@@ -298,6 +316,8 @@ pub enum FailoverPhase {
     Aborted,
 }
 
+lifecycle!(FailoverPhase);
+
 impl FailoverPhase {
     /// Returns whether nothing more will be done.
     pub const fn is_terminal(self) -> bool {
@@ -314,26 +334,7 @@ impl FailoverPhase {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Arming => "Arming",
-            Self::Guarding => "Guarding",
-            Self::Lent => "Lent",
-            Self::Evicted => "Evicted",
-            Self::Fencing => "Fencing",
-            Self::Releasing => "Releasing",
-            Self::Settling => "Settling",
-            Self::Disarming => "Disarming",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
-            Self::Aborted => "Aborted",
-        }
-    }
-}
-
-impl fmt::Display for FailoverPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -636,13 +637,7 @@ pub struct Flight {
 }
 
 impl Progress for FailoverPlanStatus {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.phase.is_terminal()
-    }
+    phase_common_journal!(FailoverPhase, FailoverJournal);
 
     fn standing(&self) -> Standing {
         match self.phase {
@@ -651,14 +646,6 @@ impl Progress for FailoverPlanStatus {
             FailoverPhase::Failed | FailoverPhase::Aborted => Standing::Failed,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.common.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.common.format = super::STATUS_FORMAT;
     }
 }
 

@@ -9,11 +9,11 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{any_object, anything, is_zero};
+use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Condition, Fact, Finding, PatchOp, PinState, PolicyName,
-    Progress, Standing, StepRecord, TimeSpan, WaitingFor, Watched, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Lifecycle, PatchOp, PinState, PolicyName,
+    Progress, Standing, TimeSpan, Watched, Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -186,8 +186,22 @@ pub enum OnFailure {
 
 /// Where a migration stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum Phase {
     #[default]
     Pending,
@@ -207,6 +221,8 @@ pub enum Phase {
     EndedBefore,
 }
 
+lifecycle!(Phase);
+
 impl Phase {
     /// Returns whether nothing more will be done in this attempt.
     pub const fn is_terminal(self) -> bool {
@@ -218,28 +234,7 @@ impl Phase {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Preflight => "Preflight",
-            Self::Hold => "Hold",
-            Self::Expand => "Expand",
-            Self::Capture => "Capture",
-            Self::Handoff => "Handoff",
-            Self::Verify => "Verify",
-            Self::Cleanup => "Cleanup",
-            Self::RollingBack => "RollingBack",
-            Self::Completed => "Completed",
-            Self::RolledBack => "RolledBack",
-            Self::Failed => "Failed",
-            Self::Aborted => "Aborted",
-            Self::EndedBefore => "EndedBefore",
-        }
-    }
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -249,31 +244,11 @@ impl fmt::Display for Phase {
 pub struct MigrationStatus {
     /// The current phase.
     pub phase: Phase,
-    /// The generation of the spec that the status is about.
-    pub observed_generation: i64,
-    /// Counts from 1; 0 before the first pass.
-    pub attempt: u32,
-    /// When the attempt began.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub started_at: Option<Timestamp>,
-    /// When the attempt ended; none while it is under way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub finished_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub common: Common,
     /// The cluster that the workload is moved from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<ClusterName>,
-    /// What it waits for at the moment; none while it goes on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting_for: Option<WaitingFor>,
-    /// `Ready`, `Reconciling`, `Stalled` and `Ended` for every kind alike, and what is particular to a Migration.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-    /// The phases of the attempt so far, with what was seen that ended each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub steps: Vec<StepRecord>,
-    /// What is wrong, or worth knowing.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub findings: Vec<Finding>,
     /// The template change in Git that this attempt took along, or left unapplied when it rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_back: Option<HeldBack>,
@@ -281,16 +256,10 @@ pub struct MigrationStatus {
     /// when that never comes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_policies: Vec<HeldPolicy>,
-    /// The Git revision that last applied the spec.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
     /// How long no copy was seen running, in milliseconds, at the most: from the order to stop until the first look that saw
     /// a healthy copy, added up where that came about more than once. Set when the migration ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downtime_ms: Option<u64>,
-    /// The format in which the status is written; a reconciler that knows only earlier ones leaves the migration alone.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub format: u32,
     /// What cutover needs in order to go on after a restart. Nobody else is to read or write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal: Option<Journal>,
@@ -484,13 +453,7 @@ impl MigrationStatus {
 }
 
 impl Progress for MigrationStatus {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.phase.is_terminal()
-    }
+    phase_common_journal!(Phase, Journal);
 
     fn standing(&self) -> Standing {
         match self.phase {
@@ -498,14 +461,6 @@ impl Progress for MigrationStatus {
             Phase::RolledBack | Phase::Failed | Phase::Aborted | Phase::EndedBefore => Standing::Failed,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.format = super::STATUS_FORMAT;
     }
 }
 

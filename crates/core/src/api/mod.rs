@@ -23,8 +23,8 @@ mod window;
 
 pub use claim::{Claim, ClaimOwner, ClaimSpec, Differences, claim_name};
 pub use common::{
-    Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, PatchOp, Progress,
-    STATUS_FORMAT, StepRecord, WaitCode, WaitingFor, WorkloadRef,
+    Approval, ApprovalGate, Assumption, Common, Condition, ConditionStatus, Fact, Finding, Lifecycle,
+    PatchOp, Progress, STATUS_FORMAT, StepRecord, WaitCode, WaitingFor, WorkloadRef,
 };
 pub use evacuation::{Evacuation, EvacuationSpec, EvacuationStatus, TaintMatch};
 pub use eviction::{Eviction, EvictionStage, Share};

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Eviction, Finding, Progress, Standing, Verify, WaitingFor, Window};
+use super::common::{lifecycle, phase_common_journal};
+use super::{Common, Eviction, Finding, Lifecycle, Progress, Standing, Verify, Window};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// The part of a spec that is about moves, whatever they are for.
@@ -189,8 +190,22 @@ const fn is_none(count: &u32) -> bool {
 
 /// Where an intent that moves many workloads stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum MovesPhase {
     #[default]
     Pending,
@@ -206,6 +221,8 @@ pub enum MovesPhase {
     Aborted,
 }
 
+lifecycle!(MovesPhase);
+
 impl MovesPhase {
     /// Returns whether nothing more will be done in this attempt.
     pub const fn is_terminal(self) -> bool {
@@ -214,22 +231,7 @@ impl MovesPhase {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Preflight => "Preflight",
-            Self::Moving => "Moving",
-            Self::Watching => "Watching",
-            Self::Ending => "Ending",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
-            Self::Aborted => "Aborted",
-        }
-    }
-}
-
-impl fmt::Display for MovesPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -468,13 +470,7 @@ impl<S> Progress for MovesStatus<S>
 where
     S: Clone + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync,
 {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.phase.is_terminal()
-    }
+    phase_common_journal!(MovesPhase, MovesJournal<S>);
 
     fn standing(&self) -> Standing {
         match self.phase {
@@ -483,13 +479,5 @@ where
             MovesPhase::Failed | MovesPhase::Aborted => Standing::Failed,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.common.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.common.format = super::STATUS_FORMAT;
     }
 }

@@ -9,8 +9,9 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::{lifecycle, phase_common_journal};
 use super::{
-    BindingId, Common, Fence, OnFailure, PinState, Progress, Standing, TimeSpan, WaitingFor, Window,
+    BindingId, Common, Fence, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan, Window,
     WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
@@ -165,8 +166,22 @@ fn ten_minutes() -> TimeSpan {
 
 /// Where a shift stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum ShiftPhase {
     #[default]
     Pending,
@@ -187,6 +202,8 @@ pub enum ShiftPhase {
     Aborted,
 }
 
+lifecycle!(ShiftPhase);
+
 impl ShiftPhase {
     /// Returns whether nothing more will be done in this attempt.
     pub const fn is_terminal(self) -> bool {
@@ -198,25 +215,7 @@ impl ShiftPhase {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Preflight => "Preflight",
-            Self::Hold => "Hold",
-            Self::Shifting => "Shifting",
-            Self::Suspending => "Suspending",
-            Self::Shifted => "Shifted",
-            Self::RollingBack => "RollingBack",
-            Self::Completed => "Completed",
-            Self::RolledBack => "RolledBack",
-            Self::Failed => "Failed",
-            Self::Aborted => "Aborted",
-        }
-    }
-}
-
-impl fmt::Display for ShiftPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -313,13 +312,7 @@ pub struct ShiftBack {
 }
 
 impl Progress for ReplicaShiftStatus {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.phase.is_terminal()
-    }
+    phase_common_journal!(ShiftPhase, ShiftJournal);
 
     fn standing(&self) -> Standing {
         match self.phase {
@@ -327,14 +320,6 @@ impl Progress for ReplicaShiftStatus {
             ShiftPhase::RolledBack | ShiftPhase::Failed | ShiftPhase::Aborted => Standing::Failed,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.common.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.common.format = super::STATUS_FORMAT;
     }
 }
 

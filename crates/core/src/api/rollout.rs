@@ -1,17 +1,16 @@
 //! `Rollout`: every change of one workload's template goes cluster by cluster. Its status is the write-ahead journal.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use jiff::Timestamp;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{any_object, is_zero};
+use super::common::{any_object, is_zero, phase_common_journal};
 use super::{
-    BindingId, Check, ClaimOwner, Common, HeldBack, PatchOp, PinState, Progress, Standing, TimeSpan,
-    WaitingFor, Watched, Window, WorkloadProfileSpec, WorkloadRef,
+    BindingId, Check, ClaimOwner, Common, HeldBack, Lifecycle, PatchOp, PinState, Progress, Standing,
+    TimeSpan, Watched, Window, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -213,8 +212,22 @@ pub struct WaveApproval {
 
 /// Where a rollout stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum RolloutPhase {
     /// Nothing is rolled out; what Git asks for, if anything, can't begin yet.
     #[default]
@@ -237,6 +250,17 @@ pub enum RolloutPhase {
     Undone,
 }
 
+impl Lifecycle for RolloutPhase {
+    fn name(self) -> &'static str {
+        self.name()
+    }
+
+    /// It stands for as long as it is there, and has no end of its own.
+    fn is_final(self) -> bool {
+        false
+    }
+}
+
 impl RolloutPhase {
     /// Returns whether nothing is under way: nothing of it stands around the workload.
     pub const fn is_at_rest(self) -> bool {
@@ -245,23 +269,7 @@ impl RolloutPhase {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Holding => "Holding",
-            Self::Applying => "Applying",
-            Self::Rolling => "Rolling",
-            Self::Halted => "Halted",
-            Self::Undoing => "Undoing",
-            Self::Finishing => "Finishing",
-            Self::Completed => "Completed",
-            Self::Undone => "Undone",
-        }
-    }
-}
-
-impl fmt::Display for RolloutPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -430,9 +438,7 @@ pub struct PinnedRule {
 }
 
 impl Progress for RolloutStatus {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
-    }
+    phase_common_journal!(RolloutPhase, RolloutJournal);
 
     /// It stands for as long as it is there; what is at rest claims nothing.
     fn has_ended(&self) -> bool {
@@ -445,14 +451,6 @@ impl Progress for RolloutStatus {
             RolloutPhase::Halted | RolloutPhase::Undone => Standing::Failed,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.common.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.common.format = super::STATUS_FORMAT;
     }
 }
 

@@ -1,13 +1,12 @@
 //! `RolloutPolicy`: every change of the templates that it selects goes cluster by cluster, each by a Rollout that it makes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing, WaitingFor};
+use super::{Common, Lifecycle, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing};
 
 /// Asks for the changes of many templates to go cluster by cluster, for as long as it is there.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,8 +89,22 @@ pub struct WorkloadControls {
 
 /// Where a policy stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum RolloutPolicyPhase {
     /// It hasn't been looked at yet.
     #[default]
@@ -102,20 +115,21 @@ pub enum RolloutPolicyPhase {
     Ending,
 }
 
-impl RolloutPolicyPhase {
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Standing => "Standing",
-            Self::Ending => "Ending",
-        }
+impl Lifecycle for RolloutPolicyPhase {
+    fn name(self) -> &'static str {
+        self.name()
+    }
+
+    /// It stands for as long as it is there, and has no end of its own.
+    fn is_final(self) -> bool {
+        false
     }
 }
 
-impl fmt::Display for RolloutPolicyPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+impl RolloutPolicyPhase {
+    /// Returns the name, as it is written in YAML.
+    pub const fn name(self) -> &'static str {
+        self.into_str()
     }
 }
 
@@ -174,13 +188,36 @@ pub struct SelectedWorkload {
 }
 
 impl Progress for RolloutPolicyStatus {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
+    type Phase = RolloutPolicyPhase;
+    /// All that it needs is in its Rollouts.
+    type Journal = ();
+
+    fn phase(&self) -> RolloutPolicyPhase {
+        self.phase
     }
 
-    /// It stands for as long as it is there, and has no end of its own.
-    fn has_ended(&self) -> bool {
-        false
+    fn set_phase(&mut self, phase: RolloutPolicyPhase) {
+        self.phase = phase;
+    }
+
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn common_mut(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn journal(&self) -> Option<&()> {
+        None
+    }
+
+    fn journal_mut(&mut self) -> Option<&mut ()> {
+        None
+    }
+
+    fn planned_mut(&mut self) -> Option<&mut Vec<String>> {
+        None
     }
 
     fn standing(&self) -> Standing {
@@ -189,13 +226,5 @@ impl Progress for RolloutPolicyStatus {
             RolloutPolicyPhase::Standing if self.rolling == 0 => Standing::InForce,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.common.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.common.format = super::STATUS_FORMAT;
     }
 }

@@ -9,8 +9,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::any_object;
-use super::{Barrier, Common, PinState, Progress, Standing, WaitingFor, WorkloadRef};
+use super::common::{any_object, lifecycle, phase_common_journal};
+use super::{Barrier, Common, Lifecycle, PinState, Progress, Standing, WorkloadRef};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Asks for changes to stop at the control plane.
@@ -130,8 +130,22 @@ impl fmt::Display for Scope {
 
 /// Where a suspension stands.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::Display,
+    strum::IntoStaticStr,
 )]
+#[strum(const_into_str)]
 pub enum SuspensionPhase {
     #[default]
     Pending,
@@ -146,6 +160,8 @@ pub enum SuspensionPhase {
     Aborted,
 }
 
+lifecycle!(SuspensionPhase);
+
 impl SuspensionPhase {
     /// Returns whether nothing more will be done in this attempt.
     pub const fn is_terminal(self) -> bool {
@@ -154,21 +170,7 @@ impl SuspensionPhase {
 
     /// Returns the name, as it is written in YAML.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Suspending => "Suspending",
-            Self::Suspended => "Suspended",
-            Self::Resuming => "Resuming",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
-            Self::Aborted => "Aborted",
-        }
-    }
-}
-
-impl fmt::Display for SuspensionPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into_str()
     }
 }
 
@@ -348,13 +350,7 @@ pub struct Ending {
 }
 
 impl Progress for SuspensionStatus {
-    fn phase_name(&self) -> &'static str {
-        self.phase.name()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.phase.is_terminal()
-    }
+    phase_common_journal!(SuspensionPhase, SuspensionJournal);
 
     fn standing(&self) -> Standing {
         match self.phase {
@@ -363,14 +359,6 @@ impl Progress for SuspensionStatus {
             SuspensionPhase::Failed | SuspensionPhase::Aborted => Standing::Failed,
             _ => Standing::UnderWay,
         }
-    }
-
-    fn waiting_for(&self) -> Option<&WaitingFor> {
-        self.common.waiting_for.as_ref()
-    }
-
-    fn note_format(&mut self) {
-        self.common.format = super::STATUS_FORMAT;
     }
 }
 

@@ -171,20 +171,24 @@ impl Now {
             Standing::Fresh => return fresh(Some(1)),
             Standing::Known(migration) => migration,
         };
-        let Some(status) = migration.status.as_ref().filter(|status| status.attempt > 0) else {
+        let Some(status) = migration
+            .status
+            .as_ref()
+            .filter(|status| status.common.attempt > 0)
+        else {
             return fresh(Some(1));
         };
         let journal = status.journal.as_ref();
         let obeyed = migration.spec_in_force();
         // What ended was another operation than the one that the file asks for.
         if status.phase.is_terminal() && !record::asks_the_same(obeyed, spec) {
-            return fresh(Some(status.attempt + 1));
+            return fresh(Some(status.common.attempt + 1));
         }
         Self {
-            attempt: Some(status.attempt),
+            attempt: Some(status.common.attempt),
             phase: Some(status.phase),
-            gate: status.waiting_for.as_ref().and_then(|wait| wait.approval),
-            begun: status.steps.iter().map(|step| step.name.clone()).collect(),
+            gate: status.common.waiting_for.as_ref().and_then(|wait| wait.approval),
+            begun: status.common.steps.iter().map(|step| step.name.clone()).collect(),
             committed: journal.is_some_and(|journal| journal.committed),
             words: journal.map(|journal| journal.words.clone()).unwrap_or_default(),
         }
@@ -403,7 +407,7 @@ impl fmt::Display for Control {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{ApprovalGate, MigrationStatus, StepRecord};
+    use crate::api::{ApprovalGate, Common, MigrationStatus, StepRecord};
 
     fn spec(fields: serde_json::Value) -> MigrationSpec {
         let mut spec = json!({
@@ -425,17 +429,20 @@ mod tests {
         });
         migration.status = Some(MigrationStatus {
             phase: *phases.last().unwrap(),
-            attempt: 2,
-            steps: phases
-                .iter()
-                .map(|phase| StepRecord {
-                    name: phase.to_string(),
-                    started_at: now,
-                    finished_at: None,
-                    evidence: Vec::new(),
-                })
-                .collect(),
-            waiting_for: waiting.map(|waiting| serde_json::from_value(waiting).unwrap()),
+            common: Common {
+                attempt: 2,
+                steps: phases
+                    .iter()
+                    .map(|phase| StepRecord {
+                        name: phase.to_string(),
+                        started_at: now,
+                        finished_at: None,
+                        evidence: Vec::new(),
+                    })
+                    .collect(),
+                waiting_for: waiting.map(|waiting| serde_json::from_value(waiting).unwrap()),
+                ..Common::default()
+            },
             ..MigrationStatus::default()
         });
         migration

@@ -425,7 +425,7 @@ impl<'a> Migration<'a> {
     }
 
     fn finished_at(&self) -> Option<Timestamp> {
-        self.status.as_ref()?.finished_at
+        self.status.as_ref()?.common.finished_at
     }
 
     /// The workload of the attempt, which a change of the spec in mid-flight doesn't change; and that of the spec. The scope

@@ -17,6 +17,7 @@ pub mod gate;
 pub mod hold_back;
 pub mod migration;
 pub mod moves;
+mod operation;
 pub mod owners;
 pub mod pin;
 pub mod proof;
@@ -48,7 +49,7 @@ pub struct Step<S> {
     pub status: S,
     pub effects: Vec<Effect>,
     /// When to look again if nothing is heard before; `None`: only when something changes.
-    pub recheck: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
 /// An intent as it was read, and what one pass saw.

@@ -46,11 +46,11 @@ impl Record {
 pub fn rank(status: &MigrationStatus) -> (u32, bool, u64, bool, usize) {
     let journal = status.journal.as_ref();
     (
-        status.attempt,
+        status.common.attempt,
         status.phase.is_terminal(),
         journal.map_or(0, |journal| journal.pin.seq),
         journal.is_some_and(|journal| journal.captured.is_some()),
-        status.steps.len(),
+        status.common.steps.len(),
     )
 }
 

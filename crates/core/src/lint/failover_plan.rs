@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::suspension::{policies, takes};
 use super::{Code, Finding};
 use crate::api::{FailoverPlanSpec, GROUP, WorkloadProfile};
-use crate::intent::failover::unfit;
+use crate::intent::failover;
 use crate::manifest::{Manifest, Set};
 use crate::profile;
 use cutover_karmada::name::Gvk;
@@ -51,7 +51,7 @@ fn by_profile(
     let Ok(Some(profile)) = profile::find(profiles, spec.profile.as_deref(), &gvk) else {
         return;
     };
-    for wrong in unfit(spec, &profile.spec) {
+    for wrong in failover::validate(spec, &profile.spec) {
         let place = match (wrong.code.as_str(), &spec.profile) {
             ("UnknownHandle", _) => "/spec/preserved",
             (_, Some(_)) => "/spec/profile",

@@ -78,7 +78,7 @@ pub(super) fn gates(rollout: &Manifest, strategy: &RolloutStrategy, findings: &m
 
 /// The machine would say the same.
 fn contradictions(shift: &Manifest, spec: &ReplicaShiftSpec, findings: &mut Vec<Finding>) {
-    for wrong in shift::refused(spec) {
+    for wrong in shift::validate(spec) {
         let field = match wrong.code.as_str() {
             "PercentagesNotAscending" => "/spec/percentages",
             "StepAndPercentages" => "/spec/step",

@@ -49,17 +49,18 @@ impl Account {
     pub fn of(migration: &Migration) -> Self {
         let status = status(migration);
         let began = status
+            .common
             .started_at
-            .or_else(|| status.steps.first().map(|step| step.started_at));
-        let took = began.zip(status.finished_at);
+            .or_else(|| status.common.steps.first().map(|step| step.started_at));
+        let took = began.zip(status.common.finished_at);
         Self {
             started_at: began,
-            finished_at: status.finished_at,
+            finished_at: status.common.finished_at,
             took_ms: took.map(|(from, until)| millis(until.duration_since(from))),
             downtime_ms: status.downtime_ms,
             reason: reason(migration),
-            steps: status.steps.iter().map(StepAccount::of).collect(),
-            findings: status.findings.clone(),
+            steps: status.common.steps.iter().map(StepAccount::of).collect(),
+            findings: status.common.findings.clone(),
             next: next(migration),
         }
     }
@@ -86,13 +87,17 @@ pub(super) fn reason(migration: &Migration) -> Option<String> {
     }
     // One that ended before anything was touched has nothing to roll back.
     let ended_early = matches!(status.phase, Phase::RolledBack | Phase::Aborted);
-    let last = status.steps.last().filter(|_| ended_early)?;
+    let last = status.common.steps.last().filter(|_| ended_early)?;
     (!last.evidence.is_empty()).then(|| format!("{} (in {})", last.evidence.join("; "), last.name))
 }
 
 /// Returns whether an attempt ended before its first effect.
 pub(super) fn untouched(status: &MigrationStatus) -> bool {
-    !status.steps.iter().any(|step| step.name == Phase::Hold.name())
+    !status
+        .common
+        .steps
+        .iter()
+        .any(|step| step.name == Phase::Hold.name())
 }
 
 /// Returns what a person can do so that it goes on; nothing while it does so by itself.
@@ -102,7 +107,7 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
     if status.phase == Phase::Failed && untouched(status) {
         return Some("nothing was touched: mend that, and ask again with cutover migrate".to_owned());
     }
-    let wait = status.waiting_for.as_ref()?;
+    let wait = status.common.waiting_for.as_ref()?;
     match (wait.code, wait.approval) {
         (WaitCode::Approval, Some(phase)) => {
             Some(format!("cutover approve {namespace}/{name} --phase {phase}"))

@@ -50,8 +50,11 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
     let mut is = before.clone();
     is.status = Some(after.clone());
     let mut told = Vec::new();
-    if after.attempt > was.attempt.max(1) {
-        let note = format!("attempt {}: the spec asks for something else", after.attempt);
+    if after.common.attempt > was.common.attempt.max(1) {
+        let note = format!(
+            "attempt {}: the spec asks for something else",
+            after.common.attempt
+        );
         told.push(Told::new(false, "Started", &note));
     }
     if after.phase != was.phase {
@@ -68,9 +71,10 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
         told.push(Told::new(true, "PinRepaired", note));
     }
     for finding in after
+        .common
         .findings
         .iter()
-        .filter(|finding| !was.findings.contains(finding))
+        .filter(|finding| !was.common.findings.contains(finding))
     {
         let hint = finding.hint.as_ref();
         let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
@@ -109,10 +113,11 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
     let why = reason(is).unwrap_or_default();
     let spent = || {
         let began = status
+            .common
             .started_at
-            .or_else(|| status.steps.first().map(|step| step.started_at));
+            .or_else(|| status.common.steps.first().map(|step| step.started_at));
         let took = began
-            .zip(status.finished_at)
+            .zip(status.common.finished_at)
             .map(|(from, until)| until.duration_since(from));
         let down = status.downtime_ms.and_then(|millis| i64::try_from(millis).ok());
         let parts = [
@@ -123,7 +128,7 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
         parts.join(", ")
     };
     let found = |code: &str| {
-        let mut findings = status.findings.iter();
+        let mut findings = status.common.findings.iter();
         let finding = findings.find(|finding| finding.code == code);
         finding.map(|finding| finding.message.clone())
     };
@@ -143,6 +148,7 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
         Phase::RollingBack => why.clone(),
         _ => {
             let evidence = status
+                .common
                 .steps
                 .iter()
                 .rev()
@@ -176,7 +182,13 @@ const LAPSE: &str = "SingleWriterLapse";
 
 /// What persons are asked for, or have asked for.
 fn asked(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
-    let code = |status: &MigrationStatus| status.waiting_for.as_ref().map(|wait| (wait.code, wait.approval));
+    let code = |status: &MigrationStatus| {
+        status
+            .common
+            .waiting_for
+            .as_ref()
+            .map(|wait| (wait.code, wait.approval))
+    };
     let now = super::status(is);
     let (before, after) = (code(was), code(now));
     if before == after {
@@ -194,7 +206,7 @@ fn asked(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
         let note = format!("goes no further: {}", what("resume it"));
         told.push(Told::new(false, "Paused", &note));
     }
-    if let (Some((WaitCode::Approval, _)), Some(wait)) = (after, &now.waiting_for) {
+    if let (Some((WaitCode::Approval, _)), Some(wait)) = (after, &now.common.waiting_for) {
         let note = format!("waits for {}: {}", wait.reason, what("approve it"));
         told.push(Told::new(false, "ApprovalNeeded", &note));
     }

@@ -11,16 +11,24 @@ use cutover_base::escape::markdown::task;
 /// Returns a `mermaid` code block; `None` before the first step.
 pub(super) fn chart(migration: &Migration) -> Option<String> {
     let status = status(migration);
-    let begin = status.steps.first()?.started_at;
+    let begin = status.common.steps.first()?.started_at;
     let end = status
+        .common
         .finished_at
-        .or_else(|| status.steps.iter().filter_map(|step| step.finished_at).max())
+        .or_else(|| {
+            status
+                .common
+                .steps
+                .iter()
+                .filter_map(|step| step.finished_at)
+                .max()
+        })
         .unwrap_or(begin);
     let mut chart = format!(
         "```mermaid\ngantt\n    dateFormat x\n    axisFormat {}\n    section Steps\n",
         axis(end.duration_since(begin))
     );
-    for step in &status.steps {
+    for step in &status.common.steps {
         // A step that goes on has no end yet; the chart shows it as the shortest bar there is.
         let (state, until) = match step.finished_at {
             Some(at) => ("done", millis(at)),

@@ -122,7 +122,7 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
                     format!("{workload} has not been seen running since {}", instant(since)),
                 );
             }
-            asks(&who, status.waiting_for.as_ref(), items);
+            asks(&who, status.common.waiting_for.as_ref(), items);
             continue;
         }
         match status.phase {

@@ -72,7 +72,7 @@ pub fn ended(migrations: &[Migration]) -> Result<Vec<Ended>, Error> {
     let mut all: Vec<(Timestamp, &Migration)> = migrations
         .iter()
         .filter(|migration| status(migration).phase.is_terminal())
-        .filter_map(|migration| Some((status(migration).finished_at?, migration)))
+        .filter_map(|migration| Some((status(migration).common.finished_at?, migration)))
         .collect();
     all.sort_by_key(|(at, migration)| (*at, names(migration)));
     all.into_iter().map(|(at, migration)| of(migration, at)).collect()
@@ -214,29 +214,29 @@ fn of(migration: &Migration, finished_at: Timestamp) -> Result<Ended, Error> {
         namespace,
         name,
         uid,
-        attempt: status.attempt,
+        attempt: status.common.attempt,
         workload: format!("{} {}", workload.kind, workload.name),
         from,
         to,
         phase: status.phase,
-        started_at: status.started_at,
+        started_at: status.common.started_at,
         finished_at,
         downtime_ms: status.downtime_ms,
         reason: Account::of(migration).reason,
         assume: (migration.spec.assume.iter())
-            .filter(|assumption| assumption.attempt == status.attempt)
+            .filter(|assumption| assumption.attempt == status.common.attempt)
             .collect(),
-        findings: (status.findings.iter())
+        findings: (status.common.findings.iter())
             .map(|finding| finding.message.as_str())
             .collect(),
-        revision: status.revision.as_deref(),
+        revision: status.common.revision.as_deref(),
     };
     let line = serde_json::to_string(&line)
         .map_err(|error| Error::internal(format!("the history cannot be written: {error}")))?;
     let month = finished_at.to_zoned(TimeZone::UTC).strftime("%Y-%m").to_string();
     Ok(Ended {
         path: format!("{HISTORY_DIR}/{month}.jsonl"),
-        id: (uid.to_owned(), status.attempt, None),
+        id: (uid.to_owned(), status.common.attempt, None),
         line: redact::text(&line).into_owned() + "\n",
     })
 }

@@ -195,10 +195,10 @@ fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
         escape(from),
         escape(to)
     );
-    if status.attempt > 1 {
-        let _ = write!(page, ", attempt {}", status.attempt);
+    if status.common.attempt > 1 {
+        let _ = write!(page, ", attempt {}", status.common.attempt);
     }
-    let revision = status.revision.clone();
+    let revision = status.common.revision.clone();
     let revision: Option<Revision> = revision.and_then(|revision| revision.try_into().ok());
     if let (Some(revision), Some(_)) = (revision, web) {
         let _ = write!(page, ", begun at {}", linked(web, &revision, revision.short()));
@@ -214,25 +214,25 @@ fn story(page: &mut String, migration: &Migration, web: Option<&Web>) {
     if let Some(reason) = &account.reason {
         let _ = writeln!(page, "> ⏪ Rolled back: {}\n", escape(&brief(reason)));
     }
-    if let Some(waiting) = &status.waiting_for {
+    if let Some(waiting) = &status.common.waiting_for {
         let _ = writeln!(page, "> ⏳ {}\n", escape(&wait(waiting)));
     }
     if let Some(next) = &account.next {
         let _ = writeln!(page, "*Next:* {}\n", escape(next));
     }
-    for finding in &status.findings {
+    for finding in &status.common.findings {
         let _ = writeln!(page, "- ⚠️ {}", escape(&finding_text(finding)));
     }
-    if !status.findings.is_empty() {
+    if !status.common.findings.is_empty() {
         page.push('\n');
     }
     if let Some(chart) = gantt::chart(migration) {
         page.push_str(&chart);
         page.push('\n');
     }
-    if !status.steps.is_empty() {
+    if !status.common.steps.is_empty() {
         page.push_str("| Step | Began | Took | Evidence |\n|---|---|--:|---|\n");
-        for step in &status.steps {
+        for step in &status.common.steps {
             row(page, step);
         }
         page.push('\n');

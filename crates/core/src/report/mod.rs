@@ -272,11 +272,11 @@ fn status(migration: &Migration) -> &MigrationStatus {
 
 /// Returns when the present phase began.
 fn since(status: &MigrationStatus) -> Option<jiff::Timestamp> {
-    if status.phase.is_terminal() && status.finished_at.is_some() {
-        return status.finished_at;
+    if status.phase.is_terminal() && status.common.finished_at.is_some() {
+        return status.common.finished_at;
     }
     let journal = status.journal.as_ref().and_then(|journal| journal.phase_since);
-    journal.or_else(|| status.steps.last().map(|step| step.started_at))
+    journal.or_else(|| status.common.steps.last().map(|step| step.started_at))
 }
 
 /// Returns the clusters a migration goes from and to; the first is unknown until it was looked at.
@@ -296,7 +296,7 @@ fn by_urgency(migrations: &[Migration]) -> Vec<&Migration> {
         let (a, b) = (status(one), status(other));
         let ended = a.phase.is_terminal().cmp(&b.phase.is_terminal());
         ended
-            .then_with(|| b.finished_at.cmp(&a.finished_at))
+            .then_with(|| b.common.finished_at.cmp(&a.common.finished_at))
             .then_with(|| names(one).cmp(&names(other)))
     });
     all

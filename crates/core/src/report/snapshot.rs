@@ -441,9 +441,9 @@ impl IntentSnapshot {
             from: from.to_owned(),
             to: to.to_owned(),
             phase: status.phase,
-            attempt: status.attempt,
+            attempt: status.common.attempt,
             since: since(status),
-            waiting_for: status.waiting_for.clone(),
+            waiting_for: status.common.waiting_for.clone(),
             downtime_ms: status.downtime_ms,
             record: record_path(migration),
             report: None,
@@ -496,7 +496,7 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
         ended && change(Some(&was), intent).is_some() || asks(intent) && !known.is_some_and(asks)
     });
     let findings = |overview: &Overview| -> Vec<_> {
-        let of = |migration| status(migration).findings.clone();
+        let of = |migration| status(migration).common.findings.clone();
         overview.migrations.iter().map(of).collect()
     };
     // What is frozen, and what is about to go out, nobody should learn late.
@@ -619,7 +619,7 @@ fn passed(before: Option<&Snapshot>, now: &IntentSnapshot, status: &MigrationSta
     let since = was
         .filter(|was| was.attempt == now.attempt)
         .and_then(|was| was.since);
-    let steps = status.steps.iter();
+    let steps = status.common.steps.iter();
     let new = steps.filter(|step| since.is_none_or(|since| step.started_at > since));
     let mut phases: Vec<String> = new.map(|step| step.name.clone()).collect();
     let present = now.phase.to_string();

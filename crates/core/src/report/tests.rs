@@ -283,7 +283,8 @@ fn running_migrations_come_first_then_the_last_that_ended() {
     running.metadata.name = Some("z-running".to_owned());
     let mut older = completed();
     older.metadata.name = Some("a-older".to_owned());
-    older.status.as_mut().unwrap().finished_at = Some("2026-02-01T10:00:00Z".parse::<Timestamp>().unwrap());
+    older.status.as_mut().unwrap().common.finished_at =
+        Some("2026-02-01T10:00:00Z".parse::<Timestamp>().unwrap());
     let overview = overview(vec![older, completed(), running]);
     let names: Vec<&str> = by_urgency(&overview.migrations)
         .iter()
@@ -693,7 +694,7 @@ fn commits_are_links_where_it_is_known_where_people_see_them() {
     let mut one = completed();
     let revision = "89abcdef0123456789abcdef0123456789abcdef";
     if let Some(status) = &mut one.status {
-        status.revision = Some(revision.to_owned());
+        status.common.revision = Some(revision.to_owned());
     }
     let mut shown = overview(vec![one]);
     assert!(!page(&shown).contains("/commit/"));

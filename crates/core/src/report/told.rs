@@ -25,19 +25,19 @@ pub(super) fn styled(style: Style, text: impl std::fmt::Display) -> String {
 pub fn migration_lines(migration: &Migration, now: Timestamp) -> Vec<String> {
     let status = status(migration);
     let mut lines = vec![head(migration)];
-    lines.extend(status.steps.iter().enumerate().map(|(index, step)| {
-        let next = status.steps.get(index + 1).map(|next| next.name.as_str());
+    lines.extend(status.common.steps.iter().enumerate().map(|(index, step)| {
+        let next = status.common.steps.get(index + 1).map(|next| next.name.as_str());
         step_line(step, next)
     }));
     if let Some(reason) = reason(migration) {
         lines.push(format!("  {} {}", styled(BAD, "rolled back:"), brief(&reason)));
     }
     lines.extend(times(migration, now));
-    if let Some(waiting) = &status.waiting_for {
+    if let Some(waiting) = &status.common.waiting_for {
         lines.extend(wait_lines(waiting, now));
     }
     lines.extend(finding_lines(migration));
-    let ignored = status.conditions.iter().find(|condition| {
+    let ignored = status.common.conditions.iter().find(|condition| {
         condition.type_ == "SpecChangeIgnored" && condition.status == ConditionStatus::True
     });
     if let Some(ignored) = ignored.filter(|_| !status.phase.is_terminal()) {
@@ -60,8 +60,8 @@ fn head(migration: &Migration) -> String {
         migration.spec.workload.name,
         styled(style(status.phase), status.phase)
     );
-    if status.attempt > 1 {
-        let _ = write!(head, "  attempt {}", status.attempt);
+    if status.common.attempt > 1 {
+        let _ = write!(head, "  attempt {}", status.common.attempt);
     }
     head
 }
@@ -77,9 +77,10 @@ fn times(migration: &Migration, now: Timestamp) -> Option<String> {
         return Some(format!("  {} for {since}", styled(BUSY, "not seen running")));
     }
     let began = status
+        .common
         .started_at
-        .or_else(|| status.steps.first().map(|step| step.started_at));
-    let took = began.zip(status.finished_at).map(|(from, until)| {
+        .or_else(|| status.common.steps.first().map(|step| step.started_at));
+    let took = began.zip(status.common.finished_at).map(|(from, until)| {
         format!(
             "took {}, until {}",
             duration(until.duration_since(from)),
@@ -119,7 +120,12 @@ fn ago(since: Timestamp, now: Timestamp) -> String {
 
 /// Returns the lines of each finding of a migration.
 pub fn finding_lines(migration: &Migration) -> Vec<String> {
-    status(migration).findings.iter().flat_map(finding_line).collect()
+    status(migration)
+        .common
+        .findings
+        .iter()
+        .flat_map(finding_line)
+        .collect()
 }
 
 pub(super) fn finding_line(finding: &Finding) -> Vec<String> {

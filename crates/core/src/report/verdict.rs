@@ -137,7 +137,11 @@ fn of_migration(migration: &Migration) -> Option<Verdict> {
     }
     let outcome = ended(status.phase.is_terminal(), status.phase == Phase::Completed)?;
     let account = Account::of(migration);
-    let finding = status.findings.first().map(|finding| finding.message.clone());
+    let finding = status
+        .common
+        .findings
+        .first()
+        .map(|finding| finding.message.clone());
     let note = match outcome {
         Outcome::Success => {
             let (from, to) = route(migration);
@@ -153,12 +157,12 @@ fn of_migration(migration: &Migration) -> Option<Verdict> {
     };
     let (namespace, name) = names(migration);
     Some(Verdict {
-        revision: status.revision.clone()?.try_into().ok()?,
+        revision: status.common.revision.clone()?.try_into().ok()?,
         subject: format!("Migration/{namespace}/{name}"),
         outcome,
         note: said(&note),
         file: record_path(migration),
-        ended_at: status.finished_at,
+        ended_at: status.common.finished_at,
     })
 }
 

@@ -36,7 +36,7 @@ impl Kind for Migration {
     fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
         let status = &intent.status;
         let number = status.journal.as_ref().map(|journal| journal.fence.canary);
-        let canary = number.map(|number| canary_name(&intent.uid, status.attempt, number));
+        let canary = number.map(|number| canary_name(&intent.uid, status.common.attempt, number));
         let joined = view.then.clusters.keys();
         let asked = joined.filter(|cluster| migration::asks_for_nodes(&intent.spec, status, cluster));
         view.doubted = asked.cloned().collect();
@@ -81,11 +81,11 @@ impl Kind for Migration {
     }
 
     fn findings(status: &MigrationStatus) -> &[Finding] {
-        &status.findings
+        &status.common.findings
     }
 
     fn offers(intent: &Intent<Self>) -> Vec<Word> {
-        let Some(wait) = &intent.status.waiting_for else {
+        let Some(wait) = &intent.status.common.waiting_for else {
             return Vec::new();
         };
         let assume = wait
@@ -97,7 +97,7 @@ impl Kind for Migration {
     }
 
     fn answer(intent: &mut Intent<Self>, word: &Word) {
-        let Some(wait) = intent.status.waiting_for.clone() else {
+        let Some(wait) = intent.status.common.waiting_for.clone() else {
             return;
         };
         let status = &intent.status;
@@ -106,14 +106,14 @@ impl Kind for Migration {
             intent.spec.assume.push(Assumption {
                 fact: offer.fact,
                 cluster: offer.cluster.clone(),
-                attempt: status.attempt,
+                attempt: status.common.attempt,
                 phase: status.phase,
                 by: Some("a person".to_owned()),
             });
         } else if let Some(phase) = wait.approval {
             intent.spec.approvals.push(Approval {
                 phase,
-                attempt: status.attempt,
+                attempt: status.common.attempt,
                 by: Some("a person".to_owned()),
             });
         }
@@ -129,7 +129,7 @@ impl Kind for Migration {
 
     fn borrower(intent: &Intent<Self>) -> Option<Borrower> {
         let status = &intent.status;
-        let wait = status.waiting_for.as_ref();
+        let wait = status.common.waiting_for.as_ref();
         let asks = status.phase == Phase::Pending && wait.is_some_and(|wait| wait.code == WaitCode::Claim);
         Some(Borrower {
             owner: intent.owner(),

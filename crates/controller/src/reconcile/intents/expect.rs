@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::nearby::{self, Nearby};
 use super::observe::{self, Part};
 use super::{Parts, ask, canaries};
-use cutover_core::api::{self, Claim, Condition, Migration, MigrationStatus, Phase, WaitCode};
+use cutover_core::api::{self, Claim, Common, Condition, Migration, MigrationStatus, Phase, WaitCode};
 use cutover_core::intent::world::Member;
 use cutover_core::intent::{Effect, Read, Seen, World, pin};
 use cutover_karmada::name::{ClusterName, ObjectKey};
@@ -262,21 +262,24 @@ pub(super) fn only_waits(before: &MigrationStatus, after: &MigrationStatus) -> b
         return true;
     }
     let is_evidence = |status: &MigrationStatus| {
-        let wait = status.waiting_for.as_ref();
+        let wait = status.common.waiting_for.as_ref();
         wait.map(|wait| wait.code == WaitCode::Evidence)
     };
     // What was sent, and is still on its way, is no reason to wait for anything.
     let waits = is_evidence(before).unwrap_or(true) && is_evidence(after).unwrap_or(true);
-    if !waits || !are_alike(&before.conditions, &after.conditions) {
+    if !waits || !are_alike(&before.common.conditions, &after.common.conditions) {
         return false;
     }
     let offers = |status: &MigrationStatus| {
-        let wait = status.waiting_for.as_ref();
+        let wait = status.common.waiting_for.as_ref();
         wait.map(|wait| wait.offers.clone()).unwrap_or_default()
     };
     let in_other_words = MigrationStatus {
-        waiting_for: before.waiting_for.clone(),
-        conditions: before.conditions.clone(),
+        common: Common {
+            waiting_for: before.common.waiting_for.clone(),
+            conditions: before.common.conditions.clone(),
+            ..after.common.clone()
+        },
         journal: after.journal.clone().map(|journal| api::Journal {
             planned: before
                 .journal
@@ -313,7 +316,7 @@ pub(super) fn rests(
     asked: Duration,
     now: Timestamp,
 ) -> Duration {
-    let waits = status.waiting_for.as_ref();
+    let waits = status.common.waiting_for.as_ref();
     let Some(wait) = waits.filter(|wait| wait.code == WaitCode::Evidence && asked >= SOON) else {
         return asked;
     };
@@ -332,25 +335,18 @@ pub(super) fn rests(
 
 #[cfg(test)]
 mod tests {
-    use cutover_core::api::{Offer, WaitingFor};
+    use cutover_core::api::Offer;
     use jiff::Timestamp;
 
     use super::*;
 
     fn waits(reason: &str, code: WaitCode) -> MigrationStatus {
-        MigrationStatus {
+        let mut status = MigrationStatus {
             phase: Phase::Capture,
-            waiting_for: Some(WaitingFor {
-                code,
-                reason: reason.to_owned(),
-                approval: None,
-                since: Timestamp::UNIX_EPOCH,
-                until: None,
-                then: None,
-                offers: Vec::new(),
-            }),
             ..MigrationStatus::default()
-        }
+        };
+        status.common.wait(code, reason.to_owned(), Timestamp::UNIX_EPOCH);
+        status
     }
 
     #[test]
@@ -359,10 +355,8 @@ mod tests {
         let after = waits("east: pod a is still there", WaitCode::Evidence);
         assert!(only_waits(&before, &before));
         assert!(only_waits(&before, &after));
-        let sent = MigrationStatus {
-            waiting_for: None,
-            ..before.clone()
-        };
+        let mut sent = before.clone();
+        sent.common.waiting_for = None;
         assert!(only_waits(&sent, &after), "what was sent is on its way");
     }
 
@@ -377,7 +371,7 @@ mod tests {
         assert!(!only_waits(&before, &moved));
         let mut asks = before.clone();
         let offer = Offer::new(api::Fact::Stopped, &ClusterName::new("east"));
-        asks.waiting_for.as_mut().unwrap().offers.push(offer);
+        asks.common.waiting_for.as_mut().unwrap().offers.push(offer);
         assert!(!only_waits(&before, &asks), "a person can say something");
         let lapse = Condition {
             type_: "SingleWriterLapse".to_owned(),
@@ -386,10 +380,8 @@ mod tests {
             message: String::new(),
             last_transition_time: Timestamp::UNIX_EPOCH,
         };
-        let lapses = MigrationStatus {
-            conditions: vec![lapse],
-            ..before.clone()
-        };
+        let mut lapses = before.clone();
+        lapses.common.conditions = vec![lapse];
         assert!(!only_waits(&before, &lapses));
     }
 }

@@ -160,7 +160,7 @@ fn as_migration(plan: &FailoverPlan, status: &FailoverPlanStatus) -> (Migration,
         as_if.pods.clone_from(&journal.pods);
         as_if.nodes = journal.nodes.clone();
         as_if.identities = named.into_iter().map(|name| (name, String::new())).collect();
-        looks_as.attempt = journal.round;
+        looks_as.common.attempt = journal.round;
         looks_as.phase = Phase::Hold;
         looks_as.journal = Some(as_if);
     } else if status.phase == FailoverPhase::Pending && status.common.started_at.is_some() {
@@ -196,7 +196,7 @@ async fn borrowers(parts: &Parts, plan: &FailoverPlan, status: &FailoverPlanStat
 fn borrower(migration: &Migration) -> Borrower {
     let status = migration.status.clone().unwrap_or_default();
     let metadata = &migration.metadata;
-    let wait = status.waiting_for.as_ref();
+    let wait = status.common.waiting_for.as_ref();
     let asks = status.phase == Phase::Pending && wait.is_some_and(|wait| wait.code == WaitCode::Claim);
     Borrower {
         owner: ClaimOwner {

@@ -397,7 +397,7 @@ async fn rehearse<K: Foretold>(parts: &Parts, intent: &mut K::Intent) -> (Came, 
         let moved = step.status != status;
         let waits = step.status.waiting_for().map(|wait| wait.reason.clone());
         let over = step.status.has_ended();
-        let goes_on = step.recheck == Some(Duration::ZERO) || (moved && waits.is_none());
+        let goes_on = step.requeue_after == Some(Duration::ZERO) || (moved && waits.is_none());
         *intent.status_mut() = Some(step.status);
         if !step.effects.is_empty() && !over {
             return (begins(&K::unread(&world)), world);

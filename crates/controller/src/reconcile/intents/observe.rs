@@ -196,7 +196,7 @@ pub(super) fn canary(intent: &Migration) -> Option<String> {
     let number = status.journal.as_ref()?.fence.canary;
     Some(canary_name(
         intent.metadata.uid.as_deref()?,
-        status.attempt,
+        status.common.attempt,
         number,
     ))
 }
@@ -268,7 +268,7 @@ impl Look<'_> {
     /// Where Git says that it has ended before, what that left is looked at.
     async fn after_an_end_on_record(&self, mut world: World) -> World {
         let record = world.record.get().ok().and_then(Option::as_ref);
-        let ended = record.filter(|record| self.status.attempt == 0 && record.ends(self.spec));
+        let ended = record.filter(|record| self.status.common.attempt == 0 && record.ends(self.spec));
         let Some((record, journal)) =
             ended.and_then(|record| Some((record, record.status.journal.as_ref()?)))
         else {

@@ -96,7 +96,7 @@ impl<'a> Scope<'a> {
         Self {
             phase: (!alike).then_some(status.phase),
             record: wanted::wants_record(status),
-            canary: journal.map(|journal| (status.attempt, journal.fence.canary)),
+            canary: journal.map(|journal| (status.common.attempt, journal.fence.canary)),
             reads_canary: wanted::wants_canary(status),
             ends: journal.map(|journal| (&journal.source, &journal.target)),
             writer: journal.and_then(|journal| journal.writer.as_ref()),
@@ -132,12 +132,13 @@ mod tests {
         };
         let profile = cutover_core::profile::built_in().unwrap()[0].spec.clone();
         let journal = Journal::begin(&spec.unwrap(), profile, "east".into(), binding);
-        MigrationStatus {
+        let mut status = MigrationStatus {
             phase,
-            attempt: 1,
             journal: Some(journal),
             ..MigrationStatus::default()
-        }
+        };
+        status.common.attempt = 1;
+        status
     }
 
     fn with(phase: Phase, change: impl FnOnce(&mut Journal)) -> MigrationStatus {

@@ -16,7 +16,7 @@ pub(super) fn wants_record(status: &MigrationStatus) -> bool {
     let asked = journal.is_some_and(|journal| journal.in_git == InGit::Asked);
     let handle = journal.filter(|journal| journal.captured.is_some());
     match status.phase {
-        Phase::Pending => status.attempt == 0,
+        Phase::Pending => status.common.attempt == 0,
         Phase::Hold | Phase::Expand => asked,
         Phase::Capture => handle.is_some_and(Journal::records_handle_first),
         // From the token until the target runs, Git is not read: a slow Git host would add to the downtime.

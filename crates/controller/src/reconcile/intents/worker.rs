@@ -63,7 +63,7 @@ enum Pass {
     /// The journal was written: look again at once.
     Again,
     /// Look again after this time, or when something changes.
-    Recheck(Duration),
+    Requeue(Duration),
     /// Something was sent: what comes of it wakes the worker when it shows.
     Sent,
     /// The machine waits, and asks to look again after this time.
@@ -205,7 +205,7 @@ impl<K: Kind> Worker<K> {
                 Err(error) if error.kind() == ErrorKind::Conflict => {
                     tracing::debug!(intent = %self.key, %error, "a pass was overtaken");
                     self.known = None;
-                    Pass::Recheck(SETTLE)
+                    Pass::Requeue(SETTLE)
                 }
                 Err(error) => {
                     tracing::warn!(intent = %self.key, %error, "a pass failed");
@@ -214,7 +214,7 @@ impl<K: Kind> Worker<K> {
                         text: error.to_string(),
                         no_canary: false,
                     });
-                    Pass::Recheck(TROUBLE)
+                    Pass::Requeue(TROUBLE)
                 }
             };
             let (rest, settles) = match pass {
@@ -226,7 +226,7 @@ impl<K: Kind> Worker<K> {
                 Pass::Idle => (Duration::MAX, None),
                 Pass::Sent if self.late.is_empty() && self.kind.is_told() => (TOLD, Some(SETTLE)),
                 Pass::Sent => (SHOWN, Some(SETTLE)),
-                Pass::Recheck(after) | Pass::Waits(after) => (after, None),
+                Pass::Requeue(after) | Pass::Waits(after) => (after, None),
             };
             let least = if crowded {
                 begun.elapsed() * REST
@@ -340,7 +340,7 @@ impl<K: Kind> Worker<K> {
         };
         let scene = match looked {
             Looked::Gone => return Ok(Pass::Gone),
-            Looked::LeftAlone => return Ok(Pass::Recheck(LEFT_ALONE)),
+            Looked::LeftAlone => return Ok(Pass::Requeue(LEFT_ALONE)),
             Looked::At(scene) => scene,
         };
         let ahead = self.ahead(&scene.raw);
@@ -365,7 +365,7 @@ impl<K: Kind> Worker<K> {
             let decided = off_the_runtime(|| self.decide(&mut scene.intent, &scene.world, ahead.as_ref()));
             told.extend(decided.told);
             let step = decided.step;
-            let thinks_on = step.effects.is_empty() && step.recheck == Some(Duration::ZERO);
+            let thinks_on = step.effects.is_empty() && step.requeue_after == Some(Duration::ZERO);
             if thinks_on && serves(rounds) && !self.stop.is_cancelled() {
                 let Scene { intent, world, .. } = &mut scene;
                 let completed = tokio::select! {
@@ -405,7 +405,7 @@ impl<K: Kind> Worker<K> {
         self.kind.keeps(&self.parts, &intent, world);
         let pass = pass.map(|pass| match (pass, intent.status()) {
             (Pass::Waits(asked), Some(status)) => {
-                Pass::Recheck(self.kind.rests(status, asked, (self.parts.clock)()))
+                Pass::Requeue(self.kind.rests(status, asked, (self.parts.clock)()))
             }
             (pass, _) => pass,
         });
@@ -512,7 +512,7 @@ impl<K: Kind> Worker<K> {
             let moves = step.status != status;
             let goes_on = moves
                 && step.effects.is_empty()
-                && step.recheck == Some(Duration::ZERO)
+                && step.requeue_after == Some(Duration::ZERO)
                 && K::has_seen_enough(&status, &step.status)
                 && steps < STEPS
                 && !self.stop.is_cancelled();
@@ -560,11 +560,11 @@ impl<K: Kind> Worker<K> {
                 Ok(Sent::Wrote(object)) => Some(object),
                 Ok(Sent::Later(after)) => {
                     tracing::debug!(intent = %self.key, what, "sent, and not answered yet");
-                    return Ok(Sending::Ends(Pass::Recheck(after)));
+                    return Ok(Sending::Ends(Pass::Requeue(after)));
                 }
                 Ok(Sent::Stale(why)) => {
                     tracing::debug!(intent = %self.key, what, why, "a precondition failed");
-                    return Ok(Sending::Ends(Pass::Recheck(Duration::from_millis(20))));
+                    return Ok(Sending::Ends(Pass::Requeue(Duration::from_millis(20))));
                 }
                 Err(error) => {
                     let forbidden = error.kind() == ErrorKind::Auth;
@@ -572,7 +572,7 @@ impl<K: Kind> Worker<K> {
                         text: format!("{effect}: {error}"),
                         no_canary: forbidden && matches!(effect, Effect::CreateCanary { .. }),
                     });
-                    return Ok(Sending::Ends(Pass::Recheck(TROUBLE)));
+                    return Ok(Sending::Ends(Pass::Requeue(TROUBLE)));
                 }
             };
             self.trouble = None;
@@ -595,7 +595,7 @@ impl<K: Kind> Worker<K> {
     }
 
     fn after(step: &Step<K::Status>) -> Pass {
-        match step.recheck {
+        match step.requeue_after {
             Some(Duration::ZERO) => Pass::Again,
             Some(after) => Pass::Waits(after),
             None => Pass::Idle,

@@ -6,19 +6,19 @@
 
 use serde_json::Value;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::intent::custody::{self, belt};
 use cutover_karmada::Work;
 use cutover_karmada::name::ClusterName;
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// The binding lists exactly these clusters: whoever leaves it is deleted, and of all others the copy stays.
     pub(super) fn arrange(
         &mut self,
         clusters: &[ClusterName],
         tasks: &[Value],
         why: &'static str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         if let Some(left) = self.left_behind(clusters)? {
             return self.list_for_a_while(&[clusters, &[left]].concat(), tasks);
         }
@@ -33,14 +33,16 @@ impl<'a> Machine<'a> {
 
     /// Returns the old cluster where Karmada would leave its copy behind, or has: its Work says still that the copy stays, or is gone
     /// without it.
-    pub(super) fn left_behind(&self, stays: &[ClusterName]) -> Result<Option<ClusterName>, Stop> {
+    pub(super) fn left_behind(&self, stays: &[ClusterName]) -> Result<Option<ClusterName>, Interrupt> {
         let from = &self.flight()?.from;
         let is_out = !stays.contains(from) && !self.listed()?.contains(from);
-        if !is_out || self.journal()?.fence.belt.is_none() || !self.world().clusters.get()?.contains_key(from)
+        if !is_out
+            || self.journal()?.fence.belt.is_none()
+            || !self.around().clusters.get()?.contains_key(from)
         {
             return Ok(None);
         }
-        let work = self.world().works.get()?.get(from);
+        let work = self.around().works.get()?.get(from);
         let keeps = work.is_some_and(|work| {
             let goes = work.metadata.deletion_timestamp.is_some();
             !goes && work.spec.preserve_resources_on_deletion == Some(true)
@@ -49,7 +51,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Clusters that are not to stay are listed again, under the pin, so that Karmada has their copies when they go.
-    pub(super) fn list_for_a_while(&mut self, clusters: &[ClusterName], tasks: &[Value]) -> Result<(), Stop> {
+    pub(super) fn list_for_a_while(
+        &mut self,
+        clusters: &[ClusterName],
+        tasks: &[Value],
+    ) -> Result<(), Interrupt> {
         if let Some(belt) = &mut self.journal_mut()?.fence.belt {
             belt::on_again(belt)?;
             self.put_on(clusters)?;
@@ -63,7 +69,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What leaves the binding next is deleted: no Work that Karmada keeps up to date keeps a copy any more.
-    pub(super) fn unbelt(&mut self, stays: &[ClusterName]) -> Result<(), Stop> {
+    pub(super) fn unbelt(&mut self, stays: &[ClusterName]) -> Result<(), Interrupt> {
         let Some(belt) = &mut self.journal_mut()?.fence.belt else {
             return Ok(());
         };
@@ -73,7 +79,7 @@ impl<'a> Machine<'a> {
             return Ok(());
         };
         // Where the API server refuses Works without the claim's marker, none shows anything before the pin has it.
-        if let Some(live) = self.world().pin.get()?
+        if let Some(live) = self.around().pin.get()?
             && self.custody()?.is_from_before(live, &self.journal()?.pin)
         {
             self.pin()?;
@@ -82,7 +88,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The binding says what the journal says. A copy that was dropped is taken up as it is, to stay or to be let go in order.
-    fn put_on(&mut self, stays: &[ClusterName]) -> Result<(), Stop> {
+    fn put_on(&mut self, stays: &[ClusterName]) -> Result<(), Interrupt> {
         let Some(belt) = self.journal()?.fence.belt.clone() else {
             return Ok(());
         };
@@ -99,7 +105,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Whoever is released keeps its copy, whatever becomes of the binding: its Work says so.
-    pub(super) fn belt_is_shown(&mut self) -> Result<(), Stop> {
+    pub(super) fn belt_is_shown(&mut self) -> Result<(), Interrupt> {
         let works = self.synced_works()?;
         match &mut self.journal_mut()?.fence.belt {
             Some(belt) => Ok(belt::is_shown(belt, works)?),
@@ -114,9 +120,9 @@ impl<'a> Machine<'a> {
     }
 
     /// The Works that Karmada brings up to date; it leaves as it is what it evicts.
-    fn synced_works(&self) -> Result<Vec<(&'a ClusterName, &'a Work)>, Stop> {
+    fn synced_works(&self) -> Result<Vec<(&'a ClusterName, &'a Work)>, Interrupt> {
         let synced = custody::synced(self.binding()?);
-        let works = self.world().works.get()?;
+        let works = self.around().works.get()?;
         Ok(works.iter().filter(|(name, _)| synced.contains(name)).collect())
     }
 }

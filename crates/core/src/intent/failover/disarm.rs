@@ -1,13 +1,13 @@
 //! The guard is taken off: in an order in which the running copy isn't touched.
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::intent::custody;
 use crate::intent::fight::removal_changes;
 use crate::intent::proof::NotProved;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The pin goes when the running copy is the same without it and nobody else is let go by it, then the claim.
-    pub(super) fn disarming(&mut self) -> Result<(), Stop> {
+    pub(super) fn disarming(&mut self) -> Result<(), Interrupt> {
         let why = self.journal()?.ending.clone().unwrap_or_default();
         self.remove_canary()?;
         if !self.journal()?.pin.unpinning {
@@ -16,17 +16,17 @@ impl Machine<'_> {
             self.changes_nothing()?;
             self.others_are_harmless()?;
             self.journal_mut()?.pin.unpinning = true;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let is_needed = self.has_guests()? || !self.is_lost()? && !self.is_alone()?;
-        if self.world().pin.get()?.is_some() && is_needed {
+        if self.around().pin.get()?.is_some() && is_needed {
             // Another cluster was listed meanwhile: the pin, which is there, keeps it from running. Or a guest came.
             let state = &mut self.journal_mut()?.pin;
             state.unpinning = false;
             state.repair();
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
-        let works = self.world().works.get()?;
+        let works = self.around().works.get()?;
         let writer = self.journal()?.writer.as_ref();
         let own = works.iter().filter(|(cluster, _)| Some(*cluster) == writer);
         self.custody()?.take_down(own)?;
@@ -46,18 +46,18 @@ impl Machine<'_> {
         } else {
             self.end(Phase::Completed, evidence);
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// As long as it can't end, it guards: what is moved meanwhile is a failover like any other, and old copies are looked
     /// after.
-    fn guards_until_the_end(&mut self) -> Result<(), Stop> {
+    fn guards_until_the_end(&mut self) -> Result<(), Interrupt> {
         if self.is_lost()? || !self.is_up()? {
             return Ok(());
         }
         if self.journal()?.flight.is_some() {
             self.enter(Phase::Evicted, vec!["the workload is there again".to_owned()]);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.claim_is_ours()?;
         self.moved()?;
@@ -66,26 +66,26 @@ impl Machine<'_> {
         self.look_after_old_copies()
     }
 
-    pub(super) fn is_up(&self) -> Result<bool, Stop> {
-        Ok(self.journal()?.pin.pinned || self.world().pin.get()?.is_some())
+    pub(super) fn is_up(&self) -> Result<bool, Interrupt> {
+        Ok(self.journal()?.pin.pinned || self.around().pin.get()?.is_some())
     }
 
     /// Neither template nor binding is there any more: no pin can let anybody go.
-    pub(super) fn is_lost(&self) -> Result<bool, Stop> {
-        Ok(self.world().template.get()?.is_none() && self.world().binding.get()?.is_none())
+    pub(super) fn is_lost(&self) -> Result<bool, Interrupt> {
+        Ok(self.around().template.get()?.is_none() && self.around().binding.get()?.is_none())
     }
 
     /// Returns whether Karmada keeps a copy in the writer's cluster alone.
-    fn is_alone(&self) -> Result<bool, Stop> {
+    fn is_alone(&self) -> Result<bool, Interrupt> {
         let writer = self.journal()?.writer.as_ref();
-        let binding = self.world().binding.get()?.as_ref();
+        let binding = self.around().binding.get()?.as_ref();
         let mut synced = binding.map(custody::synced).unwrap_or_default().into_iter();
         Ok(synced.all(|cluster| Some(&cluster) == writer))
     }
 
     /// Once the pin is off nobody holds, stops or removes a copy that was left: each is seen harmless before, or somebody
     /// vouches for what can't be seen of it.
-    fn others_are_harmless(&mut self) -> Result<(), Stop> {
+    fn others_are_harmless(&mut self) -> Result<(), Interrupt> {
         if self.is_lost()? || !self.is_up()? {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Machine<'_> {
                 Ok(_) => {}
                 Err(NotProved::Unknown(why)) => return Err(self.vouch_for_old(cluster, &why)),
                 Err(NotProved::No(why)) => {
-                    return Err(Stop::Wait(format!("the pin to have nobody to hold: {why}")));
+                    return Err(Interrupt::Wait(format!("the pin to have nobody to hold: {why}")));
                 }
             }
         }
@@ -103,21 +103,21 @@ impl Machine<'_> {
     }
 
     /// Without the pin every copy that is left gets what it has: the writer's, as long as no other is listed.
-    fn changes_nothing(&self) -> Result<(), Stop> {
-        let (Some(template), Some(pin)) = (self.world().template.get()?, self.world().pin.get()?) else {
+    fn changes_nothing(&self) -> Result<(), Interrupt> {
+        let (Some(template), Some(pin)) = (self.around().template.get()?, self.around().pin.get()?) else {
             return Ok(());
         };
         let writer = self.writer()?;
         if self.listed()? != [writer.clone()] || !self.is_alone()? {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "the binding to list {writer} alone: the pin keeps the others from running"
             )));
         }
-        let clusters = self.world().clusters.get()?;
+        let clusters = self.around().clusters.get()?;
         let Some(cluster) = clusters.get(&writer) else {
-            return Err(Stop::Wait(format!("{writer} is not joined")));
+            return Err(Interrupt::Wait(format!("{writer} is not joined")));
         };
-        let all = self.world().overrides.get()?;
+        let all = self.around().overrides.get()?;
         let ignored = &self.journal()?.profile.ignored_on_removal;
         let name = pin.metadata.name.as_deref().unwrap_or_default();
         let changes = removal_changes(
@@ -128,8 +128,8 @@ impl Machine<'_> {
             name,
             ignored,
         );
-        if changes.map_err(|error| Stop::Wait(error.to_string()))? {
-            return Err(Stop::Wait(format!(
+        if changes.map_err(|error| Interrupt::Wait(error.to_string()))? {
+            return Err(Interrupt::Wait(format!(
                 "{writer} would change if the pin were removed: the template must catch up first"
             )));
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::api::Fence;
 use crate::intent::admission;
 use crate::intent::custody::{Scheduler, belt};
@@ -11,38 +11,38 @@ use crate::intent::fence;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, ResourceBinding};
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// The built-in failover is off the binding, and again whenever it comes back: a held copy counts as unhealthy, and would
     /// be evicted in its turn.
-    pub(super) fn failover_off(&mut self) -> Result<(), Stop> {
+    pub(super) fn failover_off(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         if !self.journal()?.fence.recorded {
             record(binding, &mut self.journal_mut()?.fence);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         match fence::failover_off_alone(binding) {
-            Some(effect) => Err(Stop::Act(vec![effect])),
+            Some(effect) => Err(Interrupt::Act(vec![effect])),
             None => Ok(()),
         }
     }
 
     /// Scheduling is suspended and the scheduler past it: what it had queued is done.
-    pub(super) fn fence(&mut self, around: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn fence(&mut self, around: &ClusterName) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let scheduler = self.scheduler()?;
         let journal = self.journal_mut()?;
         let raise = |_: &Fence| fence::raise(binding, None);
         scheduler.suspend(binding, around, raise, &mut journal.fence, &mut journal.pin)?;
         if let Some(effect) = fence::failover_off(binding) {
-            return Err(Stop::Act(vec![effect]));
+            return Err(Interrupt::Act(vec![effect]));
         }
         let done = scheduler.is_past(binding, around, &mut journal.fence)?;
-        self.beside.extend(done);
+        self.background.extend(done);
         Ok(())
     }
 
-    pub(super) fn scheduler(&self) -> Result<Scheduler<'a>, Stop> {
-        let world = self.world();
+    pub(super) fn scheduler(&self) -> Result<Scheduler<'a>, Interrupt> {
+        let world = self.around();
         Ok(Scheduler {
             uid: self.input.uid,
             attempt: self.journal()?.round,
@@ -63,12 +63,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    pub(super) fn remove_canary(&mut self) -> Result<(), Stop> {
-        if self.world().canary.get()?.is_none() {
+    pub(super) fn remove_canary(&mut self) -> Result<(), Interrupt> {
+        if self.around().canary.get()?.is_none() {
             return Ok(());
         }
         let delete = self.scheduler()?.delete_canary(&self.journal()?.fence);
-        Err(Stop::Act(vec![delete]))
+        Err(Interrupt::Act(vec![delete]))
     }
 
     /// The binding lists exactly these clusters, and evicts from no other than those of these tasks: one patch, for a task
@@ -78,7 +78,7 @@ impl<'a> Machine<'a> {
         clusters: &[ClusterName],
         tasks: &[Value],
         why: &'static str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let spec = &binding.spec;
         let listed = spec.clusters.iter().map(|cluster| &cluster.name);
@@ -109,11 +109,11 @@ impl<'a> Machine<'a> {
             (false, true) => patch.push(remove("/spec/gracefulEvictionTasks")),
             (_, false) => patch.push(add("/spec/gracefulEvictionTasks", Value::Array(tasks.to_vec()))),
         }
-        Err(Stop::Act(vec![fence::patch_binding(why, binding, patch)]))
+        Err(Interrupt::Act(vec![fence::patch_binding(why, binding, patch)]))
     }
 
     /// Returns the tasks by which Karmada keeps old copies of earlier failovers, as they are now.
-    pub(super) fn tasks_of_old_copies(&self) -> Result<Vec<Value>, Stop> {
+    pub(super) fn tasks_of_old_copies(&self) -> Result<Vec<Value>, Interrupt> {
         let tasks = self.binding()?.spec.graceful_eviction_tasks.iter();
         let kept = |task: &&EvictionTask| {
             let old = self.status.old_copies.get(&task.from_cluster);

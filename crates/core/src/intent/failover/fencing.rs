@@ -3,7 +3,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase, question};
 use crate::api::{FailoverGate, FencedBy, Finding, LastKnown, MovedState, watched};
 use crate::intent::custody;
 use crate::intent::proof::{CutOff, Facts, Healthy, NotProved, Suspended};
@@ -13,8 +13,8 @@ use cutover_karmada::name::ClusterName;
 /// How long a new copy may take to be well before people are told.
 const UP_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 
-impl Machine<'_> {
-    pub(super) fn fencing(&mut self) -> Result<(), Stop> {
+impl Operation<'_> {
+    pub(super) fn fencing(&mut self) -> Result<(), Interrupt> {
         let (from, to) = self.ends()?;
         self.claim()?;
         self.pin()?;
@@ -45,7 +45,7 @@ impl Machine<'_> {
         if self.flight()?.state.is_none() {
             let state = self.state(&from, &to)?;
             self.flight_mut()?.state = Some(state);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.recorded()?;
         self.target_is_there(&from, &to)?;
@@ -61,17 +61,17 @@ impl Machine<'_> {
         journal.redeploy = ran.then(|| u32::try_from(journal.pin.seq).unwrap_or(u32::MAX));
         self.flight_mut()?.released = true;
         self.enter(Phase::Releasing, evidence);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
+    pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Interrupt> {
         let flight = self.flight()?;
-        let to = flight.to.clone().ok_or(Stop::Again)?;
+        let to = flight.to.clone().ok_or(Interrupt::Requeue)?;
         Ok((flight.from.clone(), to))
     }
 
     /// Git has the state before the token leaves nobody.
-    fn recorded(&self) -> Result<(), Stop> {
+    fn recorded(&self) -> Result<(), Interrupt> {
         let kept = self.input.world.kept.get()?.as_ref();
         let attempt = self.status.common.attempt;
         let state = |status: &crate::api::FailoverPlanStatus| {
@@ -81,12 +81,12 @@ impl Machine<'_> {
         if kept.and_then(state) == self.flight()?.state {
             return Ok(());
         }
-        Err(Stop::Act(vec![self.keep("knows the state to go on from")]))
+        Err(Interrupt::Act(vec![self.keep("knows the state to go on from")]))
     }
 
     /// Returns whether the new copy has run before it was released: somebody took away what held it. It has a state of its own, and
     /// would go on from that, once it has stopped.
-    fn target_has_stopped(&self, from: &ClusterName, to: &ClusterName) -> Result<bool, Stop> {
+    fn target_has_stopped(&self, from: &ClusterName, to: &ClusterName) -> Result<bool, Interrupt> {
         let profile = self.profile()?;
         let Some(copy) = self.copy(to)?.filter(|_| from != to) else {
             return Ok(false);
@@ -101,7 +101,7 @@ impl Machine<'_> {
     /// A source that was listed again is stopped with its state, in its time; what can't be is removed, or kept if it shall
     /// be and a person doesn't let it go. One that its operator has stopped has had its time, whatever its pods do; of one
     /// that nobody sees `sourceUnreachable` decides.
-    fn stop_source(&mut self, from: &ClusterName) -> Result<(), Stop> {
+    fn stop_source(&mut self, from: &ClusterName) -> Result<(), Interrupt> {
         let now = self.input.now;
         if self.flight()?.with_source != Some(true) || self.copy(from).is_err() {
             return Ok(());
@@ -114,13 +114,13 @@ impl Machine<'_> {
         let before = self.flight()?.stopping;
         watched::look(&mut self.flight_mut()?.stopping, now);
         if before.is_none() {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let limit = self.input.spec.stop_within.length();
         let left = limit - watched::elapsed(self.flight()?.stopping.as_ref(), now);
         let why = suspended.err().map_or_else(String::new, |why| why.to_string());
         if left > SignedDuration::ZERO {
-            return Err(Stop::WaitUntil(
+            return Err(Interrupt::wait_until(
                 why,
                 now + left,
                 "go on without the state that it would leave",
@@ -137,7 +137,7 @@ impl Machine<'_> {
                     .push(format!("{from}: {by} lets it be deleted"));
                 self.leave_source_out()
             }
-            None => Err(Stop::Ask(
+            None => Err(question(
                 FailoverGate::Purge,
                 from.clone(),
                 format!("{why}: its copy can't be stopped, and the purge mode keeps it; may it be deleted?"),
@@ -145,19 +145,19 @@ impl Machine<'_> {
         }
     }
 
-    fn leave_source_out(&mut self) -> Result<(), Stop> {
+    fn leave_source_out(&mut self) -> Result<(), Interrupt> {
         let to = self.ends()?.1;
         let journal = self.journal_mut()?;
         journal.clusters = vec![to];
         journal.suspended.clear();
         journal.pin.renew();
         self.flight_mut()?.with_source = Some(false);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Notes the state that the old copy has left as soon as its operator vouches for it: a node that can't say what became of a
     /// pod doesn't make it older. One that it leaves later is newer.
-    fn note_captured(&mut self, from: &ClusterName) -> Result<(), Stop> {
+    fn note_captured(&mut self, from: &ClusterName) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let Some(state) = self.captured(from, &marker)? else {
             return Ok(());
@@ -166,18 +166,18 @@ impl Machine<'_> {
             return Ok(());
         }
         self.flight_mut()?.state = Some(state);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns whether a state is the one that the failover goes on from.
-    pub(super) fn is_known(&self, state: &MovedState) -> Result<bool, Stop> {
+    pub(super) fn is_known(&self, state: &MovedState) -> Result<bool, Interrupt> {
         let known = self.flight()?.state.as_ref();
         Ok(known.is_some_and(|known| (known.source, &known.values) == (state.source, &state.values)))
     }
 
     /// Counts for how long nobody can tell whether the old copy writes. What is seen of it is nobody's to vouch for: seen
     /// harmless, it needs no word, and whatever else is seen speaks against one.
-    pub(super) fn note_doubt(&mut self, from: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn note_doubt(&mut self, from: &ClusterName) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let now = self.input.now;
         let seen = self.seen_harmless(from, &marker)?;
@@ -204,13 +204,13 @@ impl Machine<'_> {
         if (before.0.is_some(), before.1) == (flight.unproved.is_some(), flight.fenced.clone()) {
             return Ok(());
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns what the fencing of nodes would be an answer to. Where Karmada has an answer of the cluster, and this tool has
     /// none, nothing shows that anybody fences its nodes.
-    fn cut_off(&self, cluster: &ClusterName, marker: &str) -> Result<Option<CutOff>, Stop> {
-        let member = self.world().clusters.get()?.get(cluster);
+    fn cut_off(&self, cluster: &ClusterName, marker: &str) -> Result<Option<CutOff>, Interrupt> {
+        let member = self.around().clusters.get()?.get(cluster);
         let replaced = self.is_replaced(cluster, self.journal()?.identities.get(cluster))?;
         let is_lost = member.is_some_and(|member| !member.is_ready());
         let of = self.prove(cluster, marker, |facts: &Facts<'_>| Ok(facts.cut_off()))?;
@@ -221,16 +221,16 @@ impl Machine<'_> {
     }
 
     /// Nobody can see whether the old copy writes: the plan says what then. The time counts in which it was looked for.
-    pub(super) fn unreachable(&mut self, from: &ClusterName, why: &str) -> Result<Stop, Stop> {
+    pub(super) fn unreachable(&mut self, from: &ClusterName, why: &str) -> Result<Interrupt, Interrupt> {
         let now = self.input.now;
         let rule = &self.input.spec.source_unreachable;
         if rule.contradiction().is_some() {
-            return Ok(Stop::Wait(format!(
+            return Ok(Interrupt::Wait(format!(
                 "{why}, and spec.sourceUnreachable contradicts itself: it is held"
             )));
         }
         let (Some(after), Some(fenced_by)) = (&rule.proceed_after, rule.fenced_by) else {
-            return Ok(Stop::Wait(format!(
+            return Ok(Interrupt::Wait(format!(
                 "{why}: the new copy is held until the old one is seen stopped or gone (sourceUnreachable: Hold); who knows \
                  that nothing of it writes can say so with proceedAfter and fencedBy: Approval"
             )));
@@ -251,7 +251,11 @@ impl Machine<'_> {
             } else {
                 "ask for an approval"
             };
-            return Ok(Stop::WaitUntil(why.to_owned(), now + (after - passed), then));
+            return Ok(Interrupt::wait_until(
+                why.to_owned(),
+                now + (after - passed),
+                then,
+            ));
         }
         let minutes = passed.as_mins();
         let word = if by_nodes {
@@ -262,7 +266,7 @@ impl Machine<'_> {
             self.approved(FailoverGate::Fenced, from)
         };
         let Some(word) = word else {
-            return Ok(Stop::Ask(
+            return Ok(question(
                 FailoverGate::Fenced,
                 from.clone(),
                 format!(
@@ -271,11 +275,11 @@ impl Machine<'_> {
             ));
         };
         self.flight_mut()?.fenced = Some(word);
-        Ok(Stop::Again)
+        Ok(Interrupt::Requeue)
     }
 
     /// The new copy runs from the state; the old one is looked at in every pass.
-    pub(super) fn releasing(&mut self) -> Result<(), Stop> {
+    pub(super) fn releasing(&mut self) -> Result<(), Interrupt> {
         let (from, to) = self.ends()?;
         self.claim()?;
         self.fence(&to)?;
@@ -315,18 +319,18 @@ impl Machine<'_> {
             recorded: false,
         });
         self.enter(Phase::Settling, vec![healthy.evidence().to_owned()]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns the handle that the new copy must be seen to use, where its profile can show one.
-    fn handle_given(&self) -> Result<Option<String>, Stop> {
+    fn handle_given(&self) -> Result<Option<String>, Interrupt> {
         let journal = self.journal()?;
         let first = journal.profile.capture.iter().find(|rule| rule.required);
         Ok(first.and_then(|rule| journal.carried.as_ref()?.get(&rule.name).cloned()))
     }
 
     /// A new copy that doesn't come up: people are told, and it is waited for.
-    fn not_well(&mut self, to: &ClusterName, why: &NotProved) -> Result<Stop, Stop> {
+    fn not_well(&mut self, to: &ClusterName, why: &NotProved) -> Result<Interrupt, Interrupt> {
         let now = self.input.now;
         if matches!(why, NotProved::No(_)) {
             watched::look(&mut self.flight_mut()?.unwell, now);
@@ -338,11 +342,11 @@ impl Machine<'_> {
                 "look at it there, or send it on: cutover failover with --to another cluster",
             ))?;
         }
-        Ok(Stop::Wait(why.to_string()))
+        Ok(Interrupt::Wait(why.to_string()))
     }
 
     /// An old copy that is seen to run beside the new one is told of: it is being held or removed.
-    fn watch_source(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    fn watch_source(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Interrupt> {
         if from == to || !self.runs_beside(from)? {
             return Ok(());
         }
@@ -350,13 +354,13 @@ impl Machine<'_> {
     }
 
     /// Returns whether something of an old copy runs: by what its operator says of one that nothing holds, or by its pods.
-    pub(super) fn runs_beside(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn runs_beside(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let Ok(Some(copy)) = self.copy(cluster) else {
             return Ok(false);
         };
         let profile = self.profile()?;
         let is_loose = !profile.carries_hold(copy) && profile.healthy(copy).unwrap_or(false);
-        let pods = self.world().member(cluster)?.pods.get();
+        let pods = self.around().member(cluster)?.pods.get();
         Ok(is_loose || pods.is_ok_and(|pods| !pods.is_empty()))
     }
 }

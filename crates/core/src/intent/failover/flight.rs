@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::api::{FailoverRequest, Fence, Finding, Flight};
 use crate::intent::fence::affinity_in_use;
 use crate::intent::migration::keeps_target;
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Begins a failover when the binding says that the writer's cluster is left.
-    pub(super) fn moved(&mut self) -> Result<(), Stop> {
+    pub(super) fn moved(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let writer = self.writer()?;
         let listed = self.listed()?;
@@ -42,7 +42,7 @@ impl Machine<'_> {
     }
 
     /// Begins a failover that a person asked for, once.
-    pub(super) fn requested(&mut self) -> Result<(), Stop> {
+    pub(super) fn requested(&mut self) -> Result<(), Interrupt> {
         let Some(request) = &self.input.spec.request else {
             return Ok(());
         };
@@ -64,8 +64,8 @@ impl Machine<'_> {
     }
 
     /// Returns why a cluster that a person asks for can't take the workload.
-    pub(super) fn cannot_take(&self, request: &FailoverRequest) -> Result<Option<String>, Stop> {
-        let clusters = self.world().clusters.get()?;
+    pub(super) fn cannot_take(&self, request: &FailoverRequest) -> Result<Option<String>, Interrupt> {
+        let clusters = self.around().clusters.get()?;
         let binding = self.binding()?;
         let kept = binding
             .spec
@@ -85,7 +85,7 @@ impl Machine<'_> {
         })
     }
 
-    pub(super) fn refuse(&mut self, request: &FailoverRequest, why: String) -> Result<(), Stop> {
+    pub(super) fn refuse(&mut self, request: &FailoverRequest, why: String) -> Result<(), Interrupt> {
         self.tell(Finding::new(
             "RequestRefused",
             format!("request {}: {why}", request.attempt),
@@ -100,7 +100,7 @@ impl Machine<'_> {
         to: Option<ClusterName>,
         purge_mode: Option<PurgeMode>,
         by: Option<String>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let now = self.input.now;
         let from = self.writer()?;
         let journal = self.journal_mut()?;
@@ -140,12 +140,12 @@ impl Machine<'_> {
         self.status.common.findings.clear();
         self.note_tasks()?;
         self.enter(Phase::Evicted, vec![format!("{from}: {reason}")]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// What Karmada preserved stands nowhere but in its task, and for a short time. A held copy that was evicted in its turn
     /// has no state of its own.
-    fn note_tasks(&mut self) -> Result<bool, Stop> {
+    fn note_tasks(&mut self) -> Result<bool, Interrupt> {
         let tasks = self.binding()?.spec.graceful_eviction_tasks.clone();
         let flight = self.flight_mut()?;
         let mut news = false;
@@ -164,9 +164,9 @@ impl Machine<'_> {
     }
 
     /// Failover is off the binding, everybody is held, and the scheduler has chosen: then it is kept from choosing again.
-    pub(super) fn evicted(&mut self) -> Result<(), Stop> {
+    pub(super) fn evicted(&mut self) -> Result<(), Interrupt> {
         if self.note_tasks()? {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.claim()?;
         self.failover_off()?;
@@ -216,11 +216,11 @@ impl Machine<'_> {
             Phase::Fencing,
             vec![format!("{to} is to run it; failover is off, {scheduler}")],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns the cluster that Karmada, or a person, has chosen.
-    fn chosen(&mut self) -> Result<ClusterName, Stop> {
+    fn chosen(&mut self) -> Result<ClusterName, Interrupt> {
         let flight = self.flight()?;
         if let Some(to) = flight.to.as_ref().filter(|_| flight.requested) {
             return Ok(to.clone());
@@ -231,12 +231,12 @@ impl Machine<'_> {
         match others.as_slice() {
             [one] => Ok((*one).clone()),
             [] if listed.contains(&from) => Ok(from),
-            [] => Err(Stop::Wait(format!(
+            [] => Err(Interrupt::Wait(format!(
                 "Karmada to choose a cluster instead of {from}"
             ))),
             several => {
                 let names: Vec<&str> = several.iter().map(|name| name.as_str()).collect();
-                Err(Stop::Wait(format!(
+                Err(Interrupt::Wait(format!(
                     "Karmada chose several clusters ({}), and one can run it: limit the policy with spreadConstraints \
                      maxGroups: 1",
                     names.join(", ")
@@ -247,10 +247,10 @@ impl Machine<'_> {
 
     /// The old copy is listed again, under the pin, where it can be stopped with its state, or is to be kept. Karmada writes
     /// nothing to a copy that it evicts.
-    fn takes_source_along(&self, to: &ClusterName) -> Result<bool, Stop> {
+    fn takes_source_along(&self, to: &ClusterName) -> Result<bool, Interrupt> {
         let flight = self.flight()?;
         let from = &flight.from;
-        if from == to || !self.world().clusters.get()?.contains_key(from) {
+        if from == to || !self.around().clusters.get()?.contains_key(from) {
             return Ok(false);
         }
         if flight.purge_mode == Some(PurgeMode::Never) || self.is_dropped(from) {
@@ -261,7 +261,7 @@ impl Machine<'_> {
             Some(PurgeMode::Directly | PurgeMode::Immediately)
         );
         let evicted = flight.requested || (flight.purge_mode.is_some() && !is_purged);
-        let copy = self.world().member(from)?.object.get();
+        let copy = self.around().member(from)?.object.get();
         let Ok(Some(copy)) = copy else { return Ok(false) };
         let stays = copy.pointer("/metadata/deletionTimestamp").is_none();
         Ok(evicted && stays && self.profile()?.healthy(copy)?)

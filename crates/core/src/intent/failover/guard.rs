@@ -1,8 +1,8 @@
 //! The standing guard: what may be guarded, the pin put up, and what is looked after while nothing fails.
 
-use super::asked::unfit;
 use super::look::uid;
-use super::{Machine, Phase, Stop};
+use super::validate::validate;
+use super::{Interrupt, Operation, Phase};
 use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState};
 use crate::intent::beside::account;
 use crate::intent::custody;
@@ -15,43 +15,45 @@ use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Nothing is written until everything that could stand in the way has been looked at.
-    pub(super) fn pending(&mut self) -> Result<(), Stop> {
+    pub(super) fn pending(&mut self) -> Result<(), Interrupt> {
         if self.input.deleting {
             self.end(
                 Phase::Aborted,
                 vec!["deleted before anything was touched".to_owned()],
             );
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if self.input.spec.abort {
             self.end(
                 Phase::Aborted,
                 vec!["abort was asked for: nothing was touched".to_owned()],
             );
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.not_paused()?;
         self.remember()?;
-        if let Some(claim) = self.world().claim.get()?
+        if let Some(claim) = self.around().claim.get()?
             && claim.spec.owner.uid != self.input.uid
         {
-            return Err(Stop::Wait(custody::held(claim)));
+            return Err(Interrupt::Wait(custody::held(claim)));
         }
         if !self.input.has_finalizer {
-            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+            return Err(Interrupt::Act(vec![Effect::AddFinalizer]));
         }
         self.begin_guard()
     }
 
     /// Looks at what is to be guarded, and begins.
-    fn begin_guard(&mut self) -> Result<(), Stop> {
-        let Some(template) = self.world().template.get()? else {
-            return Err(Stop::Wait(format!("{} to be applied", self.workload())));
+    fn begin_guard(&mut self) -> Result<(), Interrupt> {
+        let Some(template) = self.around().template.get()? else {
+            return Err(Interrupt::Wait(format!("{} to be applied", self.workload())));
         };
-        let Some(binding) = self.world().binding.get()? else {
-            return Err(Stop::Wait("no policy has claimed the workload yet".to_owned()));
+        let Some(binding) = self.around().binding.get()? else {
+            return Err(Interrupt::Wait(
+                "no policy has claimed the workload yet".to_owned(),
+            ));
         };
         let profile = self.look_up_profile()?;
         let compiled = Profile::compile("in force", &profile)?;
@@ -64,12 +66,12 @@ impl Machine<'_> {
             findings.push(Finding::new("TemplateUnfit", unmet.message.clone(), hint));
         }
         if !findings.is_empty() {
-            return Err(Stop::Fail(findings));
+            return Err(Interrupt::Fail(findings));
         }
         nothing_is_kept(binding)?;
         // These may come right by themselves.
         if let Some(finding) = binding_findings(&binding.spec).into_iter().next() {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{} ({})",
                 finding.message,
                 finding.hint.unwrap_or_default()
@@ -79,11 +81,11 @@ impl Machine<'_> {
         let writer = only(binding)?;
         let label = meta::binding_id_label(binding.metadata.namespace.is_none());
         let Some(id) = identify(binding) else {
-            return Err(Stop::Wait(format!("the binding has no label {label} yet")));
+            return Err(Interrupt::Wait(format!("the binding has no label {label} yet")));
         };
         let pods = compiled.pod_selector(template)?;
         let identity = self.identity(&writer)?;
-        let claim = self.world().claim.get()?.as_ref();
+        let claim = self.around().claim.get()?.as_ref();
         let own_claim = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
         self.status.rounds += 1;
         self.status.journal = Some(FailoverJournal {
@@ -118,16 +120,16 @@ impl Machine<'_> {
         });
         self.note_nodes();
         self.status.common.findings.clear();
-        let others = account(template, &self.world().beside).map(|others| others.message);
+        let others = account(template, &self.around().beside).map(|others| others.message);
         let evidence = [format!("the binding lists {writer} alone")]
             .into_iter()
             .chain(others);
         self.enter(Phase::Arming, evidence.collect());
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// A control plane that knows nothing of a plan may have been built anew: Git remembers.
-    fn remember(&mut self) -> Result<(), Stop> {
+    fn remember(&mut self) -> Result<(), Interrupt> {
         if self.status.common.started_at.is_some() {
             return Ok(());
         }
@@ -153,15 +155,15 @@ impl Machine<'_> {
         }
         self.status.common.started_at = Some(now);
         self.status.common.revision = self.input.revision.map(str::to_owned);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Stop> {
+    fn look_up_profile(&self) -> Result<crate::api::WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
-        let given = self.world().profiles.get()?;
+        let given = self.around().profiles.get()?;
         let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?;
         found.map(|profile| profile.spec).ok_or_else(|| {
-            Stop::Fail(vec![Finding::new(
+            Interrupt::Fail(vec![Finding::new(
                 "NoProfile",
                 format!("no WorkloadProfile says how {} is held", spec.workload.gvk()),
                 "add a WorkloadProfile for this kind, or name one in spec.profile",
@@ -187,26 +189,26 @@ impl Machine<'_> {
                 "mend spec.sourceUnreachable",
             ));
         }
-        findings.extend(unfit(spec, profile));
+        findings.extend(validate(spec, profile));
         findings
     }
 
-    pub(super) fn not_paused(&self) -> Result<(), Stop> {
+    pub(super) fn not_paused(&self) -> Result<(), Interrupt> {
         if self.input.spec.paused && !self.input.deleting {
-            return Err(Stop::Wait("it is paused".to_owned()));
+            return Err(Interrupt::Wait("it is paused".to_owned()));
         }
         Ok(())
     }
 
     /// The pin is on and every Work shows it.
-    pub(super) fn arming(&mut self) -> Result<(), Stop> {
+    pub(super) fn arming(&mut self) -> Result<(), Interrupt> {
         if self.turns_off()? {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.not_paused()?;
         let writer = self.writer()?;
         // What moved before it was held is Karmada's; once the pin is on, it is a failover like any other.
-        let live = self.world().pin.get()?.as_ref();
+        let live = self.around().pin.get()?.as_ref();
         let is_on = pin::not_blank(live).is_some();
         if !is_on && !self.journal()?.pin.pinned && self.listed()? != [writer.clone()] {
             let custody = self.custody()?;
@@ -217,7 +219,7 @@ impl Machine<'_> {
                 Phase::Pending,
                 vec!["it was moved before it could be guarded".to_owned()],
             );
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if is_on {
             self.moved()?;
@@ -232,22 +234,22 @@ impl Machine<'_> {
                 "{writer} may run it, and the Work of every other cluster holds it: {marker} on every Work"
             )],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Everything is as it should be, and stays so.
-    pub(super) fn guarding(&mut self) -> Result<(), Stop> {
+    pub(super) fn guarding(&mut self) -> Result<(), Interrupt> {
         if self.turns_off()? {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.claim_is_ours()?;
         self.requested()?;
         self.moved()?;
         // Before whatever may wait, too: what is known last is what a failover goes on from.
         if self.journal()?.writer.is_some()
-            && let Err(Stop::Again) = self.note_last_known()
+            && let Err(Interrupt::Requeue) = self.note_last_known()
         {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.not_paused()?;
         self.take_in_guests()?;
@@ -263,7 +265,7 @@ impl Machine<'_> {
     }
 
     /// Nobody can keep the cluster that was lost from writing; people have to know.
-    fn note_replaced(&mut self) -> Result<(), Stop> {
+    fn note_replaced(&mut self) -> Result<(), Interrupt> {
         let writer = self.writer()?;
         match self.is_replaced(&writer, self.journal()?.identities.get(&writer)) {
             Ok(true) => {}
@@ -284,13 +286,13 @@ impl Machine<'_> {
         ))
     }
 
-    pub(super) fn writer(&self) -> Result<ClusterName, Stop> {
-        self.journal()?.writer.clone().ok_or(Stop::Again)
+    pub(super) fn writer(&self) -> Result<ClusterName, Interrupt> {
+        self.journal()?.writer.clone().ok_or(Interrupt::Requeue)
     }
 
     /// The guard comes off when that is asked for, or nothing is left to guard.
-    fn turns_off(&mut self) -> Result<bool, Stop> {
-        let world = self.world();
+    fn turns_off(&mut self) -> Result<bool, Interrupt> {
+        let world = self.around();
         let lost = matches!(world.template.get(), Ok(None)) && matches!(world.binding.get(), Ok(None));
         let why = if self.input.deleting {
             "the plan was deleted"
@@ -309,28 +311,30 @@ impl Machine<'_> {
     }
 
     /// A claim that somebody took is not ours to overwrite.
-    pub(super) fn claim_is_ours(&self) -> Result<(), Stop> {
-        match self.world().claim.get()? {
-            Some(claim) if claim.spec.owner.uid != self.input.uid => Err(Stop::Wait(custody::held(claim))),
+    pub(super) fn claim_is_ours(&self) -> Result<(), Interrupt> {
+        match self.around().claim.get()? {
+            Some(claim) if claim.spec.owner.uid != self.input.uid => {
+                Err(Interrupt::Wait(custody::held(claim)))
+            }
             _ => Ok(()),
         }
     }
 
     /// What the writer was started with is taken off its pin when it makes no difference any more.
-    fn drop_carry(&mut self) -> Result<(), Stop> {
+    fn drop_carry(&mut self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         if journal.carried.is_none() && journal.suspended.is_empty() {
             return Ok(());
         }
         let writer = self.writer()?;
-        let Some(template) = self.world().template.get()? else {
+        let Some(template) = self.around().template.get()? else {
             return Ok(());
         };
-        let clusters = self.world().clusters.get()?;
+        let clusters = self.around().clusters.get()?;
         let Some(cluster) = clusters.get(&writer) else {
             return Ok(());
         };
-        let all = self.world().overrides.get()?;
+        let all = self.around().overrides.get()?;
         // What guests say stays.
         let mut dropped = self.compile()?;
         if let Says::Token(token) = &mut dropped.says {
@@ -350,11 +354,11 @@ impl Machine<'_> {
         journal.redeploy = None;
         journal.suspended.clear();
         journal.pin.renew();
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Notes the newest handle that the running copy shows.
-    fn note_last_known(&mut self) -> Result<(), Stop> {
+    fn note_last_known(&mut self) -> Result<(), Interrupt> {
         if !self.input.spec.capture.continuous {
             return Ok(());
         }
@@ -378,11 +382,11 @@ impl Machine<'_> {
             at: self.input.now,
             recorded: false,
         });
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Git has the last known handle: what a rebuilt control plane would start from.
-    fn record_last_known(&mut self) -> Result<(), Stop> {
+    fn record_last_known(&mut self) -> Result<(), Interrupt> {
         let Some(known) = self.status.last_known.as_ref().filter(|known| !known.recorded) else {
             return Ok(());
         };
@@ -392,25 +396,25 @@ impl Machine<'_> {
             .and_then(|kept| kept.last_known.as_ref())
             .is_some_and(|kept| kept.values == values);
         if !has_it {
-            return Err(Stop::Act(vec![self.keep("notes its last known state")]));
+            return Err(Interrupt::Act(vec![self.keep("notes its last known state")]));
         }
         if let Some(known) = self.status.last_known.as_mut() {
             known.recorded = true;
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }
 
 /// Returns the one cluster that a binding lists.
-fn only(binding: &ResourceBinding) -> Result<ClusterName, Stop> {
+fn only(binding: &ResourceBinding) -> Result<ClusterName, Interrupt> {
     match binding.spec.clusters.as_slice() {
         [only] => Ok(only.name.clone()),
-        [] => Err(Stop::Wait(
+        [] => Err(Interrupt::Wait(
             "the workload is not scheduled to a cluster yet".to_owned(),
         )),
         several => {
             let names: Vec<_> = several.iter().map(|cluster| cluster.name.as_str()).collect();
-            Err(Stop::Fail(vec![Finding::new(
+            Err(Interrupt::Fail(vec![Finding::new(
                 "SeveralClusters",
                 format!(
                     "the workload runs in several clusters ({}): one writer can be guarded, with all its replicas, not a \
@@ -424,10 +428,10 @@ fn only(binding: &ResourceBinding) -> Result<ClusterName, Stop> {
 }
 
 /// No guard reaches a copy that Karmada has evicted, and keeps.
-fn nothing_is_kept(binding: &ResourceBinding) -> Result<(), Stop> {
+fn nothing_is_kept(binding: &ResourceBinding) -> Result<(), Interrupt> {
     let mut tasks = binding.spec.graceful_eviction_tasks.iter();
     match tasks.find(|task| task.suppress_deletion == Some(true)) {
-        Some(task) => Err(Stop::Fail(vec![Finding::new(
+        Some(task) => Err(Interrupt::Fail(vec![Finding::new(
             "EvictedAndKept",
             format!(
                 "Karmada has evicted the workload from {} and keeps the copy there ({}): it may run beside the new one",

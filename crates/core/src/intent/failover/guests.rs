@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::api::{Differences, Finding};
 use crate::intent::fight;
 use crate::intent::pin::{Pin, Rule};
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// What guests say by now is what the pin is to say, under a sequence of its own. In the middle of a failover nobody comes here:
     /// the pin says of them what it said when that began.
-    pub(super) fn take_in_guests(&mut self) -> Result<(), Stop> {
+    pub(super) fn take_in_guests(&mut self) -> Result<(), Interrupt> {
         let Some(claim) = self.custody()?.own_claim()? else {
             return Ok(());
         };
@@ -34,15 +34,16 @@ impl Machine<'_> {
         let journal = self.journal_mut()?;
         journal.guests = said;
         journal.pin.renew();
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns a cluster that nothing would reach any more, the hold included, if the pin said this.
-    fn would_block(&self, said: &BTreeMap<String, Differences>) -> Result<Option<ClusterName>, Stop> {
-        let (Some(template), clusters) = (self.world().template.get()?, self.world().clusters.get()?) else {
+    fn would_block(&self, said: &BTreeMap<String, Differences>) -> Result<Option<ClusterName>, Interrupt> {
+        let (Some(template), clusters) = (self.around().template.get()?, self.around().clusters.get()?)
+        else {
             return Ok(None);
         };
-        let all = self.world().overrides.get()?;
+        let all = self.around().overrides.get()?;
         let now = self.compile()?;
         let then = Pin {
             differences: rules(said),
@@ -61,7 +62,7 @@ impl Machine<'_> {
     }
 
     /// As long as a guest says something, the guard stays: nobody else holds others while the pin says it.
-    pub(super) fn guests_have_left(&mut self) -> Result<(), Stop> {
+    pub(super) fn guests_have_left(&mut self) -> Result<(), Interrupt> {
         if self.is_lost()? && self.is_up()? {
             self.take_in_guests()?;
             self.claim()?;
@@ -75,26 +76,26 @@ impl Machine<'_> {
             .values()
             .map(|said| said.owner.to_string())
             .collect();
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{} to end: what it changes stands in the pin of this plan; abort or delete it, and the plan ends",
             names.join(" and ")
         )))
     }
 
-    pub(super) fn has_guests(&self) -> Result<bool, Stop> {
+    pub(super) fn has_guests(&self) -> Result<bool, Interrupt> {
         let claim = self.custody()?.own_claim()?;
         let asked = claim.is_some_and(|claim| !claim.spec.differences.is_empty());
         Ok(asked || !self.journal()?.guests.is_empty())
     }
 
     /// A guest that came first is not moved on purpose: the borrower waits until it has left.
-    pub(super) fn keep_for_guests(&mut self) -> Result<(), Stop> {
+    pub(super) fn keep_for_guests(&mut self) -> Result<(), Interrupt> {
         if !self.has_guests()? {
             return Ok(());
         }
         self.journal_mut()?.lent = None;
         self.enter(Phase::Arming, vec!["another intent changes what runs".to_owned()]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }
 

@@ -1,15 +1,15 @@
 //! The claim is lent to a Migration of the same workload, pin and all, and taken up again with the writer that it left.
 
-use super::{Borrower, Machine, Phase, Stop};
+use super::{Borrower, Interrupt, Operation, Phase};
 use crate::api::{Capture, ClaimOwner, ClaimSpec, LastKnown, Relocation};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// A Migration that waits for the workload gets the claim. Nothing else of it changes: until the Migration writes its own,
     /// the guard's pin holds.
-    pub(super) fn lend(&mut self) -> Result<(), Stop> {
+    pub(super) fn lend(&mut self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let at_rest = journal.carried.is_none() && !journal.pin.repairing && !self.has_guests()?;
         let asked = self
@@ -26,7 +26,7 @@ impl Machine<'_> {
         let evidence = format!("{owner} asks for it");
         self.journal_mut()?.lent = Some(owner);
         self.enter(Phase::Lent, vec![evidence]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     fn wants(&self, borrower: &Borrower) -> bool {
@@ -34,18 +34,18 @@ impl Machine<'_> {
         borrower.waits && journal.is_some_and(|journal| journal.spec.workload == borrower.workload)
     }
 
-    pub(super) fn lent(&mut self) -> Result<(), Stop> {
+    pub(super) fn lent(&mut self) -> Result<(), Interrupt> {
         let Some(to) = self.journal()?.lent.clone() else {
             self.enter(Phase::Arming, Vec::new());
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         };
         let migrations = self.input.world.migrations.get()?;
         let mut all = migrations.iter();
         let borrower = all.find(|borrower| borrower.owner.uid == to.uid);
-        let Some(claim) = self.world().claim.get()? else {
+        let Some(claim) = self.around().claim.get()? else {
             // Gone with whoever had it, or swept: what is there now is looked at from the beginning.
             if borrower.is_some_and(|borrower| !borrower.ended) {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "{} {}/{} to claim the workload again",
                     to.kind, to.namespace, to.name
                 )));
@@ -55,11 +55,11 @@ impl Machine<'_> {
                 Phase::Pending,
                 vec!["the claim was given up by its borrower".to_owned()],
             );
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         };
         if claim.spec.owner.uid == to.uid {
             if borrower.is_some_and(|borrower| !borrower.ended) {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "{} {}/{} moves the workload",
                     to.kind, to.namespace, to.name
                 )));
@@ -70,13 +70,13 @@ impl Machine<'_> {
                 lender: None,
                 ..claim.spec.clone()
             };
-            return Err(Stop::Act(vec![Effect::ReplaceClaim {
+            return Err(Interrupt::Act(vec![Effect::ReplaceClaim {
                 claim: custody::exactly(claim),
                 spec,
             }]));
         }
         if claim.spec.owner.uid != self.input.uid {
-            return Err(Stop::Wait(custody::held(claim)));
+            return Err(Interrupt::Wait(custody::held(claim)));
         }
         // Not yet handed out, or given back: the claim says which.
         let ours = self.marker()? == claim.spec.marker;
@@ -89,7 +89,7 @@ impl Machine<'_> {
                 lender: Some(self.owner()),
                 ..claim.spec.clone()
             };
-            return Err(Stop::Act(vec![Effect::ReplaceClaim {
+            return Err(Interrupt::Act(vec![Effect::ReplaceClaim {
                 claim: custody::exactly(claim),
                 spec,
             }]));
@@ -104,9 +104,9 @@ impl Machine<'_> {
         to: &ClaimOwner,
         writer: Option<ClusterName>,
         captured: Option<Capture>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let Some(writer) = writer else {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the claim came back without a writer: a person must look".to_owned(),
             ));
         };
@@ -163,6 +163,6 @@ impl Machine<'_> {
             Phase::Arming,
             vec![format!("the claim is back: {writer} may run it")],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Machine, Stop};
-use crate::api::{FailoverJournal, Finding, Flight};
+use super::{Interrupt, Operation};
+use crate::api::{Finding, Flight};
 use crate::intent::pin;
 use crate::intent::proof::{Facts, NotProved};
 use crate::intent::world::Member;
@@ -13,54 +13,40 @@ use crate::profile::Profile;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, ResourceBinding};
 
-impl<'a> Machine<'a> {
-    pub(super) fn world(&self) -> &'a crate::intent::World {
+impl<'a> Operation<'a> {
+    /// Returns the workload and what stands around it.
+    pub(super) fn around(&self) -> &'a crate::intent::World {
         &self.input.world.around
     }
 
     pub(super) fn workload(&self) -> &'a ObjectKey {
-        &self.world().workload
+        &self.around().workload
     }
 
-    pub(super) fn journal(&self) -> Result<&FailoverJournal, Stop> {
-        self.status.journal.as_ref().ok_or_else(|| {
-            Stop::Fail(vec![Finding::new(
-                "JournalLost",
-                "the journal is gone from the status",
-                "restore the status, or delete the intent and look at the workload by hand",
-            )])
-        })
+    pub(super) fn flight(&self) -> Result<&Flight, Interrupt> {
+        self.journal()?.flight.as_ref().ok_or(Interrupt::Requeue)
     }
 
-    pub(super) fn journal_mut(&mut self) -> Result<&mut FailoverJournal, Stop> {
-        self.journal()?;
-        self.status.journal.as_mut().ok_or(Stop::Again)
+    pub(super) fn flight_mut(&mut self) -> Result<&mut Flight, Interrupt> {
+        self.journal_mut()?.flight.as_mut().ok_or(Interrupt::Requeue)
     }
 
-    pub(super) fn flight(&self) -> Result<&Flight, Stop> {
-        self.journal()?.flight.as_ref().ok_or(Stop::Again)
-    }
-
-    pub(super) fn flight_mut(&mut self) -> Result<&mut Flight, Stop> {
-        self.journal_mut()?.flight.as_mut().ok_or(Stop::Again)
-    }
-
-    pub(super) fn profile(&self) -> Result<Profile, Stop> {
+    pub(super) fn profile(&self) -> Result<Profile, Interrupt> {
         Ok(Profile::compile("journal", &self.journal()?.profile)?)
     }
 
-    pub(super) fn marker(&self) -> Result<String, Stop> {
+    pub(super) fn marker(&self) -> Result<String, Interrupt> {
         let journal = self.journal()?;
         Ok(pin::marker(self.input.uid, journal.round, journal.pin.seq))
     }
 
     /// Returns the binding that the journal names: the same object, still there.
-    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
+    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
-        match self.world().binding.get()? {
+        match self.around().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
-            Some(_) => Err(Stop::Wait("the binding was deleted and made anew".to_owned())),
-            None => Err(Stop::Wait(
+            Some(_) => Err(Interrupt::Wait("the binding was deleted and made anew".to_owned())),
+            None => Err(Interrupt::Wait(
                 "the binding is gone: Karmada makes it anew when the template is changed, if only by an annotation"
                     .to_owned(),
             )),
@@ -68,20 +54,20 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the clusters that the binding lists.
-    pub(super) fn listed(&self) -> Result<Vec<ClusterName>, Stop> {
+    pub(super) fn listed(&self) -> Result<Vec<ClusterName>, Interrupt> {
         let clusters = &self.binding()?.spec.clusters;
         Ok(clusters.iter().map(|cluster| cluster.name.clone()).collect())
     }
 
     /// Returns every cluster that may have, or get, a copy of the workload.
-    pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+    pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Interrupt> {
         let spec = &self.binding()?.spec;
         let listed = spec.synced_clusters().into_iter().map(|cluster| cluster.name);
         let evicted = spec
             .graceful_eviction_tasks
             .iter()
             .map(|task| task.from_cluster.clone());
-        let works = self.world().works.get()?.keys().cloned();
+        let works = self.around().works.get()?.keys().cloned();
         let old = self.status.old_copies.keys().cloned();
         let left = self.flight().map(|flight| flight.from.clone()).ok();
         Ok(listed
@@ -98,12 +84,12 @@ impl<'a> Machine<'a> {
         cluster: &ClusterName,
         marker: &str,
         proof: impl FnOnce(&Facts<'_>) -> Result<T, NotProved>,
-    ) -> Result<Result<T, NotProved>, Stop> {
+    ) -> Result<Result<T, NotProved>, Interrupt> {
         let profile = self.profile()?;
         let facts = Facts {
             cluster,
-            member: self.world().member(cluster)?,
-            works: self.world().works.get()?,
+            member: self.around().member(cluster)?,
+            works: self.around().works.get()?,
             marker,
             profile: &profile,
             nodes: self.journal()?.nodes.get(cluster),
@@ -113,18 +99,22 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the copy in a cluster; an error when nobody can see whether there is one.
-    pub(super) fn copy(&self, cluster: &ClusterName) -> Result<Option<&'a Value>, Stop> {
-        Ok(self.world().member(cluster)?.object.get()?.as_ref())
+    pub(super) fn copy(&self, cluster: &ClusterName) -> Result<Option<&'a Value>, Interrupt> {
+        Ok(self.around().member(cluster)?.object.get()?.as_ref())
     }
 
     /// Returns what a cluster is known by: one that left and joined again under the same name is another one.
-    pub(super) fn identity(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
-        let joined = self.world().clusters.get()?;
+    pub(super) fn identity(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
+        let joined = self.around().clusters.get()?;
         Ok(joined.get(cluster).map(identity))
     }
 
     /// Returns whether another cluster has joined under the name of one that is meant.
-    pub(super) fn is_replaced(&self, cluster: &ClusterName, known: Option<&String>) -> Result<bool, Stop> {
+    pub(super) fn is_replaced(
+        &self,
+        cluster: &ClusterName,
+        known: Option<&String>,
+    ) -> Result<bool, Interrupt> {
         let now = self.identity(cluster)?;
         Ok(known.zip(now).is_some_and(|(known, now)| *known != now))
     }
@@ -166,7 +156,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Tells people of something, once.
-    pub(super) fn tell(&mut self, finding: Finding) -> Result<(), Stop> {
+    pub(super) fn tell(&mut self, finding: Finding) -> Result<(), Interrupt> {
         let known = &mut self.status.common.findings;
         if known
             .iter()
@@ -175,7 +165,7 @@ impl<'a> Machine<'a> {
             return Ok(());
         }
         known.push(finding);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     pub(super) fn untell(&mut self, code: &str) {

@@ -5,8 +5,6 @@
 //! the old copy is proved harmless, from the state that is known of it. A pass looks for the first goal of its phase that
 //! isn't met, so a pass after a crash does the same as a pass before it.
 
-mod anew;
-mod asked;
 mod belt;
 mod disarm;
 mod fence;
@@ -17,6 +15,7 @@ mod guests;
 mod lend;
 mod look;
 mod old;
+mod rebind;
 mod redirect;
 mod repair;
 mod scalers;
@@ -26,22 +25,22 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod token;
+mod validate;
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
-pub use asked::unfit;
+pub use validate::validate;
 
-use super::custody::Due;
+use super::Step;
 use super::effect::Effect;
-use super::proof::NotProved;
+use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::record::Kept;
-use super::seen::{NotKnown, Seen};
-use super::{Step, Trouble};
+use super::seen::Seen;
 use crate::api::{
-    Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlanSpec,
-    FailoverPlanStatus, Finding, OpenQuestion, Progress, WaitCode, WorkloadRef,
+    Capture, ClaimOwner, FailoverApproval, FailoverGate, FailoverPhase as Phase, FailoverPlan,
+    FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion, WaitCode, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -79,22 +78,7 @@ pub struct Borrower {
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<FailoverPlanStatus> {
-    let mut machine = Machine {
-        input,
-        status: input.status.clone(),
-        beside: Vec::new(),
-        recheck: Some(SOON),
-    };
-    let mut effects = machine.pass();
-    if machine.recheck != Some(Duration::ZERO) {
-        effects.append(&mut machine.beside);
-    }
-    machine.note(&effects);
-    Step {
-        status: machine.status,
-        effects,
-        recheck: machine.recheck,
-    }
+    operation::step::<FailoverPlan>(input)
 }
 
 /// Returns whether a status says something that has to be in Git before it goes on.
@@ -115,74 +99,116 @@ pub fn wants_record(status: &FailoverPlanStatus) -> bool {
     }
 }
 
-/// Why a pass goes no further.
-enum Stop {
-    /// Something is sent; its effect is seen in a later pass.
-    Act(Vec<Effect>),
-    Wait(String),
-    WaitUntil(String, Timestamp, &'static str),
-    /// Only a person's word lets it go on.
-    Ask(FailoverGate, ClusterName, String),
-    /// The journal has changed: write it, then look again.
-    Again,
-    Fail(Vec<Finding>),
+type Operation<'a> = operation::Operation<'a, FailoverPlan>;
+type Interrupt = operation::Interrupt<FailoverPlan>;
+
+/// A question that only a person's word answers.
+pub(super) struct Question {
+    gate: FailoverGate,
+    cluster: ClusterName,
+    reason: String,
 }
 
-impl From<NotKnown> for Stop {
-    fn from(unknown: NotKnown) -> Self {
-        Self::Wait(unknown.0)
+fn question(gate: FailoverGate, cluster: ClusterName, reason: String) -> Interrupt {
+    Interrupt::Own(Question {
+        gate,
+        cluster,
+        reason,
+    })
+}
+
+impl Kind for FailoverPlan {
+    type Spec = FailoverPlanSpec;
+    type Status = FailoverPlanStatus;
+    type World = World;
+    type Scratch = ();
+    type Own = Question;
+
+    fn pass(operation: &mut Operation<'_>) -> Outcome<Self> {
+        let asked = std::mem::take(&mut operation.status.asks);
+        let phase = operation.status.phase;
+        operation.note_nodes();
+        operation.note_copy();
+        operation.note_refuted();
+        operation.note_admission();
+        operation.note_scalers();
+        let outcome = operation
+            .adopt_recreated_binding()
+            .and_then(|()| operation.go_on());
+        if operation.status.phase == phase {
+            operation.keep_asking(asked, &outcome);
+        }
+        outcome.map(|()| Next::Rest)
     }
-}
 
-impl From<NotProved> for Stop {
-    fn from(why: NotProved) -> Self {
-        Self::Wait(why.to_string())
-    }
-}
-
-impl From<Due> for Stop {
-    fn from(due: Due) -> Self {
-        match due {
-            Due::Act(effects) => Self::Act(effects),
-            Due::Wait(reason) => Self::Wait(reason),
-            Due::Again => Self::Again,
+    fn rest(operation: &mut Operation<'_>) {
+        operation.status.common.waiting_for = None;
+        if operation.requeue_after == Some(SOON) {
+            operation.requeue_after = Some(LATER);
         }
     }
-}
 
-impl From<crate::profile::Error> for Stop {
-    fn from(error: crate::profile::Error) -> Self {
-        Self::Wait(format!("{error}: mend the WorkloadProfile"))
+    fn interrupted(operation: &mut Operation<'_>, question: Question) {
+        operation.ask(question.gate, &question.cluster);
+        operation.wait(Wait::new(WaitCode::Approval, question.reason));
+    }
+
+    fn fail(operation: &mut Operation<'_>, findings: Vec<Finding>) {
+        operation.end_failed(Phase::Failed, findings);
+    }
+
+    fn without_journal() -> Interrupt {
+        operation::journal_lost()
+    }
+
+    fn pace(operation: &Operation<'_>, wait: &Wait) -> Duration {
+        match wait.until {
+            Some(_) => SOON,
+            None => operation.requeue_after.unwrap_or(SOON),
+        }
+    }
+
+    fn is_paused(operation: &Operation<'_>) -> bool {
+        operation.input.spec.paused
+    }
+
+    fn begins_again(operation: &Operation<'_>) -> bool {
+        let is_seen = operation.status.common.observed_generation == operation.input.generation;
+        !is_seen && !operation.input.spec.abort
+    }
+
+    fn renewed(before: &mut FailoverPlanStatus) -> FailoverPlanStatus {
+        FailoverPlanStatus {
+            history: std::mem::take(&mut before.history),
+            rounds: before.rounds,
+            ..FailoverPlanStatus::default()
+        }
+    }
+
+    /// A spec that is changed after the end is obeyed by a new attempt.
+    fn observes(operation: &Operation<'_>) -> bool {
+        !operation.status.phase.is_terminal() || operation.status.common.observed_generation == 0
+    }
+
+    fn close(operation: &mut Operation<'_>) {
+        let phase = operation.status.phase;
+        let journal = operation.status.journal.as_ref();
+        operation.status.writer = journal.and_then(|journal| journal.writer.clone());
+        operation.say(&[
+            ("Guarding", matches!(phase, Phase::Guarding | Phase::Lent)),
+            ("FailingOver", phase.in_flight()),
+            ("Completed", phase == Phase::Completed),
+            ("Failed", phase == Phase::Failed),
+        ]);
+        // What went before stands in the history.
+        let steps = &mut operation.status.common.steps;
+        let excess = steps.len().saturating_sub(STEPS);
+        steps.drain(..excess);
     }
 }
 
-struct Machine<'a> {
-    input: &'a Input<'a>,
-    status: FailoverPlanStatus,
-    /// What is to be sent as well, and isn't waited for.
-    beside: Vec<Effect>,
-    recheck: Option<Duration>,
-}
-
-impl Machine<'_> {
-    fn pass(&mut self) -> Vec<Effect> {
-        if self.status.phase.is_terminal() {
-            return self.after_the_end();
-        }
-        let (asked, phase) = (std::mem::take(&mut self.status.asks), self.status.phase);
-        self.note_nodes();
-        self.note_copy();
-        self.note_refuted();
-        self.note_admission();
-        self.note_scalers();
-        let outcome = self.meet_anew().and_then(|()| self.go_on());
-        if self.status.phase == phase {
-            self.keep_asking(asked, &outcome);
-        }
-        self.settle_pass(outcome)
-    }
-
-    fn go_on(&mut self) -> Result<(), Stop> {
+impl Operation<'_> {
+    fn go_on(&mut self) -> Result<(), Interrupt> {
         match self.status.phase {
             Phase::Pending => self.pending(),
             Phase::Arming => self.arming(),
@@ -199,13 +225,13 @@ impl Machine<'_> {
 
     /// What was asked stays asked when this pass was cut short before it came to ask again: whoever is about to answer would be
     /// told that there is no question.
-    fn keep_asking(&mut self, asked: Vec<OpenQuestion>, outcome: &Result<(), Stop>) {
+    fn keep_asking(&mut self, asked: Vec<OpenQuestion>, outcome: &Result<(), Interrupt>) {
         for question in asked {
             let stays = match outcome {
-                Err(Stop::Again | Stop::Act(_)) => true,
+                Err(Interrupt::Requeue | Interrupt::Act(_)) => true,
                 // Of old copies it is asked at the very end; a wait in flight has come to its question, or needs none.
-                Err(Stop::Wait(_) | Stop::WaitUntil(..)) => question.gate == FailoverGate::Purge,
-                Ok(()) | Err(Stop::Ask(..) | Stop::Fail(_)) => false,
+                Err(Interrupt::Wait(_) | Interrupt::WaitFor(_)) => question.gate == FailoverGate::Purge,
+                Ok(()) | Err(Interrupt::Own(_) | Interrupt::Fail(_)) => false,
             };
             let is_open = self.approved(question.gate, &question.cluster).is_none()
                 && (question.gate != FailoverGate::Purge
@@ -214,56 +240,6 @@ impl Machine<'_> {
                 self.status.asks.push(question);
             }
         }
-    }
-
-    fn settle_pass(&mut self, outcome: Result<(), Stop>) -> Vec<Effect> {
-        let now = self.input.now;
-        match outcome {
-            Ok(()) => {
-                self.status.common.waiting_for = None;
-                if self.recheck == Some(SOON) {
-                    self.recheck = Some(LATER);
-                }
-            }
-            Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
-            Err(Stop::Act(effects)) => {
-                match self.input.trouble {
-                    Some(trouble) => self.wait(WaitCode::Retry, again(trouble)),
-                    None => self.status.common.waiting_for = None,
-                }
-                return effects;
-            }
-            Err(Stop::Wait(reason)) => {
-                let code = if self.input.spec.paused {
-                    WaitCode::Pause
-                } else {
-                    WaitCode::Evidence
-                };
-                self.wait(code, reason);
-            }
-            Err(Stop::WaitUntil(reason, until, then)) => {
-                self.wait(WaitCode::Evidence, reason);
-                if let Some(wait) = &mut self.status.common.waiting_for {
-                    (wait.until, wait.then) = (Some(until), Some(then.to_owned()));
-                }
-                let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
-                self.recheck = Some(left.clamp(Duration::from_millis(10), SOON));
-            }
-            Err(Stop::Ask(gate, cluster, reason)) => {
-                self.ask(gate, &cluster);
-                self.wait(WaitCode::Approval, reason);
-            }
-            Err(Stop::Fail(findings)) => {
-                let evidence = findings.iter().map(|finding| finding.message.clone()).collect();
-                self.status.common.findings = findings;
-                self.end(Phase::Failed, evidence);
-            }
-        }
-        Vec::new()
-    }
-
-    fn wait(&mut self, code: WaitCode, reason: String) {
-        self.status.common.wait(code, reason, self.input.now);
     }
 
     /// Notes a question that a person can answer.
@@ -322,46 +298,6 @@ impl Machine<'_> {
         old.map_or(self.status.common.attempt, |old| old.attempt)
     }
 
-    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.status.phase = phase;
-        self.status.common.enter(phase.name(), evidence, self.input.now);
-        self.recheck = Some(Duration::ZERO);
-    }
-
-    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.status.phase = phase;
-        self.status.common.end(evidence, self.input.now);
-        self.recheck = Some(Duration::ZERO);
-    }
-
-    /// Nothing more is done; a spec that guards something else begins anew.
-    fn after_the_end(&mut self) -> Vec<Effect> {
-        self.recheck = None;
-        if self.input.deleting || self.status.common.observed_generation == self.input.generation {
-            return if self.input.has_finalizer {
-                vec![Effect::RemoveFinalizer]
-            } else {
-                Vec::new()
-            };
-        }
-        if self.input.spec.abort {
-            return Vec::new();
-        }
-        let (attempt, history) = (
-            self.status.common.attempt,
-            std::mem::take(&mut self.status.history),
-        );
-        let round = self.status.rounds;
-        self.status = FailoverPlanStatus {
-            history,
-            rounds: round,
-            ..FailoverPlanStatus::default()
-        };
-        self.status.common.attempt = attempt;
-        self.recheck = Some(Duration::ZERO);
-        Vec::new()
-    }
-
     /// Returns a copy of the plan as Git is to have it.
     fn keep(&self, subject: &str) -> Effect {
         Effect::Keep(Box::new(Kept::of_failover_plan(
@@ -370,42 +306,7 @@ impl Machine<'_> {
             subject,
         )))
     }
-
-    fn note(&mut self, effects: &[Effect]) {
-        let (phase, now) = (self.status.phase, self.input.now);
-        if !phase.is_terminal() || self.status.common.observed_generation == 0 {
-            self.status.common.observed_generation = self.input.generation;
-        }
-        if let Some(journal) = &mut self.status.journal {
-            journal.planned = effects.iter().map(ToString::to_string).collect();
-            self.status.writer.clone_from(&journal.writer);
-        } else {
-            self.status.writer = None;
-        }
-        let standing = self.status.standing();
-        let common = &mut self.status.common;
-        let own = [
-            ("Guarding", matches!(phase, Phase::Guarding | Phase::Lent)),
-            ("FailingOver", phase.in_flight()),
-            ("Completed", phase == Phase::Completed),
-            ("Failed", phase == Phase::Failed),
-        ];
-        common.say(standing, phase.name(), &own, now);
-        // The story of what went before stands in the history.
-        let excess = common.steps.len().saturating_sub(STEPS);
-        common.steps.drain(..excess);
-    }
 }
 
 /// How many phases the status tells of.
 const STEPS: usize = 40;
-
-fn again(trouble: &Trouble) -> String {
-    let hint = if trouble.no_canary {
-        "; only a canary shows when the scheduler is done with the workload: allow it (docs/how-to/operate.md#rbac), or install the \
-         admission fence (docs/how-to/operate.md#admission-fence), which makes it needless"
-    } else {
-        ""
-    };
-    format!("trying again: {}{hint}", trouble.text)
-}

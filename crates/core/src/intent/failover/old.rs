@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::fencing::lapse;
-use super::{Machine, PATIENCE, Stop};
+use super::{Interrupt, Operation, PATIENCE, question};
 use crate::api::{FailoverGate, MARKER_ANNOTATION, OldCopy};
 use crate::intent::effect::{add, test};
 use crate::intent::fence;
@@ -12,7 +12,7 @@ use crate::intent::proof::{Gone, NotProved};
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// A word holds until something is seen that speaks against it; that the cluster answers again is nothing of the kind.
     pub(super) fn note_refuted(&mut self) {
         let Ok(marker) = self.marker() else { return };
@@ -33,20 +33,20 @@ impl Machine<'_> {
     }
 
     /// In every pass of the guard: what is gone is forgotten, what may go is let go, what came back is held or removed.
-    pub(super) fn look_after_old_copies(&mut self) -> Result<(), Stop> {
+    pub(super) fn look_after_old_copies(&mut self) -> Result<(), Interrupt> {
         let all: Vec<(ClusterName, OldCopy)> = self.status.old_copies.clone().into_iter().collect();
         for (cluster, old) in all {
             let marker = self.marker()?;
             if self.is_replaced(&cluster, old.identity.as_ref())? {
                 if self.is_vouched_for(&cluster, &old) {
                     self.status.old_copies.remove(&cluster);
-                    return Err(Stop::Again);
+                    return Err(Interrupt::Requeue);
                 }
                 continue;
             }
             if self.prove(&cluster, &marker, Gone::prove)?.is_ok() && !self.is_evicting(&cluster)? {
                 self.status.old_copies.remove(&cluster);
-                return Err(Stop::Again);
+                return Err(Interrupt::Requeue);
             }
             if let Some(writer) = self.journal()?.writer.clone()
                 && self.runs_beside(&cluster)?
@@ -71,13 +71,13 @@ impl Machine<'_> {
         is
     }
 
-    fn is_evicting(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn is_evicting(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let tasks = &self.binding()?.spec.graceful_eviction_tasks;
         Ok(tasks.iter().any(|task| task.from_cluster == *cluster))
     }
 
     /// A copy that the purge mode keeps goes when a person says so: then Karmada deletes it.
-    fn purge(&mut self, cluster: &ClusterName, old: &OldCopy) -> Result<(), Stop> {
+    fn purge(&mut self, cluster: &ClusterName, old: &OldCopy) -> Result<(), Interrupt> {
         if !self.input.spec.purge.confirm || !self.is_evicting(cluster)? {
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl Machine<'_> {
                 done.evidence
                     .push(format!("{cluster}: {by} lets the old copy be deleted"));
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let binding = self.binding()?;
         let tasks = &binding.spec.graceful_eviction_tasks;
@@ -115,7 +115,7 @@ impl Machine<'_> {
             test(&format!("{at}/fromCluster"), json!(task.from_cluster)),
             add(&format!("{at}/suppressDeletion"), json!(false)),
         ];
-        Err(Stop::Act(vec![fence::patch_binding(
+        Err(Interrupt::Act(vec![fence::patch_binding(
             "let the old copy be purged",
             binding,
             patch,
@@ -124,7 +124,7 @@ impl Machine<'_> {
 
     /// A copy that Karmada has forgotten (no Work of it is left) is listed again, held, so that it can be removed. The guard
     /// holds it as it holds every cluster but the writer's.
-    fn fetch(&mut self, cluster: &ClusterName, old: &OldCopy) -> Result<(), Stop> {
+    fn fetch(&mut self, cluster: &ClusterName, old: &OldCopy) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let Some(writer) = self.journal()?.writer.clone() else {
             return Ok(());
@@ -138,16 +138,16 @@ impl Machine<'_> {
                 if let Some(old) = self.status.old_copies.get_mut(cluster) {
                     old.fetching_since = None;
                 }
-                return Err(Stop::Again);
+                return Err(Interrupt::Requeue);
             }
             if self.listed()? == [writer] {
                 return Err(self.list(&both, "list a copy again that came back, held")?);
             }
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{cluster}: the copy that came back to carry the hold"
             )));
         }
-        if self.world().works.get()?.contains_key(cluster) {
+        if self.around().works.get()?.contains_key(cluster) {
             return Ok(());
         }
         let Ok(Some(copy)) = self.copy(cluster) else {
@@ -159,16 +159,16 @@ impl Machine<'_> {
         let reason =
             format!("{cluster}: the copy that came back is removed by nobody: a person must delete it there");
         if leaves || !is_karmadas || binding.spec.scheduling_suspended() {
-            return Err(Stop::Wait(reason));
+            return Err(Interrupt::Wait(reason));
         }
         let now = self.input.now;
         if let Some(old) = self.status.old_copies.get_mut(cluster) {
             old.fetching_since = Some(now);
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn list(&self, clusters: &[ClusterName], why: &'static str) -> Result<Stop, Stop> {
+    fn list(&self, clusters: &[ClusterName], why: &'static str) -> Result<Interrupt, Interrupt> {
         let binding = self.binding()?;
         let replicas = self.journal()?.binding.replicas;
         let targets = clusters
@@ -180,25 +180,25 @@ impl Machine<'_> {
             test("/metadata/generation", json!(binding.metadata.generation)),
             add("/spec/clusters", serde_json::Value::Array(targets)),
         ];
-        Ok(Stop::Act(vec![fence::patch_binding(why, binding, patch)]))
+        Ok(Interrupt::Act(vec![fence::patch_binding(why, binding, patch)]))
     }
 
-    fn carries_the_hold(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn carries_the_hold(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let Ok(Some(copy)) = self.copy(cluster) else {
             return Ok(false);
         };
         let annotations = copy.pointer("/metadata/annotations");
         let marker = annotations.and_then(|all| all.get(MARKER_ANNOTATION)?.as_str());
         let is_marked = marker == Some(self.marker()?.as_str());
-        let has_work = self.world().works.get()?.contains_key(cluster);
+        let has_work = self.around().works.get()?.contains_key(cluster);
         Ok(has_work && is_marked && self.profile()?.carries_hold(copy))
     }
 
     /// A person answers for what can't be seen of a copy that was left earlier.
-    pub(super) fn vouch_for_old(&mut self, cluster: &ClusterName, why: &str) -> Stop {
+    pub(super) fn vouch_for_old(&mut self, cluster: &ClusterName, why: &str) -> Interrupt {
         let Some(by) = self.approved(FailoverGate::Fenced, cluster) else {
-            let question = format!("{why}: does nothing in {cluster} write?");
-            return Stop::Ask(FailoverGate::Fenced, cluster.clone(), question);
+            let asked = format!("{why}: does nothing in {cluster} write?");
+            return question(FailoverGate::Fenced, cluster.clone(), asked);
         };
         let (attempt, now) = (self.status.common.attempt, self.input.now);
         let old = self
@@ -217,6 +217,6 @@ impl Machine<'_> {
                 fetching_since: None,
             });
         old.fenced = Some(by);
-        Stop::Again
+        Interrupt::Requeue
     }
 }

@@ -1,17 +1,17 @@
 //! A failover whose target is lost before it is well is sent on to another cluster, when a person asks for it. As long as the
 //! target never had the token, it is as harmless as on the day it was born held; from then on it is an old copy like any other.
 
-use super::{Machine, PATIENCE, Stop};
+use super::{Interrupt, Operation, PATIENCE, question};
 use crate::api::{FailoverGate, FailoverRequest, Finding, LastKnown, OldCopy, WaitCode};
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Nobody has the token, and it is about to be given to `to`: not to a cluster that nobody sees.
-    pub(super) fn target_is_there(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn target_is_there(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Interrupt> {
         if let Some(request) = self.wanted_elsewhere(from, to)? {
             return self.send_elsewhere(from, to, &request);
         }
-        if let Err(Stop::Wait(why)) = self.copy(to).map(drop) {
+        if let Err(Interrupt::Wait(why)) = self.copy(to).map(drop) {
             self.tell(Finding::new(
                 "TargetLost",
                 format!("{to} was chosen, and nobody can see it: it doesn't get the token"),
@@ -24,17 +24,17 @@ impl Machine<'_> {
     }
 
     /// Nobody sees the new cluster, and the old one can have the workload again: whoever knows that nothing of it writes in the new
-    /// one can say so. `Stop::Again`: somebody has.
+    /// one can say so. `Interrupt::Requeue`: somebody has.
     pub(super) fn asks_to_go_back(
         &mut self,
         from: &ClusterName,
         to: &ClusterName,
         why: String,
-    ) -> Result<Stop, Stop> {
-        let joined = self.world().clusters.get()?.get(from);
+    ) -> Result<Interrupt, Interrupt> {
+        let joined = self.around().clusters.get()?.get(from);
         let is_able = joined.is_some_and(cutover_karmada::Cluster::is_ready) && self.copy(from).is_ok();
         if from == to || !is_able || !self.has_waited_for(&why) {
-            return Ok(Stop::Wait(why));
+            return Ok(Interrupt::Wait(why));
         }
         let Some(by) = self.approved(FailoverGate::Fenced, to) else {
             let lost = if self.flight()?.released {
@@ -42,7 +42,7 @@ impl Machine<'_> {
             } else {
                 ""
             };
-            return Ok(Stop::Ask(
+            return Ok(question(
                 FailoverGate::Fenced,
                 to.clone(),
                 format!(
@@ -58,7 +58,7 @@ impl Machine<'_> {
         };
         if self.flight()?.released {
             match self.send_from(from, to, request) {
-                Ok(()) | Err(Stop::Again) => {}
+                Ok(()) | Err(Interrupt::Requeue) => {}
                 Err(stop) => return Err(stop),
             }
             if let Ok(flight) = self.flight_mut()
@@ -66,7 +66,7 @@ impl Machine<'_> {
             {
                 flight.fenced = Some(by);
             }
-            return Ok(Stop::Again);
+            return Ok(Interrupt::Requeue);
         }
         self.instead_of(to, &request)?;
         let from = from.clone();
@@ -74,7 +74,7 @@ impl Machine<'_> {
         journal.clusters = vec![from.clone()];
         journal.suspended = vec![from];
         self.flight_mut()?.with_source = Some(false);
-        Ok(Stop::Again)
+        Ok(Interrupt::Requeue)
     }
 
     /// It has been so for a while, whether a person is asked already or not.
@@ -92,17 +92,17 @@ impl Machine<'_> {
         from: &ClusterName,
         to: &ClusterName,
         request: &FailoverRequest,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         if self.flight()?.released {
             // It had the token, which was taken back since: whether it ran, nobody knows.
             return self.send_from(from, to, request.clone());
         }
         self.instead_of(to, request)?;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The target, which never had the token, is replaced by another one.
-    fn instead_of(&mut self, to: &ClusterName, request: &FailoverRequest) -> Result<(), Stop> {
+    fn instead_of(&mut self, to: &ClusterName, request: &FailoverRequest) -> Result<(), Interrupt> {
         let (now, attempt, marker) = (self.input.now, self.status.common.attempt, self.marker()?);
         let known = self.identity(&request.to)?;
         let journal = self.journal_mut()?;
@@ -138,7 +138,7 @@ impl Machine<'_> {
 
     /// The target has had the token, and is lost before it was seen well: that is a failover of its own, from there. The state
     /// that it was given is the last that is known.
-    pub(super) fn sent_on(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn sent_on(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Interrupt> {
         let mut told = self.status.common.findings.iter();
         let is_lost = self.copy(to).is_err() || told.any(|finding| finding.code == "NotHealthy");
         if !is_lost {
@@ -155,7 +155,7 @@ impl Machine<'_> {
         from: &ClusterName,
         to: &ClusterName,
         request: FailoverRequest,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         self.remember_old_copy(from, to)?;
         let flight = self.flight()?.clone();
         if let Some(state) = flight.state.as_ref().filter(|state| !state.values.is_empty()) {
@@ -187,7 +187,7 @@ impl Machine<'_> {
         &mut self,
         from: &ClusterName,
         to: &ClusterName,
-    ) -> Result<Option<FailoverRequest>, Stop> {
+    ) -> Result<Option<FailoverRequest>, Interrupt> {
         let Some(request) = self.input.spec.request.clone() else {
             return Ok(None);
         };

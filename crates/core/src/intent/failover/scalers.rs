@@ -1,17 +1,17 @@
 //! Who scales the workload by itself: wherever a failover brings it, it is born held, and would be started there.
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::WorkloadProfileSpec;
 use crate::intent::scalers::{self, CODE};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Nothing is guarded beside somebody who would start a held copy.
-    pub(super) fn nobody_scales(&self, profile: &WorkloadProfileSpec) -> Result<(), Stop> {
+    pub(super) fn nobody_scales(&self, profile: &WorkloadProfileSpec) -> Result<(), Interrupt> {
         if !scalers::concerns(profile) {
             return Ok(());
         }
-        match scalers::findings(self.world().scalers.get()?).into_iter().next() {
-            Some(finding) => Err(Stop::Wait(format!(
+        match scalers::findings(self.around().scalers.get()?).into_iter().next() {
+            Some(finding) => Err(Interrupt::Wait(format!(
                 "nobody to scale what is held: {} ({})",
                 finding.message,
                 finding.hint.unwrap_or_default()
@@ -26,7 +26,7 @@ impl Machine<'_> {
             return;
         };
         let concerns = scalers::concerns(&journal.profile);
-        let Ok(seen) = self.world().scalers.get() else {
+        let Ok(seen) = self.around().scalers.get() else {
             return;
         };
         if concerns {

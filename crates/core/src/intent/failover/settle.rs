@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::api::{Flight, OldCopy, Relocation};
 use crate::intent::fence;
 use crate::intent::proof::{Gone, Healthy, NotProved};
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
-    pub(super) fn settling(&mut self) -> Result<(), Stop> {
+impl Operation<'_> {
+    pub(super) fn settling(&mut self) -> Result<(), Interrupt> {
         let (from, to) = self.ends()?;
         self.claim()?;
         self.remember_old_copy(&from, &to)?;
@@ -18,7 +18,7 @@ impl Machine<'_> {
         let fence = &self.journal()?.fence;
         if fence.recorded && !fence.resumed && !binding.spec.scheduling_suspended() {
             // Somebody else has resumed it: what was taken off is put back, and the old copy left out, while nobody moves it.
-            return Err(Stop::Act(vec![fence::suspend(binding)]));
+            return Err(Interrupt::Act(vec![fence::suspend(binding)]));
         }
         if binding.spec.scheduling_suspended() {
             self.failover_stays_off()?;
@@ -39,7 +39,7 @@ impl Machine<'_> {
             }
             self.source_leaves(&from, &to)?;
             if let Some(effect) = fence::restored(binding, &self.journal()?.fence) {
-                return Err(Stop::Act(vec![effect]));
+                return Err(Interrupt::Act(vec![effect]));
             }
             self.journal_mut()?.fence.resumed = true;
         }
@@ -52,7 +52,7 @@ impl Machine<'_> {
         let is_scheduled = crate::intent::migration::is_scheduled(binding);
         let stays = self.listed()? == [to.clone()];
         if stays && is_scheduled && observed < binding.metadata.generation.unwrap_or_default() {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the scheduler to look at the resumed binding".to_owned(),
             ));
         }
@@ -61,7 +61,7 @@ impl Machine<'_> {
 
     /// Whoever dropped a cluster meanwhile has deleted nothing: the new copy is listed again as it is, before anybody else leaves,
     /// and so is the old one, to go in order.
-    fn copies_are_listed(&mut self, to: &ClusterName) -> Result<(), Stop> {
+    fn copies_are_listed(&mut self, to: &ClusterName) -> Result<(), Interrupt> {
         let mut listed = self.listed()?;
         let before = listed.len();
         if !listed.contains(to) {
@@ -78,10 +78,10 @@ impl Machine<'_> {
     }
 
     /// Karmada deletes nothing that isn't its own: what it has let go of, it takes up first.
-    fn nobody_is_dropped(&self) -> Result<(), Stop> {
+    fn nobody_is_dropped(&self) -> Result<(), Interrupt> {
         let listed = self.listed()?;
         match listed.iter().find(|name| self.is_dropped(name)) {
-            Some(name) => Err(Stop::Wait(format!(
+            Some(name) => Err(Interrupt::Wait(format!(
                 "{name}: Karmada to take up the copy that it had let go"
             ))),
             None => Ok(()),
@@ -89,7 +89,7 @@ impl Machine<'_> {
     }
 
     /// It is put back last, when the new copy is well: until then it would evict it.
-    fn failover_stays_off(&mut self) -> Result<(), Stop> {
+    fn failover_stays_off(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let recorded = self.journal()?.fence.failover.clone();
         let now = binding.spec.failover.as_ref().map(|failover| json!(failover));
@@ -97,13 +97,17 @@ impl Machine<'_> {
         if now.is_some() && now != recorded {
             let fence = &mut self.journal_mut()?.fence;
             fence.failover = now;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         Ok(())
     }
 
     /// What is left of the old copy is remembered before Karmada is let go.
-    pub(super) fn remember_old_copy(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn remember_old_copy(
+        &mut self,
+        from: &ClusterName,
+        to: &ClusterName,
+    ) -> Result<(), Interrupt> {
         if from == to || self.status.old_copies.contains_key(from) {
             return Ok(());
         }
@@ -122,11 +126,11 @@ impl Machine<'_> {
             fetching_since: None,
         };
         self.status.old_copies.insert(from.clone(), old);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The eviction tasks that are left on the binding: of copies that the purge mode keeps.
-    fn tasks_that_stay(&self, from: &ClusterName) -> Result<Vec<Value>, Stop> {
+    fn tasks_that_stay(&self, from: &ClusterName) -> Result<Vec<Value>, Interrupt> {
         let mut tasks: Vec<Value> = self.tasks_of_old_copies()?;
         let is_there = tasks.iter().any(|task| task["fromCluster"] == json!(from));
         let kept = self.status.old_copies.get(from).is_some_and(|old| old.kept);
@@ -143,7 +147,7 @@ impl Machine<'_> {
     }
 
     /// What can be seen is gone before Karmada is let go; what can't is looked after from then on.
-    fn source_leaves(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    fn source_leaves(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Interrupt> {
         let kept = self.status.old_copies.get(from).is_some_and(|old| old.kept);
         if from == to || kept {
             return Ok(());
@@ -157,7 +161,7 @@ impl Machine<'_> {
         }
     }
 
-    fn finish(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Stop> {
+    fn finish(&mut self, from: &ClusterName, to: &ClusterName) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let gone = self.prove(from, &marker, Gone::prove)?.is_ok();
         if gone && from != to {
@@ -174,7 +178,7 @@ impl Machine<'_> {
         journal.flight = None;
         journal.clusters.clear();
         self.enter(Phase::Guarding, evidence);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     pub(super) fn trim_history(&mut self) {

@@ -1,11 +1,11 @@
 //! The copy that is guarded begins again with less than it had written: it is told.
 
 use super::look::uid;
-use super::{Machine, Phase};
+use super::{Operation, Phase};
 use crate::api::{Finding, WriterCopy};
 use crate::intent::custody::starts;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Keeps which copy may write, and which pods its run goes with; tells what is there instead. While a new copy takes over,
     /// what comes up comes up as it was told to.
     pub(super) fn note_copy(&mut self) {
@@ -21,7 +21,7 @@ impl Machine<'_> {
         let (Ok(Some(object)), Ok(profile)) = (self.copy(&writer), self.profile()) else {
             return;
         };
-        let Ok(member) = self.world().member(&writer) else {
+        let Ok(member) = self.around().member(&writer) else {
             return;
         };
         let seen = WriterCopy {

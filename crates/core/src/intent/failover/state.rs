@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation, question};
 use crate::api::{FailoverGate, MovedState, StateSource};
 use crate::intent::proof::Suspended;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// What the old copy left when it stopped is the newest; then what Karmada preserved when it evicted it; then what was
     /// seen of it last.
-    pub(super) fn state(&self, from: &ClusterName, to: &ClusterName) -> Result<MovedState, Stop> {
+    pub(super) fn state(&self, from: &ClusterName, to: &ClusterName) -> Result<MovedState, Interrupt> {
         let at = self.input.now;
         let of = |source, values, evidence| MovedState {
             source,
@@ -47,7 +47,7 @@ impl Machine<'_> {
                 BTreeMap::new(),
                 format!("{by} lets it start from nothing"),
             )),
-            None => Err(Stop::Ask(
+            None => Err(question(
                 FailoverGate::FromNothing,
                 to.clone(),
                 format!("no state of the copy in {from} is known: may it start from nothing in {to}?"),
@@ -56,7 +56,7 @@ impl Machine<'_> {
     }
 
     /// Returns the handle that the operator vouches for of a copy that stopped with its state, if it left one.
-    pub(super) fn captured(&self, from: &ClusterName, marker: &str) -> Result<Option<MovedState>, Stop> {
+    pub(super) fn captured(&self, from: &ClusterName, marker: &str) -> Result<Option<MovedState>, Interrupt> {
         if self.is_replaced(from, self.journal()?.identities.get(from))? {
             return Ok(None);
         }
@@ -75,7 +75,7 @@ impl Machine<'_> {
     }
 
     /// Returns the handles that the preserved labels come to, if all that are needed are there.
-    fn preserved(&self) -> Result<Option<BTreeMap<String, String>>, Stop> {
+    fn preserved(&self) -> Result<Option<BTreeMap<String, String>>, Interrupt> {
         let labels = &self.flight()?.preserved;
         let mut values = BTreeMap::new();
         for rule in &self.input.spec.preserved {

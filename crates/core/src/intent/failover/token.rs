@@ -1,6 +1,6 @@
 //! The claim, the pin that projects it, and what lets the pin name a writer.
 
-use super::{Machine, PATIENCE, Phase, Stop, guests};
+use super::{Interrupt, Operation, PATIENCE, Phase, guests, question};
 use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
 use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
 use crate::intent::pin::{Pin, Says, Tenure, Token};
@@ -8,15 +8,15 @@ use crate::intent::proof::{Inert, NotProved, Sole};
 use crate::profile::{Action, Variables};
 use cutover_karmada::name::ClusterName;
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
-    pub(super) fn token(&mut self) -> Result<(), Stop> {
+    pub(super) fn token(&mut self) -> Result<(), Interrupt> {
         self.claim()?;
         self.pin()?;
         self.markers()
     }
 
-    fn send_again(&mut self) -> Result<(), Stop> {
+    fn send_again(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let mut late = Vec::new();
         for cluster in custody::synced(self.binding()?) {
@@ -29,7 +29,7 @@ impl<'a> Machine<'a> {
         }
         self.journal()?;
         let status = &mut self.status;
-        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
             wait: &mut status.common.waiting_for,
             now: self.input.now,
@@ -38,8 +38,8 @@ impl<'a> Machine<'a> {
         Ok(custody::send_again(late, &mut journal.pin, patience)?)
     }
 
-    pub(super) fn custody(&self) -> Result<Custody<'a>, Stop> {
-        let world = self.world();
+    pub(super) fn custody(&self) -> Result<Custody<'a>, Interrupt> {
+        let world = self.around();
         Ok(Custody::of(
             self.owner(),
             self.journal()?.round,
@@ -50,7 +50,7 @@ impl<'a> Machine<'a> {
         ))
     }
 
-    pub(super) fn claim(&self) -> Result<(), Stop> {
+    pub(super) fn claim(&self) -> Result<(), Interrupt> {
         Ok(self.custody()?.claim(&self.journal()?.pin, self.terms()?)?)
     }
 
@@ -58,7 +58,7 @@ impl<'a> Machine<'a> {
         self.input.owner("FailoverPlan")
     }
 
-    pub(super) fn terms(&self) -> Result<Terms, Stop> {
+    pub(super) fn terms(&self) -> Result<Terms, Interrupt> {
         let journal = self.journal()?;
         // While it only guards, sync and Karmada do as they like; what that leads to elsewhere is held.
         let guards = !matches!(self.status.phase, Phase::Fencing | Phase::Releasing);
@@ -77,7 +77,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence.
-    pub(super) fn pin(&mut self) -> Result<(), Stop> {
+    pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
         let custody = self.custody()?;
@@ -85,7 +85,7 @@ impl<'a> Machine<'a> {
             Standing::InForce => return Ok(()),
             Standing::Confirmed => {
                 self.journal_mut()?.pin.confirm();
-                return Err(Stop::Again);
+                return Err(Interrupt::Requeue);
             }
             Standing::Tampered => return self.repair(),
             Standing::Due => {}
@@ -98,17 +98,17 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns whether the pin lets a cluster run that may not run yet.
-    fn gives_now(&self, pin: &Pin) -> Result<bool, Stop> {
+    fn gives_now(&self, pin: &Pin) -> Result<bool, Interrupt> {
         let Some(writer) = pin.writer().filter(|_| self.status.phase == Phase::Releasing) else {
             return Ok(false);
         };
-        let live = self.world().pin.get()?.as_ref();
+        let live = self.around().pin.get()?.as_ref();
         Ok(!live.is_some_and(|live| self.names(live, writer)))
     }
 
     /// What lets the pin name its writer: that nobody else has a share in the binding, or is proved harmless. A cluster that
     /// gets the token is named only after a pin that held everybody was in force.
-    fn authority(&self, pin: &Pin) -> Result<Granted, Stop> {
+    fn authority(&self, pin: &Pin) -> Result<Granted, Interrupt> {
         let Some(writer) = pin.writer() else {
             return Ok(Granted::Nobody);
         };
@@ -119,7 +119,7 @@ impl<'a> Machine<'a> {
         {
             return Ok(Granted::Sole(sole));
         }
-        let (live, read) = self.world().pin.read()?;
+        let (live, read) = self.around().pin.read()?;
         // What an old copy does is no reason to leave a pin as it is that names the writer already, or was changed.
         let names = live.as_ref().is_some_and(|live| self.names(live, writer));
         if (names || self.journal()?.pin.repairing)
@@ -152,7 +152,7 @@ impl<'a> Machine<'a> {
         &self,
         cluster: &ClusterName,
         under: &str,
-    ) -> Result<Result<Inert, NotProved>, Stop> {
+    ) -> Result<Result<Inert, NotProved>, Interrupt> {
         let flight = self.flight().ok().filter(|flight| flight.from == *cluster);
         let word = flight.and_then(|flight| flight.fenced.as_ref()).or_else(|| {
             let old = self.status.old_copies.get(cluster)?;
@@ -169,7 +169,7 @@ impl<'a> Machine<'a> {
         &self,
         cluster: &ClusterName,
         under: &str,
-    ) -> Result<Result<Inert, NotProved>, Stop> {
+    ) -> Result<Result<Inert, NotProved>, Interrupt> {
         let old = self.status.old_copies.get(cluster);
         let meant = old
             .and_then(|old| old.identity.as_ref())
@@ -197,13 +197,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Every Work that Karmada keeps up to date carries the current marker, and what it doesn't bring to its copy is sent again.
-    pub(super) fn markers(&mut self) -> Result<(), Stop> {
+    pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let synced = custody::synced(self.binding()?);
-        let works = self.world().works.get()?;
+        let works = self.around().works.get()?;
         match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
             Ok(()) => self.send_again(),
-            Err(late @ Unmarked::Late(_)) => Err(Stop::Wait(late.wait())),
+            Err(late @ Unmarked::Late(_)) => Err(Interrupt::Wait(late.wait())),
             Err(missing @ Unmarked::NoWork(cluster)) => {
                 let reason = missing.wait();
                 let cluster = cluster.clone();
@@ -213,9 +213,9 @@ impl<'a> Machine<'a> {
     }
 
     /// A Work that somebody deleted is made anew only with the next change; the writer's must not begin from nothing.
-    fn no_work(&mut self, cluster: &ClusterName, reason: String) -> Result<(), Stop> {
+    fn no_work(&mut self, cluster: &ClusterName, reason: String) -> Result<(), Interrupt> {
         if !self.has_waited(&reason, PATIENCE) {
-            return Err(Stop::Wait(reason));
+            return Err(Interrupt::Wait(reason));
         }
         let is_writer = self.journal()?.writer.as_ref() == Some(cluster);
         if is_writer && self.journal()?.carried.is_none() && self.needs_state()? {
@@ -227,17 +227,17 @@ impl<'a> Machine<'a> {
                     let why = format!(
                         "{reason}, and no state of it is known: may it start from nothing in {cluster}?"
                     );
-                    return Err(Stop::Ask(FailoverGate::FromNothing, cluster.clone(), why));
+                    return Err(question(FailoverGate::FromNothing, cluster.clone(), why));
                 }
             }
         }
         self.journal_mut()?.pin.renew();
         self.status.common.waiting_for = None;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Compiles the pin of the journal: pure, so that it can be compared without any right to write it.
-    pub(super) fn compile(&self) -> Result<Pin, Stop> {
+    pub(super) fn compile(&self) -> Result<Pin, Interrupt> {
         let journal = self.journal()?;
         let says = Says::Token(self.token_of_pin()?);
         let version = &journal.spec.workload.api_version;
@@ -248,7 +248,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn token_of_pin(&self) -> Result<Token, Stop> {
+    fn token_of_pin(&self) -> Result<Token, Interrupt> {
         let journal = self.journal()?;
         let profile = self.profile()?;
         let variables = Variables {
@@ -280,11 +280,11 @@ impl<'a> Machine<'a> {
     }
 
     /// A pin that others undo holds nobody.
-    fn has_its_way(&mut self, pin: &Pin) -> Result<(), Stop> {
+    fn has_its_way(&mut self, pin: &Pin) -> Result<(), Interrupt> {
         let (Ok(Some(template)), Ok(clusters), Ok(all)) = (
-            self.world().template.get(),
-            self.world().clusters.get(),
-            self.world().overrides.get(),
+            self.around().template.get(),
+            self.around().clusters.get(),
+            self.around().overrides.get(),
         ) else {
             return Ok(());
         };
@@ -309,7 +309,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns whether a copy that starts without a handle has lost something.
-    pub(super) fn needs_state(&self) -> Result<bool, Stop> {
+    pub(super) fn needs_state(&self) -> Result<bool, Interrupt> {
         let profile = &self.journal()?.profile;
         Ok(profile.stateful && profile.capture.iter().any(|rule| rule.required))
     }

@@ -1,13 +1,13 @@
 //! What is known of the admission fence, and what follows from it: a line in the status, and no need of a canary.
 
-use super::Machine;
+use super::Operation;
 use crate::api::{AdmissionTest, Guard};
 use crate::intent::admission;
 
 /// Whether the API server itself refuses what would move the workload.
 pub(super) const FENCE_CONDITION: &str = "AdmissionFence";
 
-impl Machine<'_> {
+impl Operation<'_> {
     pub(super) fn note_admission(&mut self) {
         if let (Some(outcomes), Some(journal)) = (&self.input.world.admission, &mut self.status.journal) {
             admission::note(&mut journal.fence.admission, outcomes, self.input.now);

@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation, go_back};
 use crate::intent::custody::belt::{self, is_karmadas};
 use crate::intent::proof::Gone;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The binding says what the journal says of the belt. What takes it off in mid-flight is told.
-    pub(super) fn belt(&mut self) -> Result<(), Stop> {
+    pub(super) fn belt(&mut self) -> Result<(), Interrupt> {
         let Some(belt) = self.journal()?.fence.belt.clone() else {
             return Ok(());
         };
@@ -17,7 +17,7 @@ impl Machine<'_> {
         if let Some(news) = belt::taken_off(binding, &belt)
             && self.raise(news)
         {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let takes_up = self.journal()?.clusters.iter().any(|name| self.is_dropped(name));
         match &mut self.journal_mut()?.fence.belt {
@@ -26,7 +26,7 @@ impl Machine<'_> {
         }
     }
 
-    pub(super) fn belt_is_shown(&mut self) -> Result<(), Stop> {
+    pub(super) fn belt_is_shown(&mut self) -> Result<(), Interrupt> {
         let works = self.world().works.get()?;
         match &mut self.journal_mut()?.fence.belt {
             Some(belt) => Ok(belt::is_shown(belt, works)?),
@@ -35,7 +35,7 @@ impl Machine<'_> {
     }
 
     /// It was taken off for a copy that was to go, and both have one again.
-    pub(super) fn belt_again(&mut self) -> Result<(), Stop> {
+    pub(super) fn belt_again(&mut self) -> Result<(), Interrupt> {
         if self.committed() {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl Machine<'_> {
     }
 
     /// The copy that leaves the binding next is deleted: no Work keeps it any more.
-    pub(super) fn unbelt(&mut self) -> Result<(), Stop> {
+    pub(super) fn unbelt(&mut self) -> Result<(), Interrupt> {
         let Some(belt) = &mut self.journal_mut()?.fence.belt else {
             return Ok(());
         };
@@ -66,29 +66,29 @@ impl Machine<'_> {
     /// A cluster is listed only under the pin in force, seen on a Work of the controllers that are at work, so that no cache
     /// can compute a Work for it without; and with the belt on. Whoever has the token is not listed for a copy that is lost or
     /// about to be: it would begin from nothing.
-    pub(super) fn may_list(&mut self, added: &[ClusterName]) -> Result<(), Stop> {
+    pub(super) fn may_list(&mut self, added: &[ClusterName]) -> Result<(), Interrupt> {
         self.token()?;
         self.same_controllers()?;
         self.belt_is_shown()?;
         added.iter().try_for_each(|cluster| self.may_come(cluster))
     }
 
-    fn may_come(&self, cluster: &ClusterName) -> Result<(), Stop> {
+    fn may_come(&self, cluster: &ClusterName) -> Result<(), Interrupt> {
         if let Some(why) = self.unseen(cluster)? {
             return Err(self.dropped_unseen(cluster, &why));
         }
         if self.world().works.get()?.contains_key(cluster) {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{cluster}: the Work of before is still being deleted"
             )));
         }
         let journal = self.journal()?;
         let copy = self.world().member(cluster)?.object.get()?.as_ref();
         if copy.is_some_and(|copy| copy.pointer("/metadata/deletionTimestamp").is_some()) {
-            return Err(Stop::Wait(format!("{cluster}: the copy is being deleted")));
+            return Err(Interrupt::Wait(format!("{cluster}: the copy is being deleted")));
         }
         if copy.is_some_and(|copy| !is_karmadas(copy) && !self.is_ours(copy)) {
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "{cluster} has an object of that name which is not Karmada's: remove it there, after making sure that \
                  nothing needs its state"
             )));
@@ -100,7 +100,7 @@ impl Machine<'_> {
             journal.target_ran && copy.is_none()
         };
         if is_tenant && lost && !journal.committed {
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "{cluster}: somebody took the workload out of it, and the copy is gone"
             )));
         }
@@ -118,7 +118,7 @@ impl Machine<'_> {
 
     /// Whoever listed a cluster that the move knows nothing of has brought a held copy there. Taken out of the binding, it stays
     /// for as long as the belt is on: it is looked at from now on, and goes in the end.
-    pub(super) fn note_strays(&mut self, clusters: &[ClusterName]) -> Result<(), Stop> {
+    pub(super) fn note_strays(&mut self, clusters: &[ClusterName]) -> Result<(), Interrupt> {
         let Some(false) = self.journal()?.fence.belt.as_ref().map(|belt| belt.off) else {
             return Ok(());
         };
@@ -133,7 +133,7 @@ impl Machine<'_> {
             return Ok(());
         }
         self.journal_mut()?.identities.extend(identities);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns what is to be gone when one cluster keeps the workload: one that isn't gone yet first.
@@ -141,7 +141,7 @@ impl Machine<'_> {
         &self,
         keep: &ClusterName,
         drop: &ClusterName,
-    ) -> Result<Vec<ClusterName>, Stop> {
+    ) -> Result<Vec<ClusterName>, Interrupt> {
         let others = self
             .journal()?
             .identities
@@ -160,7 +160,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether an object beside the source was never a copy of the workload: those are born under the pin.
-    pub(super) fn is_foreign(&self, cluster: &ClusterName, object: &Value) -> Result<bool, Stop> {
+    pub(super) fn is_foreign(&self, cluster: &ClusterName, object: &Value) -> Result<bool, Interrupt> {
         let is_source = *cluster == self.journal()?.source;
         Ok(!is_source && !is_karmadas(object) && !self.is_ours(object))
     }

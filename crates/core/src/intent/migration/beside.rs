@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::{Finding, HeldPolicy};
 use crate::intent::beside::{Account, account, last_writer};
 use crate::intent::record::digest;
@@ -20,7 +20,7 @@ pub(super) fn fingerprint(template: &Value) -> String {
     digest(&content(template))
 }
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns why what the intent writes into the template would not stay there: Git has it from elsewhere.
     pub(super) fn beside_findings(&self) -> Option<Finding> {
         let besides = &self.world().beside;
@@ -37,10 +37,10 @@ impl Machine<'_> {
     }
 
     /// A change that is taken along is applied at the end of the move: who would put the old template back has to be held.
-    pub(super) fn others_are_held(&self, template: &Value) -> Result<(), Stop> {
+    pub(super) fn others_are_held(&self, template: &Value) -> Result<(), Interrupt> {
         let takes_along = self.input.spec.changes.template && self.world().desired.get()?.change.is_some();
         match account(template, &self.world().beside) {
-            Some(others) if takes_along && !others.held => Err(Stop::Wait(format!(
+            Some(others) if takes_along && !others.held => Err(Interrupt::Wait(format!(
                 "the template change in Git would be undone: {} ({})",
                 others.message,
                 others.hint.unwrap_or_default()
@@ -100,8 +100,11 @@ impl Machine<'_> {
             self.status.phase
         );
         let hint = "let whoever applies it wait until the move is over (docs/explanation/argocd-flux.md)";
-        self.status.findings.retain(|known| known.code != CHANGED);
+        self.status.common.findings.retain(|known| known.code != CHANGED);
         self.set_condition(HELD_CONDITION, false, "Changed", &message);
-        self.status.findings.push(Finding::new(CHANGED, message, hint));
+        self.status
+            .common
+            .findings
+            .push(Finding::new(CHANGED, message, hint));
     }
 }

@@ -1,7 +1,7 @@
 //! A copy has run, was deleted, and was made anew: it began from the handle of before, and lacks what the first one
 //! wrote since. That is told, and ends well only on a person's word.
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::Fact;
 use crate::intent::custody::starts;
 use crate::intent::proof::Healthy;
@@ -13,20 +13,20 @@ struct MadeAnew {
     now: String,
 }
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The target's copy is the one that was seen to run since it took over.
-    pub(super) fn target_copy_stays(&mut self, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn target_copy_stays(&mut self, target: &ClusterName) -> Result<(), Interrupt> {
         let first = self.journal()?.target_uid.clone();
         let Some(anew) = self.made_anew(target, first)? else {
             return Ok(());
         };
         self.asks_for_what_is_there(target, &anew)?;
         self.journal_mut()?.target_uid = Some(anew.now);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The source's copy is the one that was let run again on the way back.
-    pub(super) fn source_copy_stays(&mut self, source: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn source_copy_stays(&mut self, source: &ClusterName) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let restarts = journal.roll_back.as_ref().is_some_and(|back| back.restart);
         let first = journal
@@ -44,11 +44,11 @@ impl Machine<'_> {
         if let Some(offered) = self.journal_mut()?.offered.get_mut(source) {
             offered.uid = Some(anew.now);
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Tells of the loss; returns when a person has given it up.
-    fn asks_for_what_is_there(&mut self, cluster: &ClusterName, anew: &MadeAnew) -> Result<(), Stop> {
+    fn asks_for_what_is_there(&mut self, cluster: &ClusterName, anew: &MadeAnew) -> Result<(), Interrupt> {
         let MadeAnew { first, now } = anew;
         let finding = starts::made_anew(cluster, first, now);
         let message = finding.message.clone();
@@ -56,7 +56,7 @@ impl Machine<'_> {
             // Until the new one is seen running, none is.
             let now = self.input.now;
             self.journal_mut()?.goes_down(now);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let mut words = [Fact::From, Fact::FromNothing].into_iter();
         if let Some(word) = words.find(|word| self.assumed(*word, cluster).is_some()) {
@@ -74,7 +74,7 @@ impl Machine<'_> {
             cluster,
             format!("what the copy that ran in {cluster} wrote since it took over"),
         );
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "manual intervention required: {message}: a person can give that up, and let the workload go on from the copy that is \
              there ({offer})"
         )))
@@ -82,7 +82,7 @@ impl Machine<'_> {
 
     /// Returns which copy is there instead of the first one, where that means a loss: the copy itself has the state, and a
     /// handle only what was saved.
-    fn made_anew(&self, cluster: &ClusterName, first: Option<String>) -> Result<Option<MadeAnew>, Stop> {
+    fn made_anew(&self, cluster: &ClusterName, first: Option<String>) -> Result<Option<MadeAnew>, Interrupt> {
         let profile = &self.journal()?.profile;
         let has_state = profile.stateful && !profile.capture.is_empty();
         let Some(first) = first.filter(|_| has_state) else {

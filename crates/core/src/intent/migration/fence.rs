@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::preflight::{PRESERVED, binding_findings};
-use super::{Machine, Stop};
+use super::{Interrupt, Operation, go_back};
 use crate::api::{Fence, Finding};
 use crate::intent::custody::Scheduler;
 use crate::intent::custody::belt::belt;
@@ -15,9 +15,9 @@ use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{EvictionTask, PurgeMode};
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// Scheduling suspended and the scheduler past it; failover off the binding. Removed again whenever it comes back.
-    pub(super) fn fence(&mut self) -> Result<(), Stop> {
+    pub(super) fn fence(&mut self) -> Result<(), Interrupt> {
         self.record_before()?;
         let binding = self.binding()?;
         let (scheduler, around) = (self.scheduler(), self.journal()?.target.clone());
@@ -25,23 +25,23 @@ impl<'a> Machine<'a> {
         let raise = |fence: &Fence| raise(binding, fence.belt.as_ref());
         scheduler.suspend(binding, &around, raise, &mut journal.fence, &mut journal.pin)?;
         if let Some(effect) = failover_off(binding) {
-            return Err(Stop::Act(vec![effect]));
+            return Err(Interrupt::Act(vec![effect]));
         }
         self.belt()?;
         self.undo_evictions()?;
         let fence = &mut self.journal_mut()?.fence;
         let done = scheduler.is_past(binding, &around, fence)?;
-        self.beside.extend(done);
+        self.background.extend(done);
         Ok(())
     }
 
     /// What Karmada evicts before it is held is Karmada's to move.
-    pub(super) fn not_evicted(&self) -> Result<(), Stop> {
+    pub(super) fn not_evicted(&self) -> Result<(), Interrupt> {
         if pin::not_blank(self.world().pin.get()?.as_ref()).is_some() {
             return Ok(());
         }
         match self.binding()?.spec.graceful_eviction_tasks.first() {
-            Some(task) => Err(Stop::RollBack(format!(
+            Some(task) => Err(go_back(format!(
                 "Karmada evicted the workload from {} before it could be held: {}",
                 task.from_cluster, task.reason
             ))),
@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
 
     /// Karmada computes no Work for a cluster that it evicts, and none for any while a purged one is still there: no pin would
     /// arrive. What it began is undone under the pin, in one patch: a task that goes alone takes its copy with it.
-    fn undo_evictions(&mut self) -> Result<(), Stop> {
+    fn undo_evictions(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let tasks = &binding.spec.graceful_eviction_tasks;
         if tasks.is_empty() || pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
@@ -59,13 +59,16 @@ impl<'a> Machine<'a> {
         }
         // The state that Karmada preserved stands nowhere else.
         let told: Vec<Finding> = tasks.iter().map(evicted).collect();
-        if let Some(news) = told.into_iter().find(|told| !self.status.findings.contains(told)) {
-            self.status.findings.push(news);
-            return Err(Stop::Again);
+        if let Some(news) = told
+            .into_iter()
+            .find(|told| !self.status.common.findings.contains(told))
+        {
+            self.status.common.findings.push(news);
+            return Err(Interrupt::Requeue);
         }
         let journal = self.journal()?;
         if let Some(task) = tasks.iter().find(|task| self.is_purged(task)) {
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "Karmada deletes the copy in {}: {}",
                 task.from_cluster, task.reason
             )));
@@ -99,7 +102,7 @@ impl<'a> Machine<'a> {
             add("/spec/clusters", Value::Array(listed)),
             remove("/spec/gracefulEvictionTasks"),
         ];
-        Err(Stop::Act(vec![patch_binding(
+        Err(Interrupt::Act(vec![patch_binding(
             "undo the eviction",
             binding,
             patch,
@@ -121,7 +124,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What is taken off the binding stands in the journal first, to be put back exactly.
-    fn record_before(&mut self) -> Result<(), Stop> {
+    fn record_before(&mut self) -> Result<(), Interrupt> {
         if self.journal()?.fence.recorded {
             return Ok(());
         }
@@ -131,7 +134,7 @@ impl<'a> Machine<'a> {
             .into_iter()
             .find(|finding| finding.code == PRESERVED);
         if let Some(finding) = belted {
-            return Err(Stop::RollBack(finding.message));
+            return Err(go_back(finding.message));
         }
         let generation = binding.metadata.generation;
         let stateful = self.journal()?.profile.stateful;
@@ -139,14 +142,14 @@ impl<'a> Machine<'a> {
         record(binding, fence);
         fence.belt = stateful.then(|| belt(binding));
         fence.suspending = generation;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     pub(super) fn scheduler(&self) -> Scheduler<'a> {
         let world = self.world();
         Scheduler {
             uid: self.input.uid,
-            attempt: self.status.attempt,
+            attempt: self.status.common.attempt,
             canary: &world.canary,
             leases: &world.leases,
             no_canary: self.input.no_canary(),
@@ -156,24 +159,24 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the name of the canary in force.
-    pub(super) fn canary(&self) -> Result<String, Stop> {
+    pub(super) fn canary(&self) -> Result<String, Interrupt> {
         Ok(self.scheduler().canary_name(&self.journal()?.fence))
     }
 
-    pub(super) fn same_controllers(&self) -> Result<(), Stop> {
+    pub(super) fn same_controllers(&self) -> Result<(), Interrupt> {
         let barrier = self.journal()?.fence.barrier.as_ref();
         Ok(self.scheduler().is_the_same(barrier)?)
     }
 
     /// After another process took over, the barrier and the current sequence are made anew.
-    pub(super) fn renew_barrier(&mut self) -> Result<(), Stop> {
+    pub(super) fn renew_barrier(&mut self) -> Result<(), Interrupt> {
         let scheduler = self.scheduler();
         let journal = self.journal_mut()?;
         Ok(scheduler.renew(&mut journal.fence, &mut journal.pin)?)
     }
 
     /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin.
-    pub(super) fn listed(&mut self, clusters: &[ClusterName], why: &'static str) -> Result<(), Stop> {
+    pub(super) fn listed(&mut self, clusters: &[ClusterName], why: &'static str) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let mut wanted = Vec::new();
         let mut added = Vec::new();
@@ -210,7 +213,7 @@ impl<'a> Machine<'a> {
             test("/spec/suspension/scheduling", json!(true)),
             add("/spec/clusters", Value::Array(wanted)),
         ];
-        Err(Stop::Act(vec![Effect::PatchBinding {
+        Err(Interrupt::Act(vec![Effect::PatchBinding {
             why,
             binding: exactly(binding),
             patch,
@@ -219,20 +222,20 @@ impl<'a> Machine<'a> {
     }
 
     /// Puts back what the fence took off, where it is still as the fence left it.
-    pub(super) fn lower(&mut self) -> Result<(), Stop> {
+    pub(super) fn lower(&mut self) -> Result<(), Interrupt> {
         let fence = &self.journal()?.fence;
         if !fence.lowered {
             self.journal_mut()?.fence.lowered = true;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         match restored(self.binding()?, fence) {
-            Some(effect) => Err(Stop::Act(vec![effect])),
+            Some(effect) => Err(Interrupt::Act(vec![effect])),
             None => Ok(()),
         }
     }
 
     /// Of several groups of affinities the scheduler begins with the one that it used last: it is told which that is.
-    pub(super) fn name_affinity(&self, keep: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn name_affinity(&self, keep: &ClusterName) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let Some(group) = &journal.binding.target_affinity else {
             return Ok(());
@@ -245,7 +248,7 @@ impl<'a> Machine<'a> {
         }
         let path = "/status/schedulerObservingAffinityName";
         let patch = vec![test(path, json!(in_use)), add(path, json!(group))];
-        Err(Stop::Act(vec![Effect::PatchBindingStatus {
+        Err(Interrupt::Act(vec![Effect::PatchBindingStatus {
             why: "name the group of affinities to begin with",
             binding: exactly(binding),
             patch,
@@ -253,11 +256,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Lets the scheduler go on, with the pin still on.
-    pub(super) fn resume_scheduling(&mut self) -> Result<(), Stop> {
+    pub(super) fn resume_scheduling(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         if !self.journal()?.fence.resumed {
             self.journal_mut()?.fence.resumed = true;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         Ok(self.scheduler().resume(binding, &self.journal()?.fence)?)
     }

@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase, go_back};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
 use crate::intent::fight::{Fight, HINT, How, fights};
 use crate::intent::pin::{self, Pin, Says, Tenure, Token};
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns what would undo the pins of a migration: when nobody may run the workload, and when the target may.
     pub(super) fn fight_findings(
         &self,
         template: &Value,
         source: &ClusterName,
         profile: &WorkloadProfileSpec,
-    ) -> Result<Vec<Finding>, Stop> {
+    ) -> Result<Vec<Finding>, Interrupt> {
         let spec = self.input.spec;
         let target = &spec.to;
         let shared = spec.strategy == Strategy::StartFirst;
@@ -49,7 +49,7 @@ impl Machine<'_> {
             versions: Arc::clone(&self.world().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
-            marker: pin::marker(self.input.uid, self.status.attempt, 1),
+            marker: pin::marker(self.input.uid, self.status.common.attempt, 1),
             differences: Vec::new(),
             says: Says::Token(token.clone()),
         };
@@ -82,7 +82,7 @@ impl Machine<'_> {
 
     /// Nothing is built on a pin that somebody undoes. What has a copy by now may have been let go by that: then only the way
     /// back is open, on which nothing counts but what is seen in the members.
-    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Stop> {
+    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Interrupt> {
         if self.status.phase == Phase::RollingBack || self.committed() {
             return Ok(());
         }
@@ -104,9 +104,9 @@ impl Machine<'_> {
         };
         // Until the target is listed there is nobody beside the source.
         if self.status.phase != Phase::Hold && self.journal()?.pin.pinned && is_here(&fight) {
-            return Err(Stop::RollBack(format!("SingleWriterLapse: {fight}")));
+            return Err(go_back(format!("SingleWriterLapse: {fight}")));
         }
-        Err(Stop::Wait(format!("nobody to interfere: {fight} ({HINT})")))
+        Err(Interrupt::Wait(format!("nobody to interfere: {fight} ({HINT})")))
     }
 
     /// Returns what undoes or blocks the current pin in a cluster, if that is known.
@@ -130,7 +130,7 @@ impl Machine<'_> {
         self.fights(&pin, template).unwrap_or_default()
     }
 
-    fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Stop> {
+    fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Interrupt> {
         let clusters = self.world().clusters.get()?;
         Ok(fights(pin, template, clusters, self.world().overrides.get()?))
     }

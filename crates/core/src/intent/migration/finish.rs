@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::preflight::keeps_target;
-use super::{Machine, Next, Stop};
+use super::{Interrupt, Next, Operation};
 use crate::api::{ClaimSpec, MigrationStatus, PatchOp, Phase, RollBackStage};
 use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly, add};
@@ -15,9 +15,9 @@ use crate::intent::record::digest;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ResourceBinding, meta};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Committed: the source is taken out, the held-back template goes in, fence and pin come down. Never undone.
-    pub(super) fn cleanup(&mut self) -> Result<Next, Stop> {
+    pub(super) fn cleanup(&mut self) -> Result<Next, Interrupt> {
         let (source, target) = self.ends()?;
         if !self.journal()?.pin.unpinning {
             self.goes_back(&source, &target)?;
@@ -37,13 +37,13 @@ impl Machine<'_> {
     }
 
     /// The binding lists the one that keeps the workload, and the other one's copy is gone.
-    pub(super) fn take_out(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn take_out(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Interrupt> {
         let leave = self.to_be_gone(keep, drop)?;
         let first = leave.first().unwrap_or(drop);
         self.fetch(keep, first)?;
         if self.journal()?.clusters != [keep.clone()] {
             self.journal_mut()?.clusters = vec![keep.clone()];
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.claim()?;
         // Once the fence comes down only the scheduler's own look at the binding counts: see `settled_on`.
@@ -62,7 +62,7 @@ impl Machine<'_> {
     }
 
     /// The template that was held back is applied while the pin still makes it no change for the target.
-    fn apply_template(&self) -> Result<(), Stop> {
+    fn apply_template(&self) -> Result<(), Interrupt> {
         let Some(change) = &self.journal()?.template_change else {
             return Ok(());
         };
@@ -93,18 +93,18 @@ impl Machine<'_> {
                     .collect(),
             },
         };
-        Err(Stop::Act(vec![effect]))
+        Err(Interrupt::Act(vec![effect]))
     }
 
-    fn template(&self) -> Result<&Value, Stop> {
+    fn template(&self) -> Result<&Value, Interrupt> {
         let template = self.world().template.get()?.as_ref();
         template.ok_or_else(|| {
-            Stop::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
+            Interrupt::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
         })
     }
 
     /// Fence down, scheduler on, pin off, claim given up, record in Git: in this order.
-    pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Stop> {
+    pub(super) fn finish(&mut self, keep: &ClusterName, end: Phase) -> Result<Next, Interrupt> {
         if !self.journal()?.pin.unpinning {
             self.placement_keeps(keep)?;
             self.lower()?;
@@ -116,7 +116,7 @@ impl Machine<'_> {
                 self.removal_changes_nothing(keep)?;
             }
             self.journal_mut()?.pin.unpinning = true;
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         if self.journal()?.lender.is_some() {
             let seen = self.seen_in(keep);
@@ -131,17 +131,17 @@ impl Machine<'_> {
             end,
             vec![format!("{seen}; no pin, no suspension, no claim is left")],
         );
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// A lent claim goes back as it is, pin and all: whoever lent it goes on from there. It doesn't wait for the record: as
     /// long as Git doesn't answer nobody would guard the workload.
-    pub(super) fn return_lent(&mut self, end: Phase, seen: String) -> Result<Next, Stop> {
+    pub(super) fn return_lent(&mut self, end: Phase, seen: String) -> Result<Next, Interrupt> {
         self.return_claim()?;
         self.finish_record(end)?;
         let back = "no suspension is left, the claim is back where it came from".to_owned();
         self.end(end, vec![seen, back]);
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Says what this pass saw in the cluster that keeps the workload, and nothing more.
@@ -156,13 +156,13 @@ impl Machine<'_> {
     }
 
     /// Gives a lent claim back; what it says stays as it is.
-    fn return_claim(&self) -> Result<(), Stop> {
+    fn return_claim(&self) -> Result<(), Interrupt> {
         let Some(claim) = self.world().claim.get()?.as_ref() else {
             return Ok(());
         };
         match &claim.spec.lender {
             Some(lender) if claim.spec.owner.uid == self.input.uid => {
-                Err(Stop::Act(vec![Effect::ReplaceClaim {
+                Err(Interrupt::Act(vec![Effect::ReplaceClaim {
                     claim: custody::exactly(claim),
                     spec: ClaimSpec {
                         owner: lender.clone(),
@@ -178,12 +178,12 @@ impl Machine<'_> {
     }
 
     /// Git has the end before the status does.
-    pub(super) fn finish_record(&mut self, end: Phase) -> Result<(), Stop> {
+    pub(super) fn finish_record(&mut self, end: Phase) -> Result<(), Interrupt> {
         let mut ended = self.status.clone();
         ended.phase = end;
         ended.held_back = self.left_unapplied(end)?;
         ended.downtime_ms = self.journal()?.downtime_ms();
-        ended.waiting_for = None;
+        ended.common.waiting_for = None;
         self.recorded(
             || end_of(&ended, self.input.now),
             |record| record.status.phase == end,
@@ -195,7 +195,7 @@ impl Machine<'_> {
 
     /// A policy that changed meanwhile may mean another cluster: the scheduler would take the running copy away. Until it
     /// keeps this one the fence stays up, or goes up again.
-    fn placement_keeps(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+    fn placement_keeps(&mut self, keep: &ClusterName) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let Some(placement) = &binding.spec.placement else {
             return Ok(());
@@ -208,9 +208,9 @@ impl Machine<'_> {
             Ok(_) => Ok(()),
             Err(_) if self.journal()?.fence.lowered => {
                 self.journal_mut()?.fence.lowered = false;
-                Err(Stop::Again)
+                Err(Interrupt::Requeue)
             }
-            Err(finding) => Err(Stop::Wait(format!(
+            Err(finding) => Err(Interrupt::Wait(format!(
                 "{keep} to be kept once scheduling is resumed (it stays suspended until then): {}",
                 finding.message
             ))),
@@ -218,7 +218,7 @@ impl Machine<'_> {
     }
 
     /// The scheduler has looked at the resumed binding and kept the cluster. Moved, it gets held copies only: the pin is on.
-    fn settled_on(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+    fn settled_on(&mut self, keep: &ClusterName) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let observed = observed_generation(binding);
         let listed = binding.spec.clusters.iter().map(|cluster| &cluster.name);
@@ -232,11 +232,11 @@ impl Machine<'_> {
             fence.lowered = false;
             fence.barrier = None;
             fence.canary += 1;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let generation = binding.metadata.generation.unwrap_or_default();
         if is_scheduled(binding) && observed < generation {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the scheduler to look at the resumed binding".to_owned(),
             ));
         }
@@ -244,7 +244,7 @@ impl Machine<'_> {
     }
 
     /// Shown by the effective manifest: with and without the pin the cluster gets the same, but for what the profile ignores.
-    fn removal_changes_nothing(&self, keep: &ClusterName) -> Result<(), Stop> {
+    fn removal_changes_nothing(&self, keep: &ClusterName) -> Result<(), Interrupt> {
         let template = self.template()?;
         self.work_has_the_template(keep, template)?;
         let clusters = self.world().clusters.get()?;
@@ -253,7 +253,7 @@ impl Machine<'_> {
         }
         let cluster = clusters
             .get(keep)
-            .ok_or_else(|| Stop::Wait(format!("{keep} is not joined")))?;
+            .ok_or_else(|| Interrupt::Wait(format!("{keep} is not joined")))?;
         let all = self.world().overrides.get()?;
         let pin = self.compile()?;
         let ignored = &self.journal()?.profile.ignored_on_removal;
@@ -265,23 +265,23 @@ impl Machine<'_> {
             &pin.name,
             ignored,
         );
-        if !changes.map_err(|error| Stop::Wait(error.to_string()))? {
+        if !changes.map_err(|error| Interrupt::Wait(error.to_string()))? {
             return Ok(());
         }
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{keep} would change if the pin were removed: the template must catch up first"
         )))
     }
 
     /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
-    fn work_has_the_template(&self, keep: &ClusterName, template: &Value) -> Result<(), Stop> {
+    fn work_has_the_template(&self, keep: &ClusterName, template: &Value) -> Result<(), Interrupt> {
         let works = self.world().works.get()?;
         let made_from = works
             .get(keep)
             .and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
         let current = template.pointer("/metadata/generation").map(ToString::to_string);
         match (made_from, current) {
-            (Some(made_from), Some(current)) if made_from != current => Err(Stop::Wait(format!(
+            (Some(made_from), Some(current)) if made_from != current => Err(Interrupt::Wait(format!(
                 "{keep}: the Work to be made from the current template"
             ))),
             _ => Ok(()),
@@ -289,7 +289,7 @@ impl Machine<'_> {
     }
 
     /// Without the pin the copy is still the same run.
-    fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Stop> {
+    fn runs_on_without_pin(&mut self, keep: &ClusterName) -> Result<(), Interrupt> {
         // What was created with another binding, when no pin held it any more, is not what was moved.
         if let Some(binding) = self.world().binding.get()?
             && binding.metadata.uid.as_deref() != Some(&self.journal()?.binding.uid)
@@ -319,7 +319,7 @@ impl Machine<'_> {
                 "tell the profile's authors: a field is missing from ignoredOnRemoval",
             );
             if self.raise(finding) {
-                return Err(Stop::Again);
+                return Err(Interrupt::Requeue);
             }
         }
         Ok(())
@@ -327,7 +327,7 @@ impl Machine<'_> {
 
     /// What was sent late, by a replica that stood still while another one brought the intent to its end, goes again. It is
     /// looked for by the one that sent it.
-    pub(super) fn sweep(&mut self) -> Result<(), Stop> {
+    pub(super) fn sweep(&mut self) -> Result<(), Interrupt> {
         self.return_claim()?;
         // What was lent is somebody else's again, its pin too.
         let claim = self.world().claim.get()?.as_ref();
@@ -347,7 +347,7 @@ impl Machine<'_> {
     }
 
     /// A template change that was taken along and rolled back stays unapplied until a commit changes it.
-    fn left_unapplied(&self, end: Phase) -> Result<Option<crate::api::HeldBack>, Stop> {
+    fn left_unapplied(&self, end: Phase) -> Result<Option<crate::api::HeldBack>, Interrupt> {
         let change = self
             .journal()?
             .template_change
@@ -360,7 +360,7 @@ impl Machine<'_> {
     }
 
     /// A roll back has given the token back, as far as the journal says.
-    pub(super) fn stage(&self) -> Result<RollBackStage, Stop> {
+    pub(super) fn stage(&self) -> Result<RollBackStage, Interrupt> {
         Ok(self
             .journal()?
             .roll_back
@@ -379,8 +379,8 @@ pub(in crate::intent) fn is_scheduled(binding: &ResourceBinding) -> bool {
 
 fn end_of(status: &MigrationStatus, now: jiff::Timestamp) -> MigrationStatus {
     let mut status = status.clone();
-    status.finished_at = Some(now);
-    if let Some(step) = status.steps.last_mut() {
+    status.common.finished_at = Some(now);
+    if let Some(step) = status.common.steps.last_mut() {
         step.finished_at = Some(now);
     }
     status

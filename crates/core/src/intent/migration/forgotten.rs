@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::roll_back::PATIENCE;
-use super::{Machine, Stop};
+use super::{Interrupt, Operation, go_back};
 use crate::api::{Fact, MARKER_ANNOTATION};
 use crate::intent::custody::belt::is_karmadas;
 use crate::intent::proof::{Gone, NotProved};
@@ -15,9 +15,9 @@ use cutover_karmada::name::ClusterName;
 const TRIES: u32 = 3;
 const FETCH: SignedDuration = SignedDuration::from_mins(1);
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Decides what follows from a missing Work: after a while the pin is renewed, and with it every Work is made anew.
-    pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Interrupt> {
         let missing = format!("{cluster}: no Work yet");
         let is_joined = self.world().clusters.get()?.contains_key(cluster);
         let is_shown_elsewhere = !self.world().works.get()?.is_empty();
@@ -26,7 +26,7 @@ impl Machine<'_> {
             && let Some(why) = self.has_left_alone(cluster)?
         {
             let by = self.has_nothing_running(cluster, &why)?;
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "Karmada has dropped {cluster}, and {by} vouches that nothing runs there"
             )));
         }
@@ -45,27 +45,27 @@ impl Machine<'_> {
             )
         });
         if let Some(question) = question.as_ref().filter(|question| self.waits_for(question)) {
-            return Err(Stop::Wait(question.clone()));
+            return Err(Interrupt::Wait(question.clone()));
         }
         if !is_joined || !self.has_waited(&missing, PATIENCE) {
-            return Err(Stop::Wait(missing));
+            return Err(Interrupt::Wait(missing));
         }
         if let Some(question) = question {
             let back = self.committed() || self.journal()?.roll_back.is_some();
             return Err(if back {
-                Stop::Wait(question)
+                Interrupt::Wait(question)
             } else {
-                Stop::RollBack(format!("{cluster}: the Work was deleted by somebody else"))
+                go_back(format!("{cluster}: the Work was deleted by somebody else"))
             });
         }
         let journal = self.journal_mut()?;
         journal.pin.renew();
-        self.status.waiting_for = None;
-        Err(Stop::Again)
+        self.status.common.waiting_for = None;
+        Err(Interrupt::Requeue)
     }
 
     /// Returns whether a writer's new Work would let it begin without the state that it had.
-    fn would_run_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn would_run_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         let is_writer = journal.writer.as_ref() == Some(cluster) && journal.profile.stateful;
         if !is_writer || journal.captured.is_some() || self.assumed(Fact::FromNothing, cluster).is_some() {
@@ -76,7 +76,7 @@ impl Machine<'_> {
 
     /// Nothing is left of the workload in a cluster that the binding lists no more. What Karmada has forgotten there is listed
     /// again first, held, so that it has a Work which can be deleted; what isn't Karmada's, or comes back, is a person's.
-    pub(super) fn is_gone(&mut self, drop: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn is_gone(&mut self, drop: &ClusterName) -> Result<(), Interrupt> {
         let Err(why) = self.prove(drop, Gone::prove)? else {
             self.journal_mut()?.fetched = 0;
             return Ok(());
@@ -90,7 +90,7 @@ impl Machine<'_> {
         }
         let is_karmadas = is_karmadas(copy) || self.is_ours(copy);
         if !is_karmadas || self.journal()?.fetched >= TRIES {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{why}, and Karmada, which has no Work of it, doesn't remove it: a person must delete it in {drop}"
             )));
         }
@@ -108,11 +108,11 @@ impl Machine<'_> {
             journal.fence.barrier = None;
             journal.fence.canary += 1;
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns the copy of which there is no Work, where it isn't on its way out.
-    pub(super) fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Stop> {
+    pub(super) fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Interrupt> {
         if self.world().works.get()?.contains_key(cluster) {
             return Ok(None);
         }
@@ -127,7 +127,7 @@ impl Machine<'_> {
     }
 
     /// Nobody sees into a cluster that can't be reached: a person may know more of it.
-    pub(super) fn vouched_for(&self, drop: &ClusterName, why: NotProved) -> Result<(), Stop> {
+    pub(super) fn vouched_for(&self, drop: &ClusterName, why: NotProved) -> Result<(), Interrupt> {
         let is_seen = self.world().member(drop)?.object.get().is_ok();
         if is_seen && matches!(why, NotProved::No(_)) {
             return Err(why.into());
@@ -140,21 +140,21 @@ impl Machine<'_> {
         } else {
             format!("{drop} can't be looked into, and ")
         };
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{why}; {unseen}a person who knows that nothing of it runs in {drop} can say so ({})",
             self.offer(Fact::Stopped, drop)
         )))
     }
 
     /// Lists a forgotten copy again until it is seen to carry the pin's hold; then it is taken out once more.
-    pub(super) fn fetch(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn fetch(&mut self, keep: &ClusterName, drop: &ClusterName) -> Result<(), Interrupt> {
         let Some(since) = self.journal()?.fetching_since else {
             return Ok(());
         };
         let both = [keep.clone(), drop.clone()];
         if self.journal()?.clusters != both {
             self.journal_mut()?.clusters = both.to_vec();
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let pin = self.compile()?;
         let in_force = self.world().pin.get()?.as_ref();
@@ -175,19 +175,19 @@ impl Machine<'_> {
             let journal = self.journal_mut()?;
             journal.fetching_since = None;
             journal.clusters = vec![keep.clone()];
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
         self.listed(&both, "list a copy again that Karmada has forgotten")?;
         self.token()?;
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{drop}: the forgotten copy to carry the hold"
         )))
     }
 
-    fn carries_the_hold(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn carries_the_hold(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let held = self.prove(cluster, |facts| {
             let copy = facts.member.object.get()?.as_ref();
             Ok(copy.is_some_and(|copy| {
@@ -201,7 +201,7 @@ impl Machine<'_> {
     }
 
     fn waits_for(&self, reason: &str) -> bool {
-        let waits = self.status.waiting_for.as_ref();
+        let waits = self.status.common.waiting_for.as_ref();
         waits.is_some_and(|wait| wait.reason == reason)
     }
 
@@ -209,6 +209,7 @@ impl Machine<'_> {
     pub(super) fn has_waited(&self, reason: &str, limit: SignedDuration) -> bool {
         let waits = self
             .status
+            .common
             .waiting_for
             .as_ref()
             .filter(|wait| wait.reason == reason);

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::{Capture, Fact, Offer, quoted};
 use crate::intent::proof::Stopped;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns whether the source has to be told which state it restarts from: the captured one isn't its own.
     ///
     /// A source that ran again after it had handed its state over has written on. Where the target never ran, what it left is
     /// the newest state; where both did, no machine can tell which of them is to be kept.
-    pub(super) fn newest_is_captured(&mut self, source: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn newest_is_captured(&mut self, source: &ClusterName) -> Result<bool, Interrupt> {
         let Some(captured) = self.journal()?.captured.clone() else {
             return Ok(false);
         };
@@ -39,7 +39,7 @@ impl Machine<'_> {
             let journal = self.journal_mut()?;
             journal.source_handle = newer.values.clone();
             journal.capture(newer);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if self.assumed(Fact::From, &captured.from).is_some() {
             return Ok(true);
@@ -49,7 +49,7 @@ impl Machine<'_> {
             let gives_up = format!("what {} wrote by itself", other.from);
             self.offer_at(Fact::From, &kept.from, gives_up)
         });
-        Err(Stop::Wait(question(&newer, &captured, &choices)))
+        Err(Interrupt::Wait(question(&newer, &captured, &choices)))
     }
 }
 

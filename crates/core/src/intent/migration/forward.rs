@@ -6,16 +6,16 @@ use jiff::SignedDuration;
 
 use super::preflight::tainted;
 use super::roll_back::PATIENCE;
-use super::{Machine, Next, Phase, Stop};
+use super::{GoBack, Interrupt, Next, Operation, Phase, go_back};
 use crate::api::{Fact, InGit};
 use crate::intent::custody::LAPSE;
 use crate::intent::proof::{Healthy, Held, NotProved, Stopped};
 use crate::intent::record::Record;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The fence stands, and the pin names the source, which runs alone.
-    pub(super) fn hold(&mut self) -> Result<Next, Stop> {
+    pub(super) fn hold(&mut self) -> Result<Next, Interrupt> {
         self.yields()?;
         self.claim()?;
         self.renew_barrier()?;
@@ -31,7 +31,7 @@ impl Machine<'_> {
             } else {
                 listed.join(" and ")
             };
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "before the workload could be held Karmada lists {now}, and not {source} alone: what begins elsewhere begins \
                  without the state of {source}"
             )));
@@ -64,7 +64,7 @@ impl Machine<'_> {
 
     /// Another intent has claimed the workload, and nothing was written yet: it begins anew when that one has ended. What was
     /// looked at belongs to the time before, and what is to be seen now is the other one's doing.
-    pub(super) fn yields(&mut self) -> Result<(), Stop> {
+    pub(super) fn yields(&mut self) -> Result<(), Interrupt> {
         let claim = self.world().claim.get()?.as_ref();
         let owner = claim.map(|claim| &claim.spec.owner);
         let Some(first) = owner.filter(|owner| owner.uid != self.input.uid) else {
@@ -80,22 +80,22 @@ impl Machine<'_> {
             Phase::Pending,
             vec![format!("{first} was first; nothing was touched")],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// A source that its operator is about to change isn't told to stop: an upgrade that is stopped in the middle may never
     /// come to an end, and then nothing shows that it has stopped.
-    fn source_is_settled(&self, source: &ClusterName) -> Result<String, Stop> {
+    fn source_is_settled(&self, source: &ClusterName) -> Result<String, Interrupt> {
         self.nobody_scales()?;
         let healthy = self.prove(source, |facts| Healthy::prove(facts, None))??;
         Ok(healthy.evidence().to_owned())
     }
 
     /// A source whose copy somebody deleted has lost what it had not saved: made anew, it must not run from nothing.
-    pub(super) fn source_stays(&self) -> Result<(), Stop> {
+    pub(super) fn source_stays(&self) -> Result<(), Interrupt> {
         if self.journal()?.profile.stateful && !self.source_is_intact()? {
             let source = &self.journal()?.source;
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "{source}: the copy was deleted by somebody else"
             )));
         }
@@ -103,19 +103,19 @@ impl Machine<'_> {
     }
 
     /// What Karmada would evict from the target isn't brought there: the reason is told at once.
-    fn target_stays_open(&self) -> Result<(), Stop> {
+    fn target_stays_open(&self) -> Result<(), Interrupt> {
         let Some(placement) = &self.binding()?.spec.placement else {
             return Ok(());
         };
         let target = &self.journal()?.target;
         match tainted(placement, target, self.world().clusters.get()?) {
-            Some(finding) => Err(Stop::RollBack(finding.message)),
+            Some(finding) => Err(go_back(finding.message)),
             None => Ok(()),
         }
     }
 
     /// The target has a copy that was born held.
-    pub(super) fn expand(&mut self) -> Result<Next, Stop> {
+    pub(super) fn expand(&mut self) -> Result<Next, Interrupt> {
         self.claim()?;
         self.renew_barrier()?;
         self.source_stays()?;
@@ -141,11 +141,11 @@ impl Machine<'_> {
 
     /// Both are listed and both Works carry the marker. The pin is in force on the source before the target is listed, so
     /// that no cache can compute the target without it.
-    fn expanded(&mut self) -> Result<(), Stop> {
+    fn expanded(&mut self) -> Result<(), Interrupt> {
         let (source, target) = self.ends()?;
         // Karmada is about to delete its copy, seen there or not: listed again, it would come back and run from nothing.
         if self.journal()?.profile.stateful && !self.is_listed(&source)? {
-            return Err(Stop::RollBack(format!(
+            return Err(go_back(format!(
                 "{source}: somebody else took the workload out of it"
             )));
         }
@@ -153,14 +153,14 @@ impl Machine<'_> {
         self.token()
     }
 
-    pub(super) fn is_listed(&self, name: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn is_listed(&self, name: &ClusterName) -> Result<bool, Interrupt> {
         let listed = &self.binding()?.spec.clusters;
         Ok(listed.iter().any(|cluster| cluster.name == *name))
     }
 
     /// Git knows of the move before anybody is stopped for it: a control plane that is rebuilt from Git doesn't begin it again, and
     /// says what to find out.
-    fn move_is_recorded(&mut self) -> Result<(), Stop> {
+    fn move_is_recorded(&mut self) -> Result<(), Interrupt> {
         if !self.journal()?.profile.stateful {
             return Ok(());
         }
@@ -176,12 +176,12 @@ impl Machine<'_> {
             }
         };
         self.journal_mut()?.in_git = seen;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The source is suspended with its state. Where its copy keeps the handle that need not be in Git before the target runs:
     /// nobody does meanwhile, and a Git host may be slow.
-    pub(super) fn capture(&mut self) -> Result<Next, Stop> {
+    pub(super) fn capture(&mut self) -> Result<Next, Interrupt> {
         let is_due = self.stop_is_due()?;
         if is_due {
             self.claim()?;
@@ -218,7 +218,7 @@ impl Machine<'_> {
             let journal = self.journal_mut()?;
             journal.source_handle = captured.values.clone();
             journal.capture(captured);
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         let kept = if self.journal()?.records_handle_first() {
             self.handle_recorded()?;
@@ -235,19 +235,19 @@ impl Machine<'_> {
 
     /// A source that has stopped, and whose operator has said all about it, leaves no other handle than it has: waiting only
     /// makes it longer that nobody runs.
-    fn no_handle(&self, why: String) -> Stop {
-        let waited = self.status.waiting_for.as_ref();
+    fn no_handle(&self, why: String) -> Interrupt {
+        let waited = self.status.common.waiting_for.as_ref();
         let since = waited.filter(|wait| wait.reason == why).map(|wait| wait.since);
         match since {
             Some(since) if self.input.now.duration_since(since) >= PATIENCE => {
-                Stop::RollBack(format!("no state that could be handed over: {why}"))
+                go_back(format!("no state that could be handed over: {why}"))
             }
-            _ => Stop::Wait(why),
+            _ => Interrupt::Wait(why),
         }
     }
 
     /// The target runs from the captured handle.
-    pub(super) fn handoff(&mut self) -> Result<Next, Stop> {
+    pub(super) fn handoff(&mut self) -> Result<Next, Interrupt> {
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
@@ -269,7 +269,7 @@ impl Machine<'_> {
 
     /// The journal names the handle that the source has left: its stopped copy shows it in this pass, or Git has it. A journal that somebody
     /// has edited may name another handle, an older one for instance. `marker`: of the pin in force.
-    pub(super) fn handle_is_safe(&mut self, marker: &str) -> Result<(), Stop> {
+    pub(super) fn handle_is_safe(&mut self, marker: &str) -> Result<(), Interrupt> {
         let (source, target) = self.ends()?;
         self.take_what_came_back(&source, &target, marker)?;
         if self.begins_from_nothing(&target)? {
@@ -288,7 +288,7 @@ impl Machine<'_> {
                 // Git isn't read otherwise while nobody runs.
                 InGit::Nothing | InGit::Opening => {
                     self.journal_mut()?.in_git = InGit::Asked;
-                    return Err(Stop::Again);
+                    return Err(Interrupt::Requeue);
                 }
             }
         }
@@ -303,10 +303,14 @@ impl Machine<'_> {
 
     /// The target has the token, and the copy that it had; nobody else runs. What is only unseen of the source is passed on: it
     /// takes nothing from what is seen of the target.
-    fn stays_alone(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Result<(), Stop>, Stop> {
+    fn stays_alone(
+        &mut self,
+        source: &ClusterName,
+        target: &ClusterName,
+    ) -> Result<Result<(), Interrupt>, Interrupt> {
         self.target_is_the_same(target)?;
         let stays = match self.no_lapse(source) {
-            Err(Stop::RollBack(why)) => return Err(Stop::RollBack(why)),
+            Err(Interrupt::Own(GoBack(why))) => return Err(go_back(why)),
             stays => stays,
         };
         self.note_target_ran(target)?;
@@ -320,18 +324,18 @@ impl Machine<'_> {
         &mut self,
         source: &ClusterName,
         target: &ClusterName,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let clusters = [source.clone(), target.clone()];
         if self.journal()?.clusters != clusters {
             self.journal_mut()?.clusters = clusters.to_vec();
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.belt_again()?;
         self.listed(&clusters, "list both")
     }
 
     /// The target stays healthy without a break for as long as the spec asks.
-    pub(super) fn verify(&mut self) -> Result<Next, Stop> {
+    pub(super) fn verify(&mut self) -> Result<Next, Interrupt> {
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
@@ -363,7 +367,7 @@ impl Machine<'_> {
     }
 
     /// The soak has been watched from its beginning by this process; what another one saw, or nobody, doesn't count.
-    fn soaked(&mut self, target: &ClusterName) -> Result<(), Stop> {
+    fn soaked(&mut self, target: &ClusterName) -> Result<(), Interrupt> {
         let now = self.input.now;
         let healthy_for = self.journal()?.spec.verify.healthy_for.clone();
         let soak = healthy_for.length();
@@ -374,43 +378,39 @@ impl Machine<'_> {
         let journal = self.journal_mut()?;
         // What was looked at before the phase began is no part of it.
         if journal.phase_since == Some(now) {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let since = *journal.healthy_since.get_or_insert(now - watched);
         let reason = format!("{target} to stay healthy for {healthy_for}");
         if now < since + soak {
-            return Err(Stop::WaitUntil {
-                reason,
-                until: since + soak,
-                then: "go on",
-            });
+            return Err(Interrupt::wait_until(reason, since + soak, "go on"));
         }
         // Another process noted since when, and this one has to watch anew. It doesn't note that: one that is replaced after
         // each of its writes would never come past this one.
         let left = Duration::try_from(soak - watched).unwrap_or_default();
-        self.recheck = Some(self.recheck.map_or(left, |soon| soon.min(left)));
-        Err(Stop::Wait(reason))
+        self.requeue_after = Some(self.requeue_after.map_or(left, |soon| soon.min(left)));
+        Err(Interrupt::Wait(reason))
     }
 
-    pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Stop> {
+    pub(super) fn ends(&self) -> Result<(ClusterName, ClusterName), Interrupt> {
         let journal = self.journal()?;
         Ok((journal.source.clone(), journal.target.clone()))
     }
 
-    pub(super) fn healthy(&self, cluster: &ClusterName) -> Result<Result<Healthy, NotProved>, Stop> {
+    pub(super) fn healthy(&self, cluster: &ClusterName) -> Result<Result<Healthy, NotProved>, Interrupt> {
         let given = self.handle_in_force()?;
         self.prove(cluster, |facts| Healthy::prove(facts, given.as_deref()))
     }
 
     /// Returns the handle that the writer was given: the one that its profile can show to be in use.
-    pub(super) fn handle_in_force(&self) -> Result<Option<String>, Stop> {
+    pub(super) fn handle_in_force(&self) -> Result<Option<String>, Interrupt> {
         let journal = self.journal()?;
         let first = journal.profile.capture.iter().find(|rule| rule.required);
         Ok(first.and_then(|rule| journal.captured.as_ref()?.values.get(&rule.name).cloned()))
     }
 
     /// The stopped side is looked at in every pass: a proof ages. Seen running, everything is called off.
-    pub(super) fn no_lapse(&self, source: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn no_lapse(&self, source: &ClusterName) -> Result<(), Interrupt> {
         if self.is_shared() {
             return Ok(());
         }
@@ -425,7 +425,7 @@ impl Machine<'_> {
                     String::new()
                 };
                 let offer = self.offer(Fact::Stopped, source);
-                Err(Stop::Wait(format!(
+                Err(Interrupt::Wait(format!(
                     "{why}: {seen}a person who knows that nothing of it runs there to say so ({offer})"
                 )))
             }
@@ -435,14 +435,14 @@ impl Machine<'_> {
                     Ok(object.is_some_and(|object| !facts.profile.carries_hold(object)))
                 })?;
                 match current {
-                    Ok(true) => Err(Stop::RollBack(format!("{LAPSE}: {why}"))),
-                    _ => Err(Stop::Wait(why)),
+                    Ok(true) => Err(go_back(format!("{LAPSE}: {why}"))),
+                    _ => Err(Interrupt::Wait(why)),
                 }
             }
         }
     }
 
-    pub(super) fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn note_target_ran(&mut self, target: &ClusterName) -> Result<(), Interrupt> {
         if self.journal()?.target_ran {
             return Ok(());
         }
@@ -455,14 +455,14 @@ impl Machine<'_> {
             let journal = self.journal_mut()?;
             journal.target_ran = true;
             journal.target_uid = uid;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         Ok(())
     }
 }
 
-fn edited(why: &str) -> Stop {
-    Stop::Wait(format!(
+fn edited(why: &str) -> Interrupt {
+    Interrupt::Wait(format!(
         "the journal's handle is not the one that was left ({why}): put status.journal.captured back, or abort"
     ))
 }

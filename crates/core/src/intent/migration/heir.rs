@@ -5,7 +5,7 @@
 use jiff::SignedDuration;
 
 use super::roll_back::{LONG, PATIENCE};
-use super::{Machine, Next, Phase, Stop};
+use super::{GoBack, Interrupt, Next, Operation, Phase};
 use crate::api::{Fact, RollBackStage, watched};
 use crate::intent::custody::LAPSE;
 use crate::intent::proof::{Gone, Healthy, NotProved};
@@ -16,10 +16,14 @@ const BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
 /// How often that time is doubled at most.
 const MOST_RETURNS: u32 = 6;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns why the source can't have the token now, if so: its member is seen, its copy is held there under the marker in
     /// force, so that the next one will reach it, and it has a state to run from that isn't older than the target's.
-    pub(super) fn no_heir(&self, source: &ClusterName, target: &ClusterName) -> Result<Option<String>, Stop> {
+    pub(super) fn no_heir(
+        &self,
+        source: &ClusterName,
+        target: &ClusterName,
+    ) -> Result<Option<String>, Interrupt> {
         let back = self.journal()?.roll_back.as_ref();
         let is_alone = back.is_some_and(|back| back.own_state);
         let is_given_up = || {
@@ -33,7 +37,7 @@ impl Machine<'_> {
         match self.steered(source) {
             Ok(Ok(())) => {}
             Ok(Err(why)) => return Ok(Some(why.to_string())),
-            Err(Stop::Wait(why)) => return Ok(Some(why)),
+            Err(Interrupt::Wait(why)) => return Ok(Some(why)),
             Err(stop) => return Err(stop),
         }
         if let Ok(pods) = self.world().member(source)?.pods.get()
@@ -43,7 +47,7 @@ impl Machine<'_> {
         }
         match self.source_can_resume(source) {
             Ok(()) => Ok(None),
-            Err(Stop::Wait(why)) => Ok(Some(why)),
+            Err(Interrupt::Wait(why)) => Ok(Some(why)),
             Err(stop) => Err(stop),
         }
     }
@@ -54,7 +58,7 @@ impl Machine<'_> {
         &mut self,
         source: &ClusterName,
         target: &ClusterName,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<Option<String>, Interrupt> {
         if self.prove(target, |facts| Healthy::prove(facts, None))?.is_err() {
             return Ok(None);
         }
@@ -74,7 +78,7 @@ impl Machine<'_> {
     }
 
     /// The source can't have the token: what was seen of it before doesn't count.
-    pub(super) fn forget_heir(&mut self) -> Result<(), Stop> {
+    pub(super) fn forget_heir(&mut self) -> Result<(), Interrupt> {
         if let Some(back) = &mut self.journal_mut()?.roll_back {
             back.heir = None;
         }
@@ -84,7 +88,7 @@ impl Machine<'_> {
     /// What is told to a cluster reaches it: its copy carries the hold under the marker in force, or there is none. An operator
     /// that says nothing new about a held copy is no reason to keep the token from it: it stopped before the hand-over, and who
     /// lets it run proves what has to be proved of the others.
-    fn steered(&self, cluster: &ClusterName) -> Result<Result<(), NotProved>, Stop> {
+    fn steered(&self, cluster: &ClusterName) -> Result<Result<(), NotProved>, Interrupt> {
         if let Some(why) = self.left_behind(cluster)? {
             return Ok(Err(NotProved::Unknown(why)));
         }
@@ -128,18 +132,18 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         why: &str,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, Interrupt> {
         if self.stage()? != RollBackStage::Kept {
             return self.enter_stage(RollBackStage::Kept);
         }
         match self.keeps_running(source, target) {
-            Err(Stop::RollBack(reason)) if reason.starts_with(LAPSE) => {
+            Err(Interrupt::Own(GoBack(reason))) if reason.starts_with(LAPSE) => {
                 if let Some(back) = &mut self.journal_mut()?.roll_back {
                     back.reason = reason;
                 }
                 return self.enter_stage(RollBackStage::Begun);
             }
-            Err(Stop::RollBack(reason)) => return Err(Stop::Wait(reason)),
+            Err(Interrupt::Own(GoBack(reason))) => return Err(Interrupt::Wait(reason)),
             Err(stop) => return Err(stop),
             Ok(()) => {}
         }
@@ -157,13 +161,13 @@ impl Machine<'_> {
                     vec![healthy.evidence().to_owned(), evidence],
                 ))
             }
-            (Ok(_), None) => Err(Stop::Wait(format!(
+            (Ok(_), None) => Err(Interrupt::Wait(format!(
                 "{why}: {target} is healthy and keeps the token until {source} can have it; {}",
                 self.words_for_staying(source, target)?
             ))),
             (Err(ill), _) => {
                 let begins = self.begin_from_nothing(source, target, &ill)?;
-                Err(Stop::Wait(format!(
+                Err(Interrupt::Wait(format!(
                     "{why}: {target} keeps the token ({ill}){begins}; once it is healthy, {}",
                     self.words_for_staying(source, target)?
                 )))
@@ -178,7 +182,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         ill: &NotProved,
-    ) -> Result<String, Stop> {
+    ) -> Result<String, Interrupt> {
         let is_lost = self.unseen(source)?.is_some() && self.unseen(target)?.is_none();
         if !is_lost || !self.journal()?.profile.stateful {
             return Ok(String::new());
@@ -206,7 +210,7 @@ impl Machine<'_> {
             (journal.captured, journal.writer) = (None, None);
             journal.suspended = vec![journal.source.clone(), journal.target.clone()];
             journal.pin.renew();
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let values: Vec<&str> = handle.values().map(String::as_str).collect();
         let offer = self.offer_at(
@@ -222,7 +226,7 @@ impl Machine<'_> {
         ))
     }
 
-    fn words_for_staying(&self, source: &ClusterName, target: &ClusterName) -> Result<String, Stop> {
+    fn words_for_staying(&self, source: &ClusterName, target: &ClusterName) -> Result<String, Interrupt> {
         let back = self.journal()?.roll_back.as_ref();
         let gives_up = if back.is_some_and(|back| back.own_state) {
             let offer = self.goes_on_from_source(source, target);
@@ -234,13 +238,13 @@ impl Machine<'_> {
         Ok(format!("a person can let it stay there ({offer}){gives_up}"))
     }
 
-    fn keeps_running(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+    fn keeps_running(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         self.claim()?;
         self.renew_barrier()?;
         self.fence()?;
         self.expanded_for_handoff(source, target)?;
         let given = self.give_token(target);
-        if let Err(Stop::Wait(_)) = given
+        if let Err(Interrupt::Wait(_)) = given
             && (self.journal()?.writer.is_none() || !self.names_the_writer()?)
             && let Err(NotProved::Unknown(why)) = self.inert(source)?
         {
@@ -252,8 +256,8 @@ impl Machine<'_> {
 
     /// The source runs, as far as anybody knows, and can't be seen: it keeps the token until it is, or until a person says that
     /// nothing runs there.
-    pub(super) fn unseen_tenant(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
-        Stop::Wait(format!(
+    pub(super) fn unseen_tenant(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Interrupt {
+        Interrupt::Wait(format!(
             "{why}: {source} keeps the token. A person who knows that no copy runs there, or will by itself, can say so, and \
              {target} takes over ({})",
             self.offer(Fact::Stopped, source)
@@ -261,8 +265,8 @@ impl Machine<'_> {
     }
 
     /// Nobody runs, and the source that should can't be seen: the target may, on a person's word.
-    pub(super) fn unseen_source(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Stop {
-        Stop::Wait(format!(
+    pub(super) fn unseen_source(&self, source: &ClusterName, target: &ClusterName, why: &str) -> Interrupt {
+        Interrupt::Wait(format!(
             "{why}; no copy is let run. A person who knows that none runs in {source}, or will by itself, can say so, and \
              {target} runs from the last state that is known ({})",
             self.offer(Fact::Stopped, source)

@@ -2,31 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation, go_back};
 use crate::api::Fact;
 use cutover_karmada::Cluster;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns what the clusters are known by, for the journal.
     pub(super) fn identities<'c>(
         &self,
         clusters: impl IntoIterator<Item = &'c ClusterName>,
-    ) -> Result<BTreeMap<ClusterName, String>, Stop> {
+    ) -> Result<BTreeMap<ClusterName, String>, Interrupt> {
         let joined = self.world().clusters.get()?;
         let known = |name: &'c ClusterName| Some((name.clone(), identity(joined.get(name)?)));
         Ok(clusters.into_iter().filter_map(known).collect())
     }
 
     /// Returns whether another cluster has joined under the name of one that the journal knows.
-    pub(super) fn is_replaced(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn is_replaced(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let joined = self.world().clusters.get()?.get(cluster).map(identity);
         let known = self.journal()?.identities.get(cluster);
         Ok(known.zip(joined).is_some_and(|(known, joined)| *known != joined))
     }
 
     /// Returns why what is seen in a cluster now says nothing about a copy that may still run, in one that nobody sees.
-    pub(super) fn left_behind(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+    pub(super) fn left_behind(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
         if !self.is_replaced(cluster)? {
             return Ok(None);
         }
@@ -50,9 +50,9 @@ impl Machine<'_> {
     }
 
     /// A target that runs the workload and is another cluster than before: nobody knows what the one of before does.
-    pub(super) fn target_is_the_same(&self, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn target_is_the_same(&self, target: &ClusterName) -> Result<(), Interrupt> {
         match self.left_behind(target)? {
-            Some(why) => Err(Stop::RollBack(why)),
+            Some(why) => Err(go_back(why)),
             None => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Something runs again beside the writer, after it was proved stopped. It is looked for in every pass until the end, and
 //! told. Nobody new is let run, and a healthy writer keeps the token: taking it away would only add to what was lost.
 
-use super::{Machine, Phase, RollBackStage};
+use super::{Operation, Phase, RollBackStage};
 use crate::api::{ConditionStatus, Finding};
 use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
@@ -11,7 +11,7 @@ const CONDITION: &str = "SingleWriterLapse";
 /// The finding that stays.
 const CODE: &str = "RunsAgain";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Says what runs beside the writer. Returns whether the writer is healthy all the same: then time spent on it is no
     /// reason to take the token away.
     pub(super) fn note_lapse(&mut self) -> bool {
@@ -37,7 +37,7 @@ impl Machine<'_> {
                 format!("{cluster}: {pod}, after it was proved stopped: what it writes is beside {writer}");
             if !self.has_run_again(cluster) {
                 let hint = "see what started it there and stop it; no cluster is let run because of it";
-                self.status.findings.push(Finding::new(CODE, told, hint));
+                self.status.common.findings.push(Finding::new(CODE, told, hint));
             }
         }
         !seen.is_empty() && self.is_well(&writer)
@@ -46,7 +46,7 @@ impl Machine<'_> {
     /// Returns whether something was seen to run in a cluster after it was proved stopped.
     pub(super) fn has_run_again(&self, cluster: &ClusterName) -> bool {
         let begins = format!("{cluster}: ");
-        let mut findings = self.status.findings.iter();
+        let mut findings = self.status.common.findings.iter();
         findings.any(|known| known.code == CODE && known.message.starts_with(&begins))
     }
 
@@ -56,7 +56,7 @@ impl Machine<'_> {
     }
 
     fn is_told(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
+        let mut conditions = self.status.common.conditions.iter();
         conditions.any(|condition| condition.type_ == CONDITION && condition.status == ConditionStatus::True)
     }
 

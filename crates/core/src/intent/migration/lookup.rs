@@ -2,77 +2,57 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Machine, Stop};
-use crate::api::{Finding, InGit, Journal, MigrationStatus, WorkloadProfileSpec};
+use super::{Interrupt, Operation};
+use crate::api::{InGit, MigrationStatus, WorkloadProfileSpec};
 use crate::intent::effect::Effect;
 use crate::intent::pin;
 use crate::intent::proof::{Facts, NotProved, Suspended};
 use crate::intent::record::Record;
-use crate::intent::world::World;
 use crate::profile::Profile;
 use cutover_karmada::ResourceBinding;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
-impl<'a> Machine<'a> {
-    pub(super) fn world(&self) -> &'a World {
-        self.input.world
-    }
-
-    pub(super) fn journal(&self) -> Result<&Journal, Stop> {
-        self.status.journal.as_ref().ok_or_else(|| {
-            Stop::Fail(vec![Finding::new(
-                "JournalLost",
-                "the journal is gone from the status",
-                "restore the status, or delete the intent and look at the workload by hand",
-            )])
-        })
-    }
-
-    pub(super) fn journal_mut(&mut self) -> Result<&mut Journal, Stop> {
-        self.journal()?;
-        self.status.journal.as_mut().ok_or(Stop::Again)
-    }
-
+impl<'a> Operation<'a> {
     pub(super) fn workload(&self) -> &'a ObjectKey {
         &self.world().workload
     }
 
-    pub(super) fn profile(&self) -> Result<Profile, Stop> {
+    pub(super) fn profile(&self) -> Result<Profile, Interrupt> {
         let spec: &WorkloadProfileSpec = &self.journal()?.profile;
         Ok(Profile::compile("journal", spec)?)
     }
 
-    pub(super) fn marker(&self) -> Result<String, Stop> {
+    pub(super) fn marker(&self) -> Result<String, Interrupt> {
         Ok(pin::marker(
             self.input.uid,
-            self.status.attempt,
+            self.status.common.attempt,
             self.journal()?.pin.seq,
         ))
     }
 
     /// Returns the binding that the journal names: the same object, still there.
-    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
+    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
         match self.world().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
-            Some(_) => Err(Stop::Wait(
+            Some(_) => Err(Interrupt::Wait(
                 "the binding that Karmada has recreated to be taken over".to_owned(),
             )),
-            None => Err(Stop::Wait(
+            None => Err(Interrupt::Wait(
                 "Karmada to recreate the binding, which was deleted".to_owned(),
             )),
         }
     }
 
     /// Returns the uid of the copy in a cluster, if there is one.
-    pub(super) fn uid_in(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+    pub(super) fn uid_in(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
         let object = self.world().member(cluster)?.object.get()?.as_ref();
         let uid = object.and_then(|object| object.pointer("/metadata/uid")?.as_str());
         Ok(uid.map(str::to_owned))
     }
 
     /// Returns whether the source's copy is the one that the migration began with, and stays.
-    pub(super) fn source_is_intact(&self) -> Result<bool, Stop> {
+    pub(super) fn source_is_intact(&self) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         let object = self.world().member(&journal.source)?.object.get()?.as_ref();
         let stays = object.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
@@ -82,7 +62,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns every cluster that may have, or get, a copy of the workload.
-    pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+    pub(super) fn involved(&self) -> Result<BTreeSet<ClusterName>, Interrupt> {
         let binding = self.binding()?;
         let listed = binding
             .spec
@@ -123,7 +103,7 @@ impl<'a> Machine<'a> {
         &self,
         cluster: &ClusterName,
         proof: impl FnOnce(&Facts<'_>) -> Result<T, NotProved>,
-    ) -> Result<Result<T, NotProved>, Stop> {
+    ) -> Result<Result<T, NotProved>, Interrupt> {
         let profile = self.profile()?;
         let marker = self.marker()?;
         let facts = Facts {
@@ -143,12 +123,12 @@ impl<'a> Machine<'a> {
         &self,
         status: impl FnOnce() -> MigrationStatus,
         there: impl FnOnce(&Record) -> bool,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         if self.own_record()?.is_some_and(there) {
             return Ok(());
         }
         let spec = self.journal()?.spec.as_ref().clone();
-        Err(Stop::Act(vec![Effect::PushRecord(Box::new(Record {
+        Err(Interrupt::Act(vec![Effect::PushRecord(Box::new(Record {
             uid: Some(self.input.uid.to_owned()),
             spec,
             status: status(),
@@ -156,27 +136,28 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns what Git has of this attempt of this intent.
-    fn own_record(&self) -> Result<Option<&Record>, Stop> {
+    fn own_record(&self) -> Result<Option<&Record>, Interrupt> {
         let record = self.world().record.get()?.as_ref();
         let is_own = |record: &&Record| {
-            record.uid.as_deref() == Some(self.input.uid) && record.status.attempt == self.status.attempt
+            record.uid.as_deref() == Some(self.input.uid)
+                && record.status.common.attempt == self.status.common.attempt
         };
         Ok(record.filter(is_own))
     }
 
     /// Git has the handle that goes with the token.
-    pub(super) fn handle_recorded(&self) -> Result<(), Stop> {
+    pub(super) fn handle_recorded(&self) -> Result<(), Interrupt> {
         let captured = self.journal()?.captured.as_ref().map(|captured| &captured.values);
         self.recorded(|| self.status.clone(), |record| handle_of(record) == captured)
     }
 
     /// Returns the handle that Git has of this attempt.
-    pub(super) fn recorded_handle(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
+    pub(super) fn recorded_handle(&self) -> Result<Option<&BTreeMap<String, String>>, Interrupt> {
         Ok(self.own_record()?.and_then(handle_of))
     }
 
     /// Git is seen to have the handle, or gets it. It is looked up from the next look on, and not before: a Git host may be slow.
-    pub(super) fn handle_in_git(&mut self) -> Result<(), Stop> {
+    pub(super) fn handle_in_git(&mut self) -> Result<(), Interrupt> {
         let in_git = match self.journal()?.in_git {
             _ if self.journal()?.captured.is_none() => return Ok(()),
             InGit::Handle => return Ok(()),
@@ -187,11 +168,11 @@ impl<'a> Machine<'a> {
             InGit::Nothing | InGit::Opening => InGit::Asked,
         };
         self.journal_mut()?.in_git = in_git;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// With a copy goes the handle that it has left.
-    pub(super) fn left_is_in_git(&mut self, cluster: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn left_is_in_git(&mut self, cluster: &ClusterName) -> Result<(), Interrupt> {
         let captured = self.journal()?.captured.as_ref();
         if captured.is_some_and(|captured| captured.from == *cluster) {
             self.handle_in_git()?;
@@ -205,7 +186,7 @@ impl<'a> Machine<'a> {
         &self,
         cluster: &ClusterName,
         marker: &str,
-    ) -> Result<Result<(), NotProved>, Stop> {
+    ) -> Result<Result<(), NotProved>, Interrupt> {
         let journal = self.journal()?;
         if !journal.handle_stays() {
             return Ok(Err(NotProved::Unknown(format!(
@@ -226,7 +207,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The variables of profile patches: the handle that goes with the token.
-    pub(super) fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Stop> {
+    pub(super) fn captured(&self) -> Result<Option<&BTreeMap<String, String>>, Interrupt> {
         Ok(self.journal()?.captured.as_ref().map(|captured| &captured.values))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Machine, Next, Phase, Stop};
+use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{Finding, RollBack};
 use crate::intent::effect::Effect;
 use crate::intent::proof::{Gone, NotProved};
@@ -10,7 +10,7 @@ use cutover_karmada::name::ClusterName;
 
 const WHY: &str = "the workload was deleted";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Neither template nor binding is there any more: seen, not guessed. A template without a binding may get one again.
     pub(super) fn is_lost(&self) -> bool {
         let world = self.world();
@@ -20,10 +20,10 @@ impl Machine<'_> {
     }
 
     /// Ends when no copy is left anywhere: until then the pin holds what Karmada has not deleted yet.
-    pub(super) fn dissolve(&mut self) -> Result<Next, Stop> {
+    pub(super) fn dissolve(&mut self) -> Result<Next, Interrupt> {
         if !self.committed() && self.journal()?.roll_back.is_none() {
             self.begin_roll_back(WHY.to_owned(), Phase::Failed);
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         // What was lent is back where it came from: the rest is its lender's.
         if self.is_given_back()? {
@@ -47,7 +47,7 @@ impl Machine<'_> {
         }
         if !self.journal()?.pin.unpinning {
             self.journal_mut()?.pin.unpinning = true;
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         self.remove_canary()?;
         self.custody().unpin()?;
@@ -66,31 +66,33 @@ impl Machine<'_> {
         self.raise(finding);
         self.finish_record(end)?;
         self.end(end, vec![format!("{WHY}; {left}; no pin, no claim is left")]);
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Karmada deletes the binding first, and with the belt on the copies stay and run on: nobody but a person can end them.
-    fn left_in(&self, cluster: &ClusterName, why: &NotProved) -> Result<(), Stop> {
+    fn left_in(&self, cluster: &ClusterName, why: &NotProved) -> Result<(), Interrupt> {
         if !self.forgotten(cluster).is_ok_and(|copy| copy.is_some()) {
             return Ok(());
         }
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{why}: {WHY}, and Karmada has left the copy in {cluster} as it was, which may run on: a person must delete it in \
              {cluster}"
         )))
     }
 
     /// Returns whether the claim was lent, and is its lender's again.
-    fn is_given_back(&self) -> Result<bool, Stop> {
+    fn is_given_back(&self) -> Result<bool, Interrupt> {
         let claim = self.world().claim.get()?.as_ref();
         let is_anothers = claim.is_some_and(|claim| claim.spec.owner.uid != self.input.uid);
         let journal = self.journal()?;
         Ok(journal.lender.is_some() && journal.pin.unpinning && is_anothers)
     }
 
-    pub(super) fn remove_canary(&self) -> Result<(), Stop> {
+    pub(super) fn remove_canary(&self) -> Result<(), Interrupt> {
         match self.world().canary.get()? {
-            Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name: self.canary()? }])),
+            Some(_) => Err(Interrupt::Act(vec![Effect::DeleteCanary {
+                name: self.canary()?,
+            }])),
             None => Ok(()),
         }
     }

@@ -44,26 +44,23 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::custody::Due;
-use super::effect::Effect;
-use super::proof::NotProved;
+use super::Step;
+use super::operation::{self, Kind, Outcome, Wait};
 use super::record;
-use super::seen::NotKnown;
 use super::world::World;
-use super::{Step, Trouble};
 use admission::FENCE_CONDITION;
 use beside::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
-    Condition, ConditionStatus, Fact, Finding, InGit, Journal, MigrationSpec, MigrationStatus, Offer,
-    OnFailure, Phase, Progress, RollBack, RollBackStage, StepRecord, WaitCode,
+    Condition, ConditionStatus, Fact, Finding, InGit, Journal, Migration, MigrationSpec, MigrationStatus,
+    Offer, OnFailure, Phase, Progress, RollBack, RollBackStage,
 };
+use crate::profile;
 use cutover_karmada::name::ClusterName;
 
-/// How soon everything is looked at again, whatever is heard: in the beginning of a wait, while something is expected of the
-/// members, and while only a person can change something.
-const SOON: Duration = Duration::from_millis(500);
+/// How soon everything is looked at again at the latest, whatever is heard: while something is expected of the members, and while
+/// only a person can change something.
 const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
 
@@ -88,121 +85,178 @@ pub type Input<'a> = super::Input<'a, MigrationSpec, MigrationStatus, World>;
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
-    let mut machine = Machine {
-        input,
-        status: input.status.clone(),
-        beside: Vec::new(),
-        offers: RefCell::default(),
-        used: RefCell::default(),
-        recheck: Some(SOON),
-    };
-    let mut effects = machine.pass();
-    machine.note_words();
-    if machine.recheck != Some(Duration::ZERO) {
-        effects.append(&mut machine.beside);
-    }
-    machine.status.observed_generation = input.generation;
-    machine.note_plan(&effects);
-    machine.note_conditions();
-    Step {
-        status: machine.status,
-        effects,
-        recheck: machine.recheck,
-    }
+    operation::step::<Migration>(input)
 }
 
-/// What a phase comes to when all its goals are met.
-enum Next {
-    Enter(Phase, Vec<String>),
-    /// The journal has changed: write it, then look again.
-    Again,
+type Operation<'a> = operation::Operation<'a, Migration>;
+type Interrupt = operation::Interrupt<Migration>;
+type Next = operation::Next<Phase>;
+
+/// Everything has to go back, for this reason.
+pub(super) struct GoBack(String);
+
+fn go_back(reason: String) -> Interrupt {
+    Interrupt::Own(GoBack(reason))
 }
 
-/// Why a phase doesn't go on in this pass.
-enum Stop {
-    /// Something is sent; its effect is seen in a later pass.
-    Act(Vec<Effect>),
-    Wait(String),
-    /// Another intent has the workload, or goes first.
-    Claimed(String),
-    /// Nothing happens before that time.
-    WaitUntil {
-        reason: String,
-        until: Timestamp,
-        then: &'static str,
-    },
-    /// The journal has changed: write it, then look again.
-    Again,
-    RollBack(String),
-    Fail(Vec<Finding>),
-}
-
-impl From<NotKnown> for Stop {
-    fn from(unknown: NotKnown) -> Self {
-        Self::Wait(unknown.0)
-    }
-}
-
-impl From<Due> for Stop {
-    fn from(due: Due) -> Self {
-        match due {
-            Due::Act(effects) => Self::Act(effects),
-            Due::Wait(reason) => Self::Wait(reason),
-            Due::Again => Self::Again,
-        }
-    }
-}
-
-impl From<NotProved> for Stop {
-    fn from(why: NotProved) -> Self {
-        Self::Wait(why.to_string())
-    }
-}
-
-impl From<crate::profile::Error> for Stop {
-    fn from(error: crate::profile::Error) -> Self {
-        Self::Fail(vec![Finding::new(
-            "ProfileError",
-            error.to_string(),
-            "mend the WorkloadProfile",
-        )])
-    }
-}
-
-struct Machine<'a> {
-    input: &'a Input<'a>,
-    status: MigrationStatus,
-    /// What is to be sent as well, and isn't waited for.
-    beside: Vec<Effect>,
-    /// The words of which this pass has found that they are accepted: what a sentence quotes of others adds none.
+/// What a pass collects of the words of people.
+#[derive(Default)]
+pub(super) struct Words {
+    /// Those of which this pass has found that they are accepted: what a sentence quotes of others adds none.
     offers: RefCell<Vec<Offer>>,
-    /// The words on which this pass has built.
+    /// Those on which this pass has built.
     used: RefCell<Vec<(Fact, ClusterName)>>,
-    recheck: Option<Duration>,
 }
 
-impl Machine<'_> {
-    fn pass(&mut self) -> Vec<Effect> {
-        if self.status.phase.is_terminal() {
-            return self.after_the_end();
+impl Kind for Migration {
+    type Spec = MigrationSpec;
+    type Status = MigrationStatus;
+    type World = World;
+    type Scratch = Words;
+    type Own = GoBack;
+
+    fn pass(operation: &mut Operation<'_>) -> Outcome<Self> {
+        if operation.journal_is_lost() {
+            return Err(operation.without_journal());
         }
-        if self.journal_is_lost() {
-            let stop = self.without_journal();
-            return self.settle(Err(stop));
+        if operation.input.deleting && operation.status.journal.is_none() {
+            return Err(operation.end_untouched(Phase::Aborted));
         }
-        if self.input.deleting && self.status.journal.is_none() {
-            self.end(
-                Phase::Aborted,
-                vec!["deleted before anything was touched".to_owned()],
-            );
-            return Vec::new();
+        let policy = operation.note_policy_change();
+        if operation.status.journal_in_force().is_none() {
+            policy?;
         }
-        let policy = self.note_policy_change();
-        if self.status.journal_in_force().is_none()
-            && let Err(unknown) = policy
-        {
-            return self.settle(Err(unknown.into()));
+        operation.note_all();
+        if let Some(outcome) = operation.went_back() {
+            return outcome;
         }
+        operation.check_abort()?;
+        if operation.is_lost() {
+            return operation.dissolve();
+        }
+        operation.rebind()?;
+        if operation.is_paused() {
+            return Err(operation.pause());
+        }
+        match operation.status.phase {
+            Phase::Pending => operation.pending(),
+            Phase::Preflight => operation.preflight(),
+            Phase::Hold => operation.hold(),
+            Phase::Expand => operation.expand(),
+            Phase::Capture => operation.capture(),
+            Phase::Handoff => operation.handoff(),
+            Phase::Verify => operation.verify(),
+            Phase::Cleanup => operation.cleanup(),
+            Phase::RollingBack => operation.roll_back(),
+            Phase::Completed | Phase::RolledBack | Phase::Failed | Phase::Aborted | Phase::EndedBefore => {
+                Ok(Next::Requeue)
+            }
+        }
+    }
+
+    fn is_gated(operation: &mut Operation<'_>, phase: Phase) -> bool {
+        let is_gated = operation.is_gated(phase);
+        if is_gated {
+            operation.wait_for_approval(phase);
+        }
+        is_gated
+    }
+
+    fn entered(operation: &mut Operation<'_>) {
+        operation.entered();
+    }
+
+    fn ended(operation: &mut Operation<'_>) {
+        let status = &mut operation.status;
+        if status.phase == Phase::Completed {
+            status.held_policies.clear();
+        }
+        if status.phase != Phase::Failed {
+            // Nothing is held any more.
+            let findings = &mut status.common.findings;
+            findings.retain(|finding| finding.code != super::scalers::CODE);
+        }
+    }
+
+    fn interrupted(operation: &mut Operation<'_>, GoBack(reason): GoBack) {
+        // Past the commit point there is no way back: what is wrong has to come right.
+        if operation.committed() {
+            operation.wait(Wait::evidence(reason));
+        } else {
+            operation.begin_roll_back(reason, Phase::RolledBack);
+        }
+    }
+
+    fn fail(operation: &mut Operation<'_>, findings: Vec<Finding>) {
+        if operation.status.journal_in_force().is_none() {
+            operation.end_failed(Phase::Failed, findings);
+            return;
+        }
+        let reason = operation::messages(&findings);
+        for finding in findings {
+            operation.raise(finding);
+        }
+        if operation.committed() || operation.status.phase == Phase::RollingBack {
+            operation.wait(Wait::evidence(reason));
+        } else {
+            operation.begin_roll_back(reason, Phase::RolledBack);
+        }
+    }
+
+    fn unevaluable(error: &profile::Error) -> Interrupt {
+        let fix = "fix the WorkloadProfile";
+        Interrupt::Fail(vec![Finding::new("ProfileError", error.to_string(), fix)])
+    }
+
+    fn without_journal() -> Interrupt {
+        operation::journal_lost()
+    }
+
+    fn is_paused(operation: &Operation<'_>) -> bool {
+        operation.is_paused()
+    }
+
+    fn limit(operation: &Operation<'_>) -> Option<(Timestamp, &'static str)> {
+        operation.end_of_wait()
+    }
+
+    /// The longer something takes, the longer it may go unnoticed.
+    fn pace(operation: &Operation<'_>, wait: &Wait) -> Duration {
+        let is_begun = operation.status.journal.is_some();
+        match wait.until {
+            Some(_) if !is_begun => Duration::MAX,
+            _ if wait.code.is_for_a_person() || !is_begun => operation.patience(SELDOM),
+            _ => operation.patience(LATER),
+        }
+    }
+
+    fn offers(operation: &Operation<'_>, reason: &str) -> Vec<Offer> {
+        operation.offers_in(reason)
+    }
+
+    fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {
+        match operation.sweep() {
+            Err(Interrupt::Act(effects)) => Err(Interrupt::Act(effects)),
+            _ => Ok(()),
+        }
+    }
+
+    fn begins_again(operation: &Operation<'_>) -> bool {
+        match &operation.status.journal {
+            Some(journal) => !record::asks_the_same(&journal.spec, operation.input.spec),
+            None => operation.status.common.observed_generation != operation.input.generation,
+        }
+    }
+
+    fn close(operation: &mut Operation<'_>) {
+        operation.note_words();
+        operation.note_conditions();
+    }
+}
+
+impl Operation<'_> {
+    /// Notes what this look shows, whatever the phase.
+    fn note_all(&mut self) {
         self.note_spec_change();
         self.note_nodes();
         self.note_admission();
@@ -212,100 +266,12 @@ impl Machine<'_> {
         self.note_seen_running();
         let lapse = self.note_lapse();
         self.note_pause(lapse);
-        if let Some(outcome) = self.went_back() {
-            return self.settle(outcome);
-        }
-        if self.turns_back() {
-            return Vec::new();
-        }
-        if self.is_lost() {
-            let outcome = self.dissolve();
-            return self.settle(outcome);
-        }
-        if let Err(stop) = self.rebind() {
-            return self.settle(Err(stop));
-        }
-        if self.is_paused() {
-            let stop = self.pause();
-            return self.settle(Err(stop));
-        }
-        let outcome = match self.status.phase {
-            Phase::Pending => self.pending(),
-            Phase::Preflight => self.preflight(),
-            Phase::Hold => self.hold(),
-            Phase::Expand => self.expand(),
-            Phase::Capture => self.capture(),
-            Phase::Handoff => self.handoff(),
-            Phase::Verify => self.verify(),
-            Phase::Cleanup => self.cleanup(),
-            Phase::RollingBack => self.roll_back(),
-            Phase::Completed | Phase::RolledBack | Phase::Failed | Phase::Aborted | Phase::EndedBefore => {
-                Ok(Next::Again)
-            }
-        };
-        self.settle(outcome)
-    }
-
-    fn settle(&mut self, outcome: Result<Next, Stop>) -> Vec<Effect> {
-        match outcome {
-            Ok(Next::Enter(phase, evidence)) => {
-                if self.is_gated(phase) {
-                    self.wait_for_approval(phase);
-                    return Vec::new();
-                }
-                self.enter(phase, evidence);
-            }
-            Ok(Next::Again) | Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
-            Err(Stop::Act(effects)) => {
-                match self.input.trouble {
-                    Some(trouble) => self.wait_for(WaitCode::Retry, again(trouble)),
-                    None => self.status.waiting_for = None,
-                }
-                return effects;
-            }
-            Err(Stop::Wait(reason)) => self.wait(reason),
-            Err(Stop::Claimed(reason)) => self.wait_for(WaitCode::Claim, reason),
-            Err(Stop::WaitUntil { reason, until, then }) => {
-                self.wait(reason);
-                if let Some(wait) = &mut self.status.waiting_for {
-                    (wait.until, wait.then) = (Some(until), Some(then.to_owned()));
-                }
-                let left = self.left(until);
-                // What is begun is looked after meanwhile.
-                let watched = self.recheck.filter(|_| self.status.journal.is_some());
-                self.recheck = Some(watched.map_or(left, |soon| soon.min(left)));
-            }
-            // Past the commit point there is no way back: what is wrong has to come right.
-            Err(Stop::RollBack(reason)) if self.committed() => self.wait(reason),
-            Err(Stop::RollBack(reason)) => self.begin_roll_back(reason, Phase::RolledBack),
-            Err(Stop::Fail(findings)) => {
-                let touched = self.status.journal_in_force().is_some();
-                if touched {
-                    for finding in &findings {
-                        self.raise(finding.clone());
-                    }
-                } else {
-                    self.status.findings.clone_from(&findings);
-                }
-                if touched && !self.committed() && self.status.phase != Phase::RollingBack {
-                    self.begin_roll_back(messages(&findings), Phase::RolledBack);
-                } else if touched {
-                    self.wait(messages(&findings));
-                } else {
-                    self.end(
-                        Phase::Failed,
-                        findings.into_iter().map(|finding| finding.message).collect(),
-                    );
-                }
-            }
-        }
-        Vec::new()
     }
 
     /// Rolls back on request, at the deadline, or when a phase has taken too long.
-    fn turns_back(&mut self) -> bool {
+    fn check_abort(&mut self) -> Result<(), Interrupt> {
         if self.committed() || self.status.phase == Phase::RollingBack {
-            return false;
+            return Ok(());
         }
         let now = self.input.now;
         let asked = if self.input.deleting {
@@ -317,46 +283,49 @@ impl Machine<'_> {
         };
         if let Some(reason) = asked {
             self.begin_roll_back(reason.to_owned(), Phase::Aborted);
-            return true;
+            return Err(Interrupt::Requeue);
         }
         if self.input.spec.deadline.is_some_and(|deadline| now >= deadline) {
             self.begin_roll_back("the deadline has passed".to_owned(), Phase::RolledBack);
-            return true;
+            return Err(Interrupt::Requeue);
         }
         let Some(journal) = &self.status.journal else {
-            return false;
+            return Ok(());
         };
+        if !self.is_late(journal) || journal.spec.on_failure == OnFailure::Hold {
+            return Ok(());
+        }
+        if self.target_is_good() {
+            self.note_not_rolled_back();
+            return Ok(());
+        }
+        let waits = self.status.common.waiting_for.as_ref();
+        let why = waits.map_or_else(String::new, |wait| format!(": {}", wait.reason));
+        let why = why + &self.symptoms(&journal.target);
+        let reason = format!("{} took too long{why}", self.status.phase);
+        self.begin_roll_back(reason, Phase::RolledBack);
+        Err(Interrupt::Requeue)
+    }
+
+    /// Returns whether the phase has taken longer than it may.
+    fn is_late(&self, journal: &Journal) -> bool {
         let phase = self.status.phase;
         // What waits for Git before anybody is stopped goes on waiting.
         let waits_for_git = matches!(phase, Phase::Hold | Phase::Expand)
             && journal.in_git == InGit::Asked
             && self.undone().is_none();
-        let late = limit(phase, &journal.spec)
-            .filter(|_| journal.paused_since.is_none() && !waits_for_git)
+        let counts = journal.paused_since.is_none() && !waits_for_git;
+        let limit = limit(phase, &journal.spec).filter(|_| counts);
+        limit
             .zip(journal.phase_since)
-            .is_some_and(|(limit, since)| now.duration_since(since) >= limit);
-        if late && journal.spec.on_failure == OnFailure::RollBack {
-            if self.target_is_good() {
-                self.note_not_rolled_back();
-                return false;
-            }
-            let why = self
-                .status
-                .waiting_for
-                .as_ref()
-                .map(|wait| format!(": {}", wait.reason));
-            let why = why.unwrap_or_default() + &self.symptoms(&journal.target);
-            self.begin_roll_back(format!("{phase} took too long{why}"), Phase::RolledBack);
-            return true;
-        }
-        false
+            .is_some_and(|(limit, since)| self.input.now.duration_since(since) >= limit)
     }
 
     /// Adds a finding that the status does not have yet; returns whether it is new.
     fn raise(&mut self, finding: Finding) -> bool {
-        let is_new = !self.status.findings.contains(&finding);
+        let is_new = !self.status.common.findings.contains(&finding);
         if is_new {
-            self.status.findings.push(finding);
+            self.status.common.findings.push(finding);
         }
         is_new
     }
@@ -409,19 +378,9 @@ impl Machine<'_> {
         self.enter(Phase::RollingBack, vec![reason]);
     }
 
-    /// Moves to a phase, with what the journal must say before that phase's first effect.
-    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.close_step(evidence);
-        let now = self.input.now;
-        self.status.phase = phase;
-        self.status.waiting_for = None;
-        self.status.steps.push(StepRecord {
-            name: phase.to_string(),
-            started_at: now,
-            finished_at: None,
-            evidence: Vec::new(),
-        });
-        self.recheck = Some(Duration::ZERO);
+    /// Notes what the journal must say before the first effect of the phase that has just begun.
+    fn entered(&mut self) {
+        let (phase, now) = (self.status.phase, self.input.now);
         let Some(journal) = &mut self.status.journal else {
             return;
         };
@@ -443,76 +402,11 @@ impl Machine<'_> {
         }
     }
 
-    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.close_step(evidence);
-        self.status.phase = phase;
-        if phase == Phase::Completed {
-            self.status.held_policies.clear();
-        }
-        if phase != Phase::Failed {
-            // Nothing is held any more.
-            let findings = &mut self.status.findings;
-            findings.retain(|finding| finding.code != super::scalers::CODE);
-        }
-        self.status.finished_at = Some(self.input.now);
-        self.status.waiting_for = None;
-        self.recheck = Some(Duration::ZERO);
-    }
-
-    fn close_step(&mut self, evidence: Vec<String>) {
-        if let Some(step) = self.status.steps.last_mut()
-            && step.finished_at.is_none()
-        {
-            step.finished_at = Some(self.input.now);
-            step.evidence = evidence;
-        }
-    }
-
-    /// Nothing more is done; a spec that asks for something else is a new attempt.
-    fn after_the_end(&mut self) -> Vec<Effect> {
-        self.recheck = None;
-        if let Err(Stop::Act(effects)) = self.sweep() {
-            return effects;
-        }
-        if self.input.deleting {
-            return if self.input.has_finalizer {
-                vec![Effect::RemoveFinalizer]
-            } else {
-                Vec::new()
-            };
-        }
-        let asked_before = self.status.journal.as_ref().map(|journal| &*journal.spec);
-        let new_attempt = match asked_before {
-            Some(spec) => !record::asks_the_same(spec, self.input.spec),
-            None => self.status.observed_generation != self.input.generation,
-        };
-        if new_attempt {
-            let attempt = self.status.attempt;
-            self.status = MigrationStatus {
-                attempt,
-                ..MigrationStatus::default()
-            };
-            self.recheck = Some(Duration::ZERO);
-        } else if self.input.has_finalizer {
-            return vec![Effect::RemoveFinalizer];
-        }
-        Vec::new()
-    }
-
     fn committed(&self) -> bool {
         self.status
             .journal
             .as_ref()
             .is_some_and(|journal| journal.committed)
-    }
-
-    /// What is about to be sent stands in the journal first.
-    fn note_plan(&mut self, effects: &[Effect]) {
-        let ended = self.status.phase.is_terminal();
-        if let Some(journal) = &mut self.status.journal {
-            let effects = effects.iter().filter(|_| !ended);
-            journal.planned = effects.map(ToString::to_string).collect();
-        }
     }
 
     /// A changed spec is not obeyed in mid-flight, except its control fields.
@@ -552,7 +446,12 @@ impl Machine<'_> {
         self.note_admission_condition();
         let phase = self.status.phase;
         let reason = phase.to_string();
-        let why = self.status.waiting_for.as_ref().map(|wait| wait.reason.clone());
+        let why = self
+            .status
+            .common
+            .waiting_for
+            .as_ref()
+            .map(|wait| wait.reason.clone());
         let message = match (&self.status.journal, why) {
             _ if phase == Phase::Completed => self.how_it_ended(),
             (
@@ -563,7 +462,7 @@ impl Machine<'_> {
                 None,
             ) => back.reason.clone(),
             (_, Some(why)) => format!("waits: {why}"),
-            _ if !self.status.findings.is_empty() => messages(&self.status.findings),
+            _ if !self.status.common.findings.is_empty() => operation::messages(&self.status.common.findings),
             _ => String::new(),
         };
         let completed = match phase {
@@ -571,12 +470,14 @@ impl Machine<'_> {
             phase => (phase == Phase::Completed).into(),
         };
         let (standing, now) = (self.status.standing(), self.input.now);
-        let MigrationStatus {
-            conditions,
-            waiting_for,
-            ..
-        } = &mut self.status;
-        standing.say(conditions, waiting_for.as_ref(), &reason, &message, now);
+        let common = &mut self.status.common;
+        standing.say(
+            &mut common.conditions,
+            common.waiting_for.as_ref(),
+            &reason,
+            &message,
+            now,
+        );
         self.set_condition("Completed", completed, &reason, &message);
         self.set_condition("Progressing", !phase.is_terminal(), &reason, &message);
         for failed in [
@@ -591,14 +492,19 @@ impl Machine<'_> {
 
     /// Says what the last look has shown, and when that was: nobody looks any more.
     fn how_it_ended(&self) -> String {
-        let mut findings = self.status.findings.iter();
+        let mut findings = self.status.common.findings.iter();
         if let Some(recorded) = findings.find(|finding| finding.code == recorded::RECORDED) {
             return recorded.message.clone();
         }
-        let evidence = self.status.steps.last().map(|step| step.evidence.join("; "));
+        let evidence = self
+            .status
+            .common
+            .steps
+            .last()
+            .map(|step| step.evidence.join("; "));
         let evidence = evidence.filter(|evidence| !evidence.is_empty());
         let seen = evidence.unwrap_or_else(|| "the move is committed".to_owned());
-        match self.status.finished_at {
+        match self.status.common.finished_at {
             Some(at) => format!("last seen {at}: {seen}"),
             None => seen,
         }
@@ -612,7 +518,7 @@ impl Machine<'_> {
         reason: &str,
         message: &str,
     ) {
-        let (status, conditions) = (status.into(), &mut self.status.conditions);
+        let (status, conditions) = (status.into(), &mut self.status.common.conditions);
         let is_expected = matches!(
             type_,
             "Completed" | "Progressing" | FENCE_CONDITION | HELD_CONDITION
@@ -622,24 +528,6 @@ impl Machine<'_> {
             Condition::put(conditions, type_, status, reason, message, self.input.now);
         }
     }
-}
-
-fn again(trouble: &Trouble) -> String {
-    let hint = if trouble.no_canary {
-        "; only a canary shows when the scheduler is done with the workload: allow it (docs/how-to/operate.md#rbac), or install the \
-         admission fence (docs/how-to/operate.md#admission-fence), which makes it needless"
-    } else {
-        ""
-    };
-    format!("trying again: {}{hint}", trouble.text)
-}
-
-fn messages(findings: &[Finding]) -> String {
-    findings
-        .iter()
-        .map(|finding| finding.message.as_str())
-        .collect::<Vec<_>>()
-        .join("; ")
 }
 
 #[cfg(test)]

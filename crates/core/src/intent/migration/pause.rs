@@ -1,8 +1,8 @@
 //! A paused migration goes no further, and keeps what it has put up: fence and pin.
 
-use super::{LATER, Machine, Phase, Stop};
+use super::{Interrupt, LATER, Operation, Phase};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The time that a phase may take stands still during a pause, and what has to hold without a break starts anew.
     /// `lapse`: something runs beside a healthy writer, which isn't to lose the token for that.
     pub(super) fn note_pause(&mut self, lapse: bool) {
@@ -26,15 +26,15 @@ impl Machine<'_> {
     }
 
     /// Puts fence and pin back where somebody took them away, and watches over the stopped side. Nothing else is done.
-    pub(super) fn pause(&mut self) -> Stop {
-        self.recheck = Some(LATER);
+    pub(super) fn pause(&mut self) -> Interrupt {
+        self.requeue_after = Some(LATER);
         match self.keep_up() {
-            Ok(()) | Err(Stop::Wait(_)) => Stop::Wait("paused by the spec".to_owned()),
+            Ok(()) | Err(Interrupt::Wait(_)) => Interrupt::Wait("paused by the spec".to_owned()),
             Err(stop) => stop,
         }
     }
 
-    fn keep_up(&mut self) -> Result<(), Stop> {
+    fn keep_up(&mut self) -> Result<(), Interrupt> {
         let Some(journal) = &self.status.journal else {
             return Ok(());
         };

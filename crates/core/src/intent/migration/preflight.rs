@@ -19,12 +19,13 @@ pub(super) use placement::tainted;
 
 use super::beside::fingerprint;
 use super::token::UNSEEN;
-use super::{Machine, Next, Phase, Stop};
+use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{
-    BindingId, ClaimOwner, Fact, Finding, Journal, Opening, StepRecord, TemplateChange, WorkloadProfile,
+    BindingId, ClaimOwner, Fact, Finding, Journal, StepRecord, TemplateChange, WaitCode, WorkloadProfile,
 };
 use crate::intent::effect::{Effect, overlay};
 use crate::intent::fence::{affinity_in_use, identify};
+use crate::intent::operation::window_ended;
 use crate::intent::proof::{Facts, Healthy};
 use crate::intent::record::digest;
 use crate::intent::rivals;
@@ -32,11 +33,11 @@ use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Placement, ResourceBinding, meta};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Waits for the claim of somebody else, and never runs again what Git has recorded as ended.
-    pub(super) fn pending(&mut self) -> Result<Next, Stop> {
-        if self.status.started_at.is_none() {
-            if self.status.attempt == 0
+    pub(super) fn pending(&mut self) -> Result<Next, Interrupt> {
+        if self.status.common.started_at.is_none() {
+            if self.status.common.attempt == 0
                 && let Some(record) = self.world().record.get()?
             {
                 if record.ends(self.input.spec) {
@@ -47,51 +48,37 @@ impl Machine<'_> {
                 }
             }
             let now = self.input.now;
-            self.status.attempt += 1;
-            self.status.started_at = Some(now);
-            self.status.revision = self.input.revision.map(str::to_owned);
-            self.status.steps = vec![StepRecord {
+            self.status.common.attempt += 1;
+            self.status.common.started_at = Some(now);
+            self.status.common.revision = self.input.revision.map(str::to_owned);
+            self.status.common.steps = vec![StepRecord {
                 name: Phase::Pending.to_string(),
                 started_at: now,
                 finished_at: None,
                 evidence: Vec::new(),
             }];
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         let claim = self.world().claim.get()?.as_ref();
         // What was lent is not to lie idle until a window opens.
         if claim.is_none_or(|claim| claim.spec.owner.uid != self.input.uid) {
             self.in_window()?;
         }
-        rivals::may_claim(claim, self.input.uid, self.input.ahead).map_err(Stop::Claimed)?;
+        rivals::may_claim(claim, self.input.uid, self.input.ahead)
+            .map_err(|reason| Interrupt::wait_for(WaitCode::Claim, reason))?;
         if !self.input.has_finalizer {
-            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+            return Err(Interrupt::Act(vec![Effect::AddFinalizer]));
         }
         Ok(Next::Enter(Phase::Preflight, Vec::new()))
     }
 
     /// Waits for the window to open; it doesn't close on what has begun.
-    fn in_window(&mut self) -> Result<(), Stop> {
-        let Some(window) = &self.input.spec.window else {
-            return Ok(());
-        };
-        match window.at(self.input.now) {
-            Opening::Open => Ok(()),
-            Opening::At(opens) => Err(Stop::WaitUntil {
-                reason: format!("its window opens {opens}: it begins {window}"),
-                until: opens,
-                then: "begin",
-            }),
-            Opening::Never => Err(fail(
-                "WindowOver",
-                format!("its window doesn't open again: it begins {window}"),
-                "mend spec.window",
-            )),
-        }
+    fn in_window(&self) -> Result<(), Interrupt> {
+        self.wait_for_window(self.input.spec.window.as_ref(), window_ended)
     }
 
     /// Leaves when every finding is clear; else fails with nothing touched.
-    pub(super) fn preflight(&mut self) -> Result<Next, Stop> {
+    pub(super) fn preflight(&mut self) -> Result<Next, Interrupt> {
         self.yields()?;
         let world = self.world();
         let spec = self.input.spec;
@@ -103,7 +90,7 @@ impl Machine<'_> {
             ));
         };
         let Some(binding) = world.binding.get()? else {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
         };
@@ -138,7 +125,7 @@ impl Machine<'_> {
         findings.extend(requirement_findings(template, &compiled)?);
         findings.extend(self.others_findings(template, &source, &profile.spec)?);
         if !findings.is_empty() {
-            return Err(Stop::Fail(findings));
+            return Err(Interrupt::Fail(findings));
         }
         self.others_are_held(template)?;
         self.target_is_free(&spec.to)?;
@@ -175,7 +162,7 @@ impl Machine<'_> {
     }
 
     /// Karmada has moved a guarded workload whose claim was lent: that is the plan's to look after, and nothing has begun here.
-    fn lender_fails_over(&self, binding: &ResourceBinding) -> Result<(), Stop> {
+    fn lender_fails_over(&self, binding: &ResourceBinding) -> Result<(), Interrupt> {
         let Some(lender) = self.lender()? else {
             return Ok(());
         };
@@ -200,7 +187,7 @@ impl Machine<'_> {
 
     /// A source that can't be looked into is waited for, or a person ends what has not begun. What was lent isn't kept from its
     /// plan for that.
-    fn source_is_not_lost(&self, source: &ClusterName) -> Result<(), Stop> {
+    fn source_is_not_lost(&self, source: &ClusterName) -> Result<(), Interrupt> {
         let Some(why) = self.unseen(source)? else {
             return Ok(());
         };
@@ -222,12 +209,15 @@ impl Machine<'_> {
                 "ask for the move again when the cluster can be looked into",
             ));
         }
-        Err(Stop::Wait(wait))
+        Err(Interrupt::Wait(wait))
     }
 
     /// Returns the placement that the scheduler will go by when it may act again: that of the policy in Git, where sync holds
     /// it back until the move is committed.
-    fn placement_to_be<'b>(&'b self, binding: &'b ResourceBinding) -> Result<Option<&'b Placement>, Stop> {
+    fn placement_to_be<'b>(
+        &'b self,
+        binding: &'b ResourceBinding,
+    ) -> Result<Option<&'b Placement>, Interrupt> {
         let Some(policy) = self.world().policy.get()? else {
             return Ok(binding.spec.placement.as_ref());
         };
@@ -244,7 +234,7 @@ impl Machine<'_> {
                 .as_ref()
                 .is_some_and(|there| *there != spec.placement)
         {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "Karmada to bring {} as it is now to the workload's binding",
                 policy.name
             )));
@@ -253,14 +243,14 @@ impl Machine<'_> {
     }
 
     /// Returns who lent the claim, if it was lent.
-    fn lender(&self) -> Result<Option<ClaimOwner>, Stop> {
+    fn lender(&self) -> Result<Option<ClaimOwner>, Interrupt> {
         let claim = self.world().claim.get()?.as_ref();
         let ours = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
         Ok(ours.and_then(|claim| claim.spec.lender.clone()))
     }
 
     /// There is nothing to move; that it runs there is to be seen all the same.
-    fn is_there_already(&mut self, cluster: ClusterName, profile: &Profile) -> Result<Next, Stop> {
+    fn is_there_already(&mut self, cluster: ClusterName, profile: &Profile) -> Result<Next, Interrupt> {
         let healthy = Healthy::as_it_is(&Facts {
             cluster: &cluster,
             member: self.world().member(&cluster)?,
@@ -273,23 +263,23 @@ impl Machine<'_> {
         let seen = match healthy {
             Ok(healthy) => healthy.evidence().to_owned(),
             Err(why) => {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "Karmada lists it in {cluster} already, and it was not seen healthy there: {why}"
                 )));
             }
         };
         self.end(Phase::Completed, vec![format!("already in {cluster}: {seen}")]);
         self.status.source = Some(cluster);
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
-    fn source(&self, binding: &ResourceBinding) -> Result<ClusterName, Stop> {
+    fn source(&self, binding: &ResourceBinding) -> Result<ClusterName, Interrupt> {
         self.lender_fails_over(binding)?;
         let spec = self.input.spec;
         let source = match binding.spec.clusters.as_slice() {
             [only] => only.name.clone(),
             [] => {
-                return Err(Stop::Wait(
+                return Err(Interrupt::Wait(
                     "the workload is not scheduled to a cluster yet".to_owned(),
                 ));
             }
@@ -315,7 +305,7 @@ impl Machine<'_> {
         }
     }
 
-    fn look_up_profile(&self) -> Result<WorkloadProfile, Stop> {
+    fn look_up_profile(&self) -> Result<WorkloadProfile, Interrupt> {
         let spec = self.input.spec;
         let given = self.world().profiles.get()?;
         profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?.ok_or_else(|| {
@@ -328,12 +318,12 @@ impl Machine<'_> {
     }
 
     /// Nothing of that name may be in the target: what it is, and whether it writes, would be anybody's guess.
-    fn target_is_free(&self, target: &ClusterName) -> Result<(), Stop> {
+    fn target_is_free(&self, target: &ClusterName) -> Result<(), Interrupt> {
         let there = self.world().member(target)?.object.get()?;
         let Some(object) = there else { return Ok(()) };
         let terminating = object.pointer("/metadata/deletionTimestamp").is_some();
         if terminating {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{target} still deletes an object of that name"
             )));
         }
@@ -348,20 +338,22 @@ impl Machine<'_> {
         &self,
         source: &ClusterName,
         profile: &Profile,
-    ) -> Result<BTreeMap<String, String>, Stop> {
+    ) -> Result<BTreeMap<String, String>, Interrupt> {
         self.source_is_not_lost(source)?;
         let object = self.world().member(source)?.object.get()?.as_ref();
         let Some(object) = object else {
-            return Err(Stop::Wait(format!("{source} has no copy of the workload")));
+            return Err(Interrupt::Wait(format!("{source} has no copy of the workload")));
         };
         if !profile.observed(object)? || !profile.healthy(object)? {
-            return Err(Stop::Wait(format!("the workload in {source} is not healthy")));
+            return Err(Interrupt::Wait(format!(
+                "the workload in {source} is not healthy"
+            )));
         }
         Ok(profile.handles(object)?)
     }
 
     /// A template change in Git that is held back goes along, unless the spec says no; or the one that the intent has.
-    fn template_change(&self, live: &Value) -> Result<Option<TemplateChange>, Stop> {
+    fn template_change(&self, live: &Value) -> Result<Option<TemplateChange>, Interrupt> {
         let changes = &self.input.spec.changes;
         let desired = self.world().desired.get()?;
         if !changes.patches.is_empty() {
@@ -393,7 +385,7 @@ impl Machine<'_> {
 }
 
 /// The control plane has forgotten an attempt of which Git knows: where the copies are is anybody's guess.
-fn cut_short(phase: Phase, journal: &Journal) -> Stop {
+fn cut_short(phase: Phase, journal: &Journal) -> Interrupt {
     let handle = journal.captured.as_ref().map(|captured| {
         let values: Vec<String> = captured
             .values
@@ -425,8 +417,8 @@ fn content(template: &Value) -> Value {
     content
 }
 
-fn fail(code: &str, message: String, hint: &str) -> Stop {
-    Stop::Fail(vec![Finding::new(code, message, hint)])
+fn fail(code: &str, message: String, hint: &str) -> Interrupt {
+    Interrupt::Fail(vec![Finding::new(code, message, hint)])
 }
 
 fn text(value: &Value, pointer: &str) -> String {
@@ -437,7 +429,7 @@ fn text(value: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
+fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Interrupt> {
     let label = meta::binding_id_label(binding.metadata.namespace.is_none());
-    identify(binding).ok_or_else(|| Stop::Wait(format!("the binding has no label {label} yet")))
+    identify(binding).ok_or_else(|| Interrupt::Wait(format!("the binding has no label {label} yet")))
 }

@@ -8,7 +8,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::{BindingId, Fact, Fence, Finding, Journal};
 use crate::intent::effect::{Effect, Exactly, add, remove, segment, test};
 use crate::intent::fence::identify;
@@ -22,9 +22,9 @@ const TOUCHED: &str = "cutover.dev/touched";
 /// How long Karmada may take before the template is touched again.
 const AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The migration goes on with the binding that there is now, which Karmada is made to create where there is none.
-    pub(super) fn rebind(&mut self) -> Result<(), Stop> {
+    pub(super) fn rebind(&mut self) -> Result<(), Interrupt> {
         let Some(journal) = self.status.journal_in_force() else {
             return Ok(());
         };
@@ -56,7 +56,7 @@ impl Machine<'_> {
 
     /// Has Karmada make a binding again: all that comes of it is held, or the copy that may run is there, or a person has said
     /// that it may begin from nothing.
-    fn revive(&mut self, template: &Value) -> Result<(), Stop> {
+    fn revive(&mut self, template: &Value) -> Result<(), Interrupt> {
         self.no_old_work()?;
         let journal = self.journal()?;
         let ends = if journal.pin.unpinning {
@@ -80,7 +80,7 @@ impl Machine<'_> {
         let now = self.input.now;
         let since = touched(template).and_then(|since| since.parse::<Timestamp>().ok());
         if since.is_some_and(|since| now.duration_since(since) < AGAIN) {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "Karmada to recreate the binding, which was deleted: a policy has to select the workload for that".to_owned(),
             ));
         }
@@ -93,9 +93,9 @@ impl Machine<'_> {
     }
 
     /// Where nothing holds the workload, Karmada may let it run in another cluster than before.
-    fn has_no_copy(&self, cluster: &ClusterName) -> Result<(), Stop> {
+    fn has_no_copy(&self, cluster: &ClusterName) -> Result<(), Interrupt> {
         match self.prove(cluster, Gone::prove)? {
-            Err(NotProved::No(why)) => Err(Stop::Wait(format!(
+            Err(NotProved::No(why)) => Err(Interrupt::Wait(format!(
                 "{why}: the binding was deleted, and no pin holds the workload: Karmada to delete the copy, or to recreate the \
                  binding, which it does when the template is changed"
             ))),
@@ -104,7 +104,7 @@ impl Machine<'_> {
         }
     }
 
-    fn patch_template(&self, template: &Value, patch: Vec<Value>) -> Stop {
+    fn patch_template(&self, template: &Value, patch: Vec<Value>) -> Interrupt {
         let text = |pointer: &str| template.pointer(pointer).and_then(Value::as_str);
         let template = Exactly {
             namespace: self.workload().namespace.clone(),
@@ -112,11 +112,11 @@ impl Machine<'_> {
             uid: text("/metadata/uid").unwrap_or_default().to_owned(),
             resource_version: text("/metadata/resourceVersion").map(str::to_owned),
         };
-        Stop::Act(vec![Effect::PatchTemplate { template, patch }])
+        Interrupt::Act(vec![Effect::PatchTemplate { template, patch }])
     }
 
     /// Returns whether the pin in the API server is this attempt's, and stays.
-    fn is_held_by_the_pin(&self) -> Result<bool, Stop> {
+    fn is_held_by_the_pin(&self) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         if journal.pin.unpinning || !journal.pin.pinned {
             return Ok(false);
@@ -128,7 +128,7 @@ impl Machine<'_> {
     }
 
     /// A cluster that the pin lets run has the copy that it had, or gets a state handle from the pin.
-    fn has_its_copy(&self, cluster: &ClusterName) -> Result<(), Stop> {
+    fn has_its_copy(&self, cluster: &ClusterName) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         if !self.runs_by_the_pin(cluster)? || !journal.profile.stateful || journal.captured.is_some() {
             return Ok(());
@@ -140,12 +140,12 @@ impl Machine<'_> {
         };
         match is_there {
             Ok(true) => Ok(()),
-            Ok(false) | Err(Stop::Wait(_)) => self.may_begin_from_nothing(cluster),
+            Ok(false) | Err(Interrupt::Wait(_)) => self.may_begin_from_nothing(cluster),
             Err(stop) => Err(stop),
         }
     }
 
-    fn may_begin_from_nothing(&self, cluster: &ClusterName) -> Result<(), Stop> {
+    fn may_begin_from_nothing(&self, cluster: &ClusterName) -> Result<(), Interrupt> {
         if self.assumed(Fact::FromNothing, cluster).is_some() {
             return Ok(());
         }
@@ -165,7 +165,7 @@ impl Machine<'_> {
             cluster,
             format!("all the state that the workload had in {cluster}"),
         );
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "manual intervention required: the binding was deleted, no copy of the workload is left in {cluster}, and {known}: a \
              person can let Karmada create the workload from nothing, there or where the policy has it ({offer})"
         )))
@@ -173,13 +173,13 @@ impl Machine<'_> {
 
     /// Takes over a binding that isn't the one of before, once no Work of that one is left: such a Work keeps its copy as it is,
     /// and no pin reaches it any more. What became of the copies is looked at as ever.
-    fn adopt_recreated(&mut self, binding: &ResourceBinding) -> Result<(), Stop> {
+    fn adopt_recreated(&mut self, binding: &ResourceBinding) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         if journal.pin.unpinning || binding.metadata.uid.as_deref() == Some(&journal.binding.uid) {
             return Ok(());
         }
         let Some(id) = identify(binding) else {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "Karmada to mark the binding that was recreated".to_owned(),
             ));
         };
@@ -199,23 +199,26 @@ impl Machine<'_> {
         (journal.binding, journal.fence) = (binding, fence);
         journal.pin.renew();
         _ = self.note_recreated();
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    pub(super) fn note_recreated(&mut self) -> Result<(), Stop> {
+    pub(super) fn note_recreated(&mut self) -> Result<(), Interrupt> {
         let finding = recreated(self.journal()?.writer.as_ref());
-        if self.status.findings.contains(&finding) {
+        if self.status.common.findings.contains(&finding) {
             return Ok(());
         }
-        self.status.findings.retain(|known| known.code != finding.code);
-        self.status.findings.push(finding);
-        Err(Stop::Again)
+        self.status
+            .common
+            .findings
+            .retain(|known| known.code != finding.code);
+        self.status.common.findings.push(finding);
+        Err(Interrupt::Requeue)
     }
 
-    fn no_old_work(&self) -> Result<(), Stop> {
+    fn no_old_work(&self) -> Result<(), Interrupt> {
         let mut works = self.world().works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
-            Some((cluster, work)) => Err(Stop::Wait(format!(
+            Some((cluster, work)) => Err(Interrupt::Wait(format!(
                 "the Work {} of the deleted binding, of {cluster}, to go: where Karmada leaves it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
             ))),

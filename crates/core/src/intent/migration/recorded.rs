@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Machine, Next, Phase, Stop};
+use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{Finding, Journal};
 use crate::intent::proof::{Facts, Healthy, NotProved};
 use crate::intent::record::Record;
@@ -11,10 +11,10 @@ use crate::intent::record::Record;
 /// The finding that says when the end was recorded.
 pub(super) const RECORDED: &str = "Recorded";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Ends as the record says if this control plane has recorded it and the workload still runs where it was left; else as
     /// one of which only the record speaks.
-    pub(super) fn ended_before(&mut self, record: &Record) -> Result<Next, Stop> {
+    pub(super) fn ended_before(&mut self, record: &Record) -> Result<Next, Interrupt> {
         let still = self.is_still_so(record)?;
         let noted = std::mem::take(&mut self.status.held_policies);
         self.status = record.status.clone();
@@ -25,7 +25,10 @@ impl Machine<'_> {
             .filter(|one| !ended.held_policies.contains(one))
             .collect();
         ended.held_policies.extend(held);
-        let at = ended.finished_at.map_or_else(String::new, |at| format!(" {at}"));
+        let at = ended
+            .common
+            .finished_at
+            .map_or_else(String::new, |at| format!(" {at}"));
         let phase = ended.phase;
         let again = "rename the file and the intent in it to ask again";
         let finding = match still {
@@ -37,14 +40,14 @@ impl Machine<'_> {
                 Finding::new("EndedBefore", message, again)
             }
         };
-        ended.waiting_for = None;
-        ended.findings.retain(|known| known.code != finding.code);
-        ended.findings.push(finding);
-        Ok(Next::Again)
+        ended.common.waiting_for = None;
+        ended.common.findings.retain(|known| known.code != finding.code);
+        ended.common.findings.push(finding);
+        Ok(Next::Requeue)
     }
 
     /// Returns what was seen of the workload where the record leaves it, or why that doesn't hold.
-    fn is_still_so(&self, record: &Record) -> Result<Result<String, String>, Stop> {
+    fn is_still_so(&self, record: &Record) -> Result<Result<String, String>, Interrupt> {
         let Some(journal) = &record.status.journal else {
             return Ok(match record.status.phase {
                 Phase::Completed => Err("the record does not say which binding it was about".to_owned()),

@@ -1,7 +1,7 @@
 //! The journal lives in the API server that it is about. Restored from a snapshot, both go back; the members don't, and carry
 //! markers that the journal doesn't know.
 
-use super::{Machine, Next, Phase, RollBackStage, Stop};
+use super::{Interrupt, Next, Operation, Phase, RollBackStage};
 use crate::api::{Finding, MARKER_ANNOTATION};
 use crate::intent::custody::LAPSE;
 use crate::intent::pin;
@@ -10,21 +10,21 @@ use cutover_karmada::name::ClusterName;
 const CODE: &str = "JournalWentBack";
 const LOST: &str = "JournalLost";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Stops a migration whose journal went back until a person asks for the way back: what it decided, and what was written
     /// to the members, since then, nobody knows. Past the commit point, and on the way back, it only has to go on under a
     /// sequence that nobody has seen.
-    pub(super) fn went_back(&mut self) -> Option<Result<Next, Stop>> {
+    pub(super) fn went_back(&mut self) -> Option<Result<Next, Interrupt>> {
         let rolling_back = self.status.phase == Phase::RollingBack;
         if let Some(((attempt, seq), by)) = self.high_water_mark() {
             let known = (
-                self.status.attempt,
+                self.status.common.attempt,
                 self.status
                     .journal_in_force()
                     .map_or(0, |journal| journal.pin.seq),
             );
             self.note_went_back(known, (attempt, seq), &by);
-            self.status.attempt = attempt;
+            self.status.common.attempt = attempt;
             if let Some(journal) = &mut self.status.journal {
                 journal.pin.seq = seq;
                 if rolling_back || journal.committed {
@@ -43,9 +43,14 @@ impl Machine<'_> {
                     back.stage = RollBackStage::Taken;
                 }
             }
-            return Some(Ok(Next::Again));
+            return Some(Ok(Next::Requeue));
         }
-        let is_known = self.status.findings.iter().any(|finding| finding.code == CODE);
+        let is_known = self
+            .status
+            .common
+            .findings
+            .iter()
+            .any(|finding| finding.code == CODE);
         let touched = self.status.journal_in_force().is_some();
         if !is_known || rolling_back || self.committed() {
             return None;
@@ -63,12 +68,12 @@ impl Machine<'_> {
             {
                 back.handed_over = true;
             }
-            return Some(Ok(Next::Again));
+            return Some(Ok(Next::Requeue));
         }
         if asked {
             return None;
         }
-        Some(Err(Stop::Wait(
+        Some(Err(Interrupt::Wait(
             "manual intervention required: the API server was restored from an older state: find out where the workload runs, and \
              from which state; then abort it (cutover abort), which holds every copy and rolls back"
                 .to_owned(),
@@ -82,7 +87,7 @@ impl Machine<'_> {
     }
 
     /// Nothing is sent, and nothing is taken down: what stands holds every copy that it held.
-    pub(super) fn without_journal(&mut self) -> Stop {
+    pub(super) fn without_journal(&mut self) -> Interrupt {
         let lost = Finding::new(
             LOST,
             format!("the journal is gone from the status in {}", self.status.phase),
@@ -90,13 +95,13 @@ impl Machine<'_> {
              off the intent: pin and claim go by themselves where that is safe",
         );
         self.raise(lost);
-        Stop::Wait("the journal to be put back into the status: until then nothing is sent".to_owned())
+        Interrupt::Wait("the journal to be put back into the status: until then nothing is sent".to_owned())
     }
 
     /// Returns the attempt and sequence that a member has seen, where they are later than the journal's, and which member.
     fn high_water_mark(&self) -> Option<((u32, u64), ClusterName)> {
         let known = (
-            self.status.attempt,
+            self.status.common.attempt,
             self.status.journal.as_ref().map_or(0, |journal| journal.pin.seq),
         );
         let members = self.input.world.members.iter();
@@ -109,8 +114,8 @@ impl Machine<'_> {
     }
 
     fn note_went_back(&mut self, known: (u32, u64), seen: (u32, u64), by: &ClusterName) {
-        self.status.findings.retain(|finding| finding.code != CODE);
-        self.status.findings.push(Finding::new(
+        self.status.common.findings.retain(|finding| finding.code != CODE);
+        self.status.common.findings.push(Finding::new(
             CODE,
             format!(
                 "{by} has seen sequence {} of attempt {}, and the journal was at {} of {}: the API server was restored from \

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{Machine, Next, Phase, Stop};
+use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{Fact, Finding, Offer, RollBack, RollBackStage};
 use crate::intent::custody::LAPSE;
 use crate::intent::fight::{Fight, How};
@@ -19,8 +19,8 @@ const BEHIND: SignedDuration = SignedDuration::from_mins(1);
 /// After how long a person is asked about a target that ran and doesn't stop.
 pub(super) const LONG: SignedDuration = SignedDuration::from_mins(5);
 
-impl Machine<'_> {
-    pub(super) fn roll_back(&mut self) -> Result<Next, Stop> {
+impl Operation<'_> {
+    pub(super) fn roll_back(&mut self) -> Result<Next, Interrupt> {
         let (source, target) = self.ends()?;
         if self.journal()?.pin.unpinning {
             let end = self.back()?.ends_as;
@@ -47,7 +47,7 @@ impl Machine<'_> {
 
     /// Only the fence has to come down, if it was begun: no pin was ever written, or one that says nothing, or nothing is left that
     /// it could say anything of.
-    fn unfence(&mut self) -> Result<Next, Stop> {
+    fn unfence(&mut self) -> Result<Next, Interrupt> {
         if self.journal()?.fence.recorded {
             self.lower()?;
             self.resume_scheduling()?;
@@ -55,11 +55,11 @@ impl Machine<'_> {
         let journal = self.journal_mut()?;
         journal.pin.unpinning = true;
         journal.run_id = None;
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// While the source still has the token nothing is taken from it; else the token becomes nobody's first.
-    fn decide(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
+    fn decide(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Interrupt> {
         let lapse = self.is_lapse()?;
         let writer = self.journal()?.writer.clone();
         if self.is_shared() {
@@ -95,7 +95,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether the pin that was to stop the source was decided on and never written.
-    fn was_never_stopped(&self, source: &ClusterName) -> Result<bool, Stop> {
+    fn was_never_stopped(&self, source: &ClusterName) -> Result<bool, Interrupt> {
         let from = self.back()?.from_phase;
         let nothing_left = self.journal()?.captured.is_none() && !self.back()?.handed_over;
         if !(from == Phase::Capture && nothing_left && self.runs_by_the_pin(source)?) {
@@ -104,13 +104,13 @@ impl Machine<'_> {
         match self.source_is_intact() {
             Ok(is_intact) => Ok(is_intact || !self.journal()?.profile.stateful),
             // Nothing is taken from what nobody sees.
-            Err(Stop::Wait(_)) => Ok(true),
+            Err(Interrupt::Wait(_)) => Ok(true),
             Err(stop) => Err(stop),
         }
     }
 
     /// The source keeps the token that it never lost, under a sequence at which a pin that is sent late comes to nothing.
-    fn leave_it_the_token(&mut self, source: &ClusterName) -> Result<Next, Stop> {
+    fn leave_it_the_token(&mut self, source: &ClusterName) -> Result<Next, Interrupt> {
         let journal = self.journal_mut()?;
         journal.pin.renew();
         journal.writer = Some(source.clone());
@@ -119,11 +119,11 @@ impl Machine<'_> {
         if let Some(back) = &mut journal.roll_back {
             back.restart = false;
         }
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Leaves no cluster with the token. `was_kept`: the target had it on the way back.
-    fn take_token(&mut self, was_kept: bool) -> Result<Next, Stop> {
+    fn take_token(&mut self, was_kept: bool) -> Result<Next, Interrupt> {
         let now = self.input.now;
         let journal = self.journal_mut()?;
         journal.pin.renew();
@@ -144,7 +144,7 @@ impl Machine<'_> {
     }
 
     /// A fresh read: the source has the copy that it had, or can begin anew from a handle.
-    pub(super) fn source_can_resume(&self, source: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn source_can_resume(&self, source: &ClusterName) -> Result<(), Interrupt> {
         let from_handle = self.journal()?.captured.is_some() || !self.journal()?.profile.stateful;
         let from_nothing = self.assumed(Fact::FromNothing, source).is_some();
         if from_handle || from_nothing || self.source_is_intact()? {
@@ -155,7 +155,7 @@ impl Machine<'_> {
                 source,
                 format!("all the state that {source} had"),
             );
-            Err(Stop::Wait(format!(
+            Err(Interrupt::Wait(format!(
                 "manual intervention required: {source} has lost its copy, and no state handle was taken: a person can let the \
                  workload start from nothing there ({offer})"
             )))
@@ -163,7 +163,7 @@ impl Machine<'_> {
     }
 
     /// A source that Karmada doesn't list, by somebody's doing, is listed again: held, for nobody has the token.
-    fn list_source(&mut self, source: &ClusterName) -> Result<(), Stop> {
+    fn list_source(&mut self, source: &ClusterName) -> Result<(), Interrupt> {
         if self.is_listed(source)? {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Machine<'_> {
     }
 
     /// Nobody has the token. A target that ran gives the newest state; one that never ran is taken out if it doesn't stop.
-    fn stop_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
+    fn stop_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Interrupt> {
         self.renew_barrier()?;
         self.fence()?;
         self.token()?;
@@ -201,7 +201,7 @@ impl Machine<'_> {
 
     /// Returns whether a target that a person gave up, because it didn't stop, has stopped all the same, with a state that is
     /// not known yet: nothing is given up then.
-    fn left_more(&self, stopped: &Stopped) -> Result<bool, Stop> {
+    fn left_more(&self, stopped: &Stopped) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         if !(journal.profile.stateful && journal.target_ran && self.back()?.handed_over) {
             return Ok(false);
@@ -212,7 +212,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether the copy in a cluster is another one than that which was offered the token.
-    fn is_recreated(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn is_recreated(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let offered = self
             .journal()?
             .offered
@@ -223,7 +223,7 @@ impl Machine<'_> {
 
     /// A workload without state leaves nothing that could be lost, nor does a copy that never had the workload's; and a person
     /// may have chosen the source's.
-    fn has_state_of_its_own(&self, source: &ClusterName) -> Result<bool, Stop> {
+    fn has_state_of_its_own(&self, source: &ClusterName) -> Result<bool, Interrupt> {
         let profile = &self.journal()?.profile;
         Ok(profile.stateful
             && !profile.capture.is_empty()
@@ -236,7 +236,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         why: NotProved,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, Interrupt> {
         let waited = self.input.now.duration_since(self.back()?.since);
         let fight = self.fight_in(target);
         // One that somebody's policy lets run doesn't stop by itself.
@@ -250,10 +250,10 @@ impl Machine<'_> {
             return self.enter_stage(RollBackStage::Evicting);
         }
         if let Some(fight) = fight {
-            return Err(Stop::Wait(format!("{why}; {fight}")));
+            return Err(Interrupt::Wait(format!("{why}; {fight}")));
         }
         if self.world().member(target)?.object.get().is_err() {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{why}; it was let run, and {target} can't be looked into: a person who knows that none of it runs there can \
                  say so ({})",
                 self.offer(Fact::Stopped, target)
@@ -263,7 +263,7 @@ impl Machine<'_> {
         let symptoms = self.symptoms(target);
         if waited >= LONG || waited >= PATIENCE && !symptoms.is_empty() {
             let offer = self.goes_on_from_source(source, target);
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{why}{symptoms}: where its operator doesn't come to that, such as for a job that can't start, a person must say \
                  that the workload goes on from what {source} left, and that what {target} wrote since it took over is given up, \
                  if it wrote anything ({offer})"
@@ -275,7 +275,7 @@ impl Machine<'_> {
     /// A copy that is taken out is deleted, with what it may have written: only what this pass has seen never to have run. It
     /// carries the order to stop, and no pod is there; or all that is there are pods of which their kubelets say that they can't
     /// start. One that has just not begun yet may begin until then.
-    fn is_seen_not_to_have_run(&self, target: &ClusterName) -> Result<bool, Stop> {
+    fn is_seen_not_to_have_run(&self, target: &ClusterName) -> Result<bool, Interrupt> {
         // What is seen in another cluster under that name says nothing of it.
         if self.journal()?.target_ran || self.left_behind(target)?.is_some() {
             return Ok(false);
@@ -304,7 +304,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         stopped: &Stopped,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, Interrupt> {
         let profile = self.profile()?;
         let captured = self.journal()?.captured.as_ref();
         let before = captured
@@ -322,13 +322,13 @@ impl Machine<'_> {
                 if let Some(back) = &mut journal.roll_back {
                     back.target_captured = true;
                 }
-                Err(Stop::Again)
+                Err(Interrupt::Requeue)
             }
             // It is the one that was captured in an earlier pass.
             Err(NotProved::No(_)) if self.back()?.target_captured => self.give_back(),
             Err(NotProved::No(_)) if self.assumed(Fact::FromNothing, target).is_some() => self.give_back(),
-            Err(NotProved::No(why)) if !self.has_waited(&why, PATIENCE) => Err(Stop::Wait(why)),
-            Err(NotProved::No(why)) if self.is_lapse()? => Err(Stop::Wait(format!(
+            Err(NotProved::No(why)) if !self.has_waited(&why, PATIENCE) => Err(Interrupt::Wait(why)),
+            Err(NotProved::No(why)) if self.is_lapse()? => Err(Interrupt::Wait(format!(
                 "manual intervention required: {why}: a person can let the workload go on from what {source} left ({})",
                 self.goes_on_from_source(source, target)
             ))),
@@ -343,13 +343,13 @@ impl Machine<'_> {
     }
 
     /// The target never ran and can't be proved stopped: out of the binding, and gone.
-    fn evict_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
+    fn evict_target(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Interrupt> {
         self.renew_barrier()?;
         self.fence()?;
         self.fetch(source, target)?;
         if self.journal()?.clusters != [source.clone()] {
             self.journal_mut()?.clusters = vec![source.clone()];
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         self.left_is_in_git(target)?;
         self.unbelt()?;
@@ -358,7 +358,7 @@ impl Machine<'_> {
         if let Some(why) = self.left_behind(target)?
             && self.assumed(Fact::Stopped, target).is_none()
         {
-            return Err(Stop::Wait(why));
+            return Err(Interrupt::Wait(why));
         }
         if self.world().member(target)?.object.get().is_ok() {
             self.note_target_ran(target)?;
@@ -371,7 +371,7 @@ impl Machine<'_> {
         self.give_back()
     }
 
-    fn give_back(&mut self) -> Result<Next, Stop> {
+    fn give_back(&mut self) -> Result<Next, Interrupt> {
         let (source, target) = self.ends()?;
         if let Err(unseen) = self.world().member(&source)?.object.get() {
             self.source_is_given_up(&source, &target, &unseen.to_string())?;
@@ -384,7 +384,7 @@ impl Machine<'_> {
         self.source_can_resume(&source)?;
         self.list_source(&source)?;
         if self.uid_in(&source)?.is_none() {
-            return Err(Stop::Wait(format!("{source}: no copy yet")));
+            return Err(Interrupt::Wait(format!("{source}: no copy yet")));
         }
         self.runs_no_more(&source, &target)?;
         let from_handle = self.newest_is_captured(&source)?;
@@ -411,7 +411,11 @@ impl Machine<'_> {
 
     /// Returns whose policy lets a source run that was told to stop, which it won't do by itself; what the target has left is newer
     /// than what it began from.
-    fn runs_by_a_policy(&self, source: &ClusterName, target: &ClusterName) -> Result<Option<Fight>, Stop> {
+    fn runs_by_a_policy(
+        &self,
+        source: &ClusterName,
+        target: &ClusterName,
+    ) -> Result<Option<Fight>, Interrupt> {
         let captured = self.journal()?.captured.as_ref();
         let has_targets = captured.is_some_and(|captured| captured.from == *target);
         let copy = self.world().member(source)?.object.get()?.as_ref();
@@ -427,7 +431,7 @@ impl Machine<'_> {
     }
 
     /// What a copy that still runs says of its last stop is older than what it writes.
-    fn runs_no_more(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+    fn runs_no_more(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         // Without a handle to go on from, the source has the newest state, be it stopped or not.
         let goes_by_handle = self.journal()?.profile.stateful && self.journal()?.captured.is_some();
         if !goes_by_handle || !self.is_seen_running(source) || self.assumed(Fact::From, source).is_some() {
@@ -442,23 +446,23 @@ impl Machine<'_> {
                 "look at what it wrote; let that policy leave alone what the pin sets",
             );
             return if self.raise(told) {
-                Err(Stop::Again)
+                Err(Interrupt::Requeue)
             } else {
                 Ok(())
             };
         }
         let reason = format!("{source}: what runs there again to stop");
         if !self.has_waited(&reason, LONG) && !self.offers_before(Fact::From, source) {
-            return Err(Stop::Wait(reason));
+            return Err(Interrupt::Wait(reason));
         }
         let offer = self.goes_on_from_source(source, target);
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{reason}: where it never does, a person can let the workload go on from what {source} has ({offer})"
         )))
     }
 
     /// The source has the token again and is healthy; then the target goes, and everything comes down.
-    fn restore_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Stop> {
+    fn restore_source(&mut self, source: &ClusterName, target: &ClusterName) -> Result<Next, Interrupt> {
         if !self.journal()?.fence.lowered {
             self.renew_barrier()?;
             self.fence()?;
@@ -495,7 +499,7 @@ impl Machine<'_> {
 
     /// Returns whether a pin that was sent before the way back began has stopped a source of which it was thought that it
     /// was never told to.
-    fn was_stopped_late(&self, source: &ClusterName) -> Result<bool, Stop> {
+    fn was_stopped_late(&self, source: &ClusterName) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         let is_as_it_was = !self.back()?.restart && !journal.fence.lowered && !self.is_shared();
         let live = pin::not_blank(self.world().pin.get()?.as_ref());
@@ -508,12 +512,12 @@ impl Machine<'_> {
 
     /// A copy that was to start from nothing, and is there from before, may not come up: its operator looks for a state that is
     /// lost. A recreated copy has none.
-    fn does_not_come_up(&self, source: &ClusterName, why: NotProved) -> Stop {
+    fn does_not_come_up(&self, source: &ClusterName, why: NotProved) -> Interrupt {
         let late = self.starts_late(source, &why);
         if late.is_empty() {
             return why.into();
         }
-        Stop::Wait(format!("manual intervention required: {why}{late}"))
+        Interrupt::Wait(format!("manual intervention required: {why}{late}"))
     }
 
     /// Returns what has to be done about a copy that was to start from nothing, and doesn't come up; nothing where that may take
@@ -530,24 +534,24 @@ impl Machine<'_> {
         )
     }
 
-    pub(super) fn enter_stage(&mut self, stage: RollBackStage) -> Result<Next, Stop> {
+    pub(super) fn enter_stage(&mut self, stage: RollBackStage) -> Result<Next, Interrupt> {
         if let Some(back) = &mut self.journal_mut()?.roll_back {
             back.stage = stage;
         }
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Returns whether two copies may have run: then nobody keeps the token while that is found out.
-    fn is_lapse(&self) -> Result<bool, Stop> {
+    fn is_lapse(&self) -> Result<bool, Interrupt> {
         Ok(self.back()?.reason.starts_with(LAPSE))
     }
 
-    fn gone_without_a_handle(&self, target: &ClusterName) -> Stop {
+    fn gone_without_a_handle(&self, target: &ClusterName) -> Interrupt {
         let goes_on = self.ends().map(|(source, _)| {
             let offer = self.goes_on_from_source(&source, target);
             format!("let the workload go on from what {source} left ({offer})")
         });
-        Stop::Wait(format!(
+        Interrupt::Wait(format!(
             "manual intervention required: {target} ran, or may have, and is gone without a state handle: a person can give up what \
              it wrote since it took over, and {}",
             goes_on.unwrap_or_default()
@@ -563,7 +567,7 @@ impl Machine<'_> {
         )
     }
 
-    fn back(&self) -> Result<&RollBack, Stop> {
-        self.journal()?.roll_back.as_ref().ok_or(Stop::Again)
+    fn back(&self) -> Result<&RollBack, Interrupt> {
+        self.journal()?.roll_back.as_ref().ok_or(Interrupt::Requeue)
     }
 }

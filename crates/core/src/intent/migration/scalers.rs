@@ -3,20 +3,20 @@
 
 use serde_json::Value;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
 use crate::intent::scalers::{self, CODE};
 use crate::intent::seen::NotKnown;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns what others would undo: of the pins, of a copy that is held, of the template.
     pub(super) fn others_findings(
         &self,
         template: &Value,
         source: &ClusterName,
         profile: &WorkloadProfileSpec,
-    ) -> Result<Vec<Finding>, Stop> {
+    ) -> Result<Vec<Finding>, Interrupt> {
         let mut findings = self.fight_findings(template, source, profile)?;
         findings.extend(self.scaler_findings(profile)?);
         findings.extend(self.beside_findings());
@@ -41,15 +41,15 @@ impl Machine<'_> {
             return;
         }
         let found = self.scaler_findings(&journal.profile).unwrap_or_default();
-        self.status.findings.retain(|known| known.code != CODE);
-        self.status.findings.extend(found);
+        self.status.common.findings.retain(|known| known.code != CODE);
+        self.status.common.findings.extend(found);
     }
 
     /// The source runs: it isn't told to stop while somebody would start it, or the target, behind its back.
-    pub(super) fn nobody_scales(&self) -> Result<(), Stop> {
+    pub(super) fn nobody_scales(&self) -> Result<(), Interrupt> {
         let found = self.scaler_findings(&self.journal()?.profile)?;
         match found.into_iter().next() {
-            Some(Finding { message, hint, .. }) => Err(Stop::Wait(format!(
+            Some(Finding { message, hint, .. }) => Err(Interrupt::Wait(format!(
                 "nobody to scale what is held: {message} ({})",
                 hint.unwrap_or_default()
             ))),

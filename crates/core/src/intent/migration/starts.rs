@@ -1,13 +1,13 @@
 //! A copy that may write begins again by itself, and nothing kept what it wrote since it was deployed: a `JobManager` of Flink
 //! that starts again without high availability. That is the workload's own loss; it is reported, and a soak starts over.
 
-use super::{Machine, Phase};
+use super::{Operation, Phase};
 use crate::api::Starts;
 use crate::intent::custody::starts;
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Keeps which pods the run of the one that may write goes with, and tells those that have started since.
     pub(super) fn note_starts(&mut self) {
         let Some(journal) = self.status.journal_in_force() else {
@@ -34,6 +34,7 @@ impl Machine<'_> {
         };
         let is_news = known.pods != seen.pods;
         self.status
+            .common
             .findings
             .extend(starts::started_over(&runs, known, &seen, is_told_to_run, &rule));
         if is_news {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase, go_back};
 use crate::api::{Fact, Offered, PatchOp, RollBackStage, Strategy};
 use crate::intent::custody::{self, Custody, Gives, Granted, LAPSE, Patience, Standing, Terms, Unmarked};
 use crate::intent::pin::{self, Pin, Says, Tenure, Token};
@@ -19,16 +19,16 @@ pub(super) const UNSEEN: SignedDuration = SignedDuration::from_mins(1);
 /// After how long the journal's moment of the stop is set anew, where the pin that stops the source was not written yet.
 const OLD: SignedDuration = SignedDuration::from_mins(1);
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// Brings claim, pin and markers to what the journal says; returns when every Work shows the current sequence.
-    pub(super) fn token(&mut self) -> Result<(), Stop> {
+    pub(super) fn token(&mut self) -> Result<(), Interrupt> {
         self.claim()?;
         self.pin()?;
         self.markers()?;
         self.send_again()
     }
 
-    fn send_again(&mut self) -> Result<(), Stop> {
+    fn send_again(&mut self) -> Result<(), Interrupt> {
         let mut late = Vec::new();
         for cluster in custody::synced(self.binding()?) {
             if let Err(NotProved::No(why)) = self.prove(&cluster, |facts| facts.current_copy().map(drop))?
@@ -39,9 +39,9 @@ impl<'a> Machine<'a> {
         }
         self.journal()?;
         let status = &mut self.status;
-        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
-            wait: &mut status.waiting_for,
+            wait: &mut status.common.waiting_for,
             now: self.input.now,
             limit: custody::ARRIVES_WITHIN,
         };
@@ -52,7 +52,7 @@ impl<'a> Machine<'a> {
         let world = self.world();
         Custody::of(
             self.input.owner("Migration"),
-            self.status.attempt,
+            self.status.common.attempt,
             &world.workload,
             &world.claim,
             &world.pin,
@@ -60,7 +60,7 @@ impl<'a> Machine<'a> {
         )
     }
 
-    pub(super) fn claim(&self) -> Result<(), Stop> {
+    pub(super) fn claim(&self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let terms = Terms {
             binding_id: journal.binding.id.clone(),
@@ -74,7 +74,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Gives the token to a cluster: from nobody, under a new sequence, when every other cluster is proved inert.
-    pub(super) fn give_token(&mut self, to: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn give_token(&mut self, to: &ClusterName) -> Result<(), Interrupt> {
         if !self.is_shared() && self.journal()?.writer.as_ref() != Some(to) {
             // Whatever Git says, everybody is held: a pin that somebody removed is repaired first.
             self.token()?;
@@ -97,13 +97,13 @@ impl<'a> Machine<'a> {
             if let Some(back) = journal.roll_back.as_mut().filter(|_| journal.target == *to) {
                 back.target_captured = false;
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.token()
     }
 
     /// Returns what is to be remembered of a copy before it is let run.
-    fn offered(&self, cluster: &ClusterName) -> Result<Offered, Stop> {
+    fn offered(&self, cluster: &ClusterName) -> Result<Offered, Interrupt> {
         let copy = self
             .world()
             .member(cluster)?
@@ -121,7 +121,7 @@ impl<'a> Machine<'a> {
 
     /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence, because the markers
     /// of the old one prove nothing any more; where that would name a writer beside other copies, it isn't repaired blindly.
-    pub(super) fn pin(&mut self) -> Result<(), Stop> {
+    pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
         self.has_its_way(&pin)?;
         let custody = self.custody();
@@ -129,7 +129,7 @@ impl<'a> Machine<'a> {
             Standing::InForce => return Ok(()),
             Standing::Confirmed => {
                 self.journal_mut()?.pin.confirm();
-                return Err(Stop::Again);
+                return Err(Interrupt::Requeue);
             }
             Standing::Tampered => return Err(self.repair(&pin)?),
             Standing::Due => {}
@@ -143,7 +143,7 @@ impl<'a> Machine<'a> {
 
     /// Returns whether nothing has to be looked at before everybody is held: the source has been told to stop already, or there is
     /// no state that it could lose.
-    pub(super) fn stop_is_due(&self) -> Result<bool, Stop> {
+    pub(super) fn stop_is_due(&self) -> Result<bool, Interrupt> {
         let (source, _) = self.ends()?;
         let stops = self.status.phase == Phase::Capture && self.journal()?.writer.is_none();
         Ok(!stops || !self.runs_by_the_pin(&source)? || !self.journal()?.profile.stateful)
@@ -152,7 +152,7 @@ impl<'a> Machine<'a> {
     /// Whatever leads to the pin that stops the source: it is written while the source is seen, up and not in the middle of a
     /// restart, which could not be stopped with its state, and while the target can take over. Or a person vouches that nothing
     /// runs in a source that nobody sees. Until then the source ran.
-    pub(super) fn source_may_be_stopped(&mut self) -> Result<(), Stop> {
+    pub(super) fn source_may_be_stopped(&mut self) -> Result<(), Interrupt> {
         let (source, target) = self.ends()?;
         if let Some(why) = self.unseen(&source)? {
             if self.assumed(Fact::Stopped, &source).is_none() {
@@ -175,14 +175,14 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn both_are_seen_able(&self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+    fn both_are_seen_able(&self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         self.prove(source, Healthy::as_it_is)??;
         self.ready_pods(source)??;
         self.target_can_take_over(target)
     }
 
     /// The target's copy is held, or still to be created. The source isn't stopped for a target that nobody sees.
-    fn target_can_take_over(&self, target: &ClusterName) -> Result<(), Stop> {
+    fn target_can_take_over(&self, target: &ClusterName) -> Result<(), Interrupt> {
         if !self.journal()?.profile.born_held {
             return Ok(());
         }
@@ -197,39 +197,39 @@ impl<'a> Machine<'a> {
             Err(unseen) => {
                 let why = unseen.to_string();
                 Err(if self.has_waited(&why, UNSEEN) {
-                    Stop::RollBack(format!("{target} can't take over: {why}"))
+                    go_back(format!("{target} can't take over: {why}"))
                 } else {
-                    Stop::Wait(why)
+                    Interrupt::Wait(why)
                 })
             }
         }
     }
 
     /// Returns whether the pin in the API server lets a cluster run, whatever the journal says by now.
-    pub(super) fn runs_by_the_pin(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn runs_by_the_pin(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let live = self.world().pin.get()?.as_ref();
         Ok(live.is_some_and(|live| custody::names(live, self.input.uid, cluster)))
     }
 
     /// Plans a new sequence where that is safe; else both copies may have been let go, and only the way back is open.
-    fn repair(&mut self, pin: &Pin) -> Result<Stop, Stop> {
+    fn repair(&mut self, pin: &Pin) -> Result<Interrupt, Interrupt> {
         let involved = self.involved()?;
         let writer = pin.writer();
         let safe = writer.is_none_or(|writer| Sole::new(writer, &involved).is_ok());
         self.raise_let_go(&involved, writer);
         if !safe {
-            return Ok(Stop::RollBack(format!(
+            return Ok(go_back(format!(
                 "{LAPSE}: the pin was edited or removed by somebody else"
             )));
         }
         let journal = self.journal_mut()?;
         journal.pin.repair();
-        Ok(Stop::Again)
+        Ok(Interrupt::Requeue)
     }
 
     /// Reports a changed pin while the other cluster still has a copy: the pin is put back only once that is out, when it holds no
     /// copy any more.
-    pub(super) fn report_changed_pin(&mut self, other: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn report_changed_pin(&mut self, other: &ClusterName) -> Result<(), Interrupt> {
         let pin = self.compile()?;
         let standing = self.custody().standing(&pin, &self.journal()?.pin)?;
         let is_gone = matches!(self.world().member(other)?.object.get(), Ok(None));
@@ -238,7 +238,7 @@ impl<'a> Machine<'a> {
         }
         let involved = self.involved()?.into_iter().chain([other.clone()]).collect();
         if self.raise_let_go(&involved, pin.writer()) {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         Ok(())
     }
@@ -250,11 +250,11 @@ impl<'a> Machine<'a> {
     }
 
     /// A pin that this attempt wrote under an earlier sequence, unchanged since.
-    pub(super) fn is_ours_from_before(&self, live: &OverridePolicy) -> Result<bool, Stop> {
+    pub(super) fn is_ours_from_before(&self, live: &OverridePolicy) -> Result<bool, Interrupt> {
         Ok(self.custody().is_from_before(live, &self.journal()?.pin))
     }
 
-    fn authority(&mut self, pin: &Pin) -> Result<Granted, Stop> {
+    fn authority(&mut self, pin: &Pin) -> Result<Granted, Interrupt> {
         let Says::Token(token) = &pin.says else {
             return Ok(Granted::Nobody);
         };
@@ -293,7 +293,7 @@ impl<'a> Machine<'a> {
 
     /// Returns whether the pin in the API server names the writer of the journal, whatever its sequence: if not, what was
     /// decided was never sent.
-    pub(super) fn names_the_writer(&self) -> Result<bool, Stop> {
+    pub(super) fn names_the_writer(&self) -> Result<bool, Interrupt> {
         Ok(custody::says_the_same(
             &self.compile()?,
             self.world().pin.get()?.as_ref(),
@@ -301,11 +301,15 @@ impl<'a> Machine<'a> {
     }
 
     /// Proves that nothing in a cluster can write, under the current sequence.
-    pub(super) fn inert(&self, cluster: &ClusterName) -> Result<Result<Inert, NotProved>, Stop> {
+    pub(super) fn inert(&self, cluster: &ClusterName) -> Result<Result<Inert, NotProved>, Interrupt> {
         self.inert_under(cluster, &self.marker()?)
     }
 
-    fn inert_under(&self, cluster: &ClusterName, marker: &str) -> Result<Result<Inert, NotProved>, Stop> {
+    fn inert_under(
+        &self,
+        cluster: &ClusterName,
+        marker: &str,
+    ) -> Result<Result<Inert, NotProved>, Interrupt> {
         let proved = match self.left_behind(cluster)? {
             Some(why) => Err(NotProved::Unknown(why)),
             None => self.prove(cluster, |facts| Inert::prove(&Facts { marker, ..*facts }))?,
@@ -323,7 +327,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Every Work that Karmada keeps for the workload carries the current marker.
-    pub(super) fn markers(&mut self) -> Result<(), Stop> {
+    pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let works = self.world().works.get()?;
         let all = custody::synced(self.binding()?);
@@ -340,17 +344,17 @@ impl<'a> Machine<'a> {
         match custody::markers(&synced, |cluster| works.get(cluster), &marker) {
             Ok(()) => Ok(()),
             Err(Unmarked::NoWork(cluster)) => self.no_work(cluster),
-            Err(late @ Unmarked::Late(_)) => Err(Stop::Wait(late.wait())),
+            Err(late @ Unmarked::Late(_)) => Err(Interrupt::Wait(late.wait())),
         }
     }
 
     /// Compiles the pin of the journal: pure, so that it can be compared without any right to write it.
-    pub(super) fn compile(&self) -> Result<Pin, Stop> {
+    pub(super) fn compile(&self) -> Result<Pin, Interrupt> {
         let journal = self.journal()?;
         let profile = self.profile()?;
         let variables = Variables {
             captured: self.captured()?,
-            attempt: self.status.attempt,
+            attempt: self.status.common.attempt,
             object: None,
         };
         let says = Says::Token(Token {
@@ -370,11 +374,11 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns whether a person has let a cluster start without a state handle, where none was taken.
-    pub(super) fn begins_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn begins_from_nothing(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         Ok(self.journal()?.captured.is_none() && self.was_said(Fact::FromNothing, cluster))
     }
 
-    fn tenure(&self) -> Result<Tenure, Stop> {
+    fn tenure(&self) -> Result<Tenure, Interrupt> {
         let journal = self.journal()?;
         Ok(match &journal.writer {
             _ if self.is_shared() => Tenure::Shared {
@@ -386,7 +390,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What the writer runs with beyond the template.
-    fn carry(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Stop> {
+    fn carry(&self, variables: &Variables<'_>) -> Result<Vec<PatchOp>, Interrupt> {
         let journal = self.journal()?;
         let profile = self.profile()?;
         let change = journal

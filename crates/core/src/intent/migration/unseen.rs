@@ -1,7 +1,7 @@
 //! Clusters that are lost for good: nobody looks into them any more. What a person says of them ends the wait, and no word makes
 //! a second writer: the pin holds everybody else, and an unseen copy counts as running until a person vouches that it doesn't.
 
-use super::{Machine, Next, Phase, Stop};
+use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{Capture, Fact, Finding};
 use crate::intent::custody;
 use crate::intent::proof::{Facts, Suspended};
@@ -10,16 +10,16 @@ use cutover_karmada::name::ClusterName;
 const GIVEN_UP: &str = "StateGivenUp";
 const SETTLED: &str = "Settled";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns why a cluster can't be looked into, if so.
-    pub(super) fn unseen(&self, cluster: &ClusterName) -> Result<Option<String>, Stop> {
+    pub(super) fn unseen(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
         let object = self.world().member(cluster)?.object.get();
         Ok(object.err().map(|unknown| unknown.to_string()))
     }
 
     /// Returns whether a person has said that nothing runs in a cluster that nobody sees, or that it doesn't matter: Karmada needs to
     /// keep nothing there.
-    pub(super) fn is_done_without(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn is_done_without(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let is_said = || {
             let mut facts = [Fact::Stopped, Fact::Settle].into_iter();
             facts.any(|fact| self.assumed(fact, cluster).is_some())
@@ -36,15 +36,18 @@ impl Machine<'_> {
     }
 
     /// The cluster that has the workload is looked at again, or another one is to have it.
-    fn is_not_settled_any_more(&mut self) -> Result<(), Stop> {
+    fn is_not_settled_any_more(&mut self) -> Result<(), Interrupt> {
         self.journal_mut()?.settled = false;
-        self.status.findings.retain(|finding| finding.code != SETTLED);
+        self.status
+            .common
+            .findings
+            .retain(|finding| finding.code != SETTLED);
         Ok(())
     }
 
     /// Karmada keeps nothing for a cluster any more, which can't be looked into: it is waited for, or done without.
-    pub(super) fn dropped_unseen(&self, cluster: &ClusterName, why: &str) -> Stop {
-        Stop::Wait(format!(
+    pub(super) fn dropped_unseen(&self, cluster: &ClusterName, why: &str) -> Interrupt {
+        Interrupt::Wait(format!(
             "{why}: Karmada has dropped {cluster}, which can't be looked into. A person who knows that no copy runs there, or \
              will by itself, can say so ({})",
             self.offer(Fact::Stopped, cluster)
@@ -53,7 +56,7 @@ impl Machine<'_> {
 
     /// Returns why a source can't be looked into that has left Karmada while nothing of the workload is anywhere else, if so: nothing
     /// shows what is in force, and nothing is left to move.
-    pub(super) fn has_left_alone(&self, source: &ClusterName) -> Result<Option<String>, Stop> {
+    pub(super) fn has_left_alone(&self, source: &ClusterName) -> Result<Option<String>, Interrupt> {
         let is_there =
             self.world().clusters.get()?.contains_key(source) || !self.world().works.get()?.is_empty();
         let synced = custody::synced(self.binding()?);
@@ -69,7 +72,7 @@ impl Machine<'_> {
     }
 
     /// A person vouches that nothing runs in a source that has left Karmada, which ends the migration.
-    pub(super) fn has_nothing_running(&self, source: &ClusterName, why: &str) -> Result<String, Stop> {
+    pub(super) fn has_nothing_running(&self, source: &ClusterName, why: &str) -> Result<String, Interrupt> {
         if let Some(by) = self.assumed(Fact::Stopped, source) {
             return Ok(by);
         }
@@ -80,7 +83,7 @@ impl Machine<'_> {
         } else {
             format!("the copy in {source}: Karmada may create the workload in another cluster")
         };
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "manual intervention required: {why}: Karmada has dropped {source}, which had the workload. A person who knows that no \
              copy runs there, or will by itself, can say so, and the migration ends ({})",
             self.offer_at(Fact::Stopped, source, gives_up)
@@ -88,7 +91,7 @@ impl Machine<'_> {
     }
 
     /// From then on it ends, whatever Karmada makes of the workload; people are told of what nobody has got.
-    pub(super) fn leaves_what_was_dropped(&mut self, source: &ClusterName) -> Result<Next, Stop> {
+    pub(super) fn leaves_what_was_dropped(&mut self, source: &ClusterName) -> Result<Next, Interrupt> {
         let journal = self.journal_mut()?;
         journal.dropped = true;
         let values = journal
@@ -110,7 +113,7 @@ impl Machine<'_> {
             "look into that cluster, if there is one: its copy has the state",
         );
         self.raise(gives_up);
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// The source can't be seen when its state was to be taken: with nobody running elsewhere that is waited for, until a person
@@ -120,7 +123,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         why: &str,
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, Interrupt> {
         self.source_is_given_up(source, target, why)?;
         let from = if self.journal()?.captured.is_some() {
             "from the last state handle that it showed"
@@ -141,7 +144,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         why: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         if self.assumed(Fact::Stopped, source).is_none() {
             return Err(self.unseen_source(source, target, why));
         }
@@ -166,15 +169,15 @@ impl Machine<'_> {
                 evidence,
                 at: now,
             });
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if let Some(by) = self.assumed(Fact::FromNothing, target) {
             self.gives_up(format!(
                 "{by} lets {target} start from nothing: what {source} wrote is lost"
             ));
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
-        Err(Stop::Wait(self.what_to_start_from(source, target, why)?))
+        Err(Interrupt::Wait(self.what_to_start_from(source, target, why)?))
     }
 
     fn what_to_start_from(
@@ -182,7 +185,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         why: &str,
-    ) -> Result<String, Stop> {
+    ) -> Result<String, Interrupt> {
         let all = format!("all the state that {source} had");
         let from_nothing = self.offer_at(Fact::FromNothing, target, all);
         let last = &self.journal()?.handle_before;
@@ -213,7 +216,7 @@ impl Machine<'_> {
         source: &ClusterName,
         target: &ClusterName,
         marker: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let was_given_up = self.was_said(Fact::From, source) || self.was_said(Fact::FromNothing, target);
         if !was_given_up || !self.journal()?.source_handle.is_empty() {
             return Ok(());
@@ -225,21 +228,27 @@ impl Machine<'_> {
         let Ok(newer) = suspended.capture(&self.profile()?, before, self.input.now) else {
             return Ok(());
         };
-        self.status.findings.retain(|finding| finding.code != GIVEN_UP);
+        self.status
+            .common
+            .findings
+            .retain(|finding| finding.code != GIVEN_UP);
         let journal = self.journal_mut()?;
         journal.source_handle = newer.values.clone();
         journal.capture(newer);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     pub(super) fn gives_up(&mut self, message: String) {
         let hint =
             "the words that were used, who gave them and what they gave up stand in status.journal.words";
-        self.status.findings.push(Finding::new(GIVEN_UP, message, hint));
+        self.status
+            .common
+            .findings
+            .push(Finding::new(GIVEN_UP, message, hint));
     }
 
     /// Returns whether a person ends the migration although the cluster that has the workload can't be looked into.
-    pub(super) fn is_settled_unseen(&mut self, keep: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn is_settled_unseen(&mut self, keep: &ClusterName) -> Result<bool, Interrupt> {
         let Some(why) = self.unseen(keep)? else {
             // What was said of a cluster that nobody sees is not about one that is seen.
             self.refute(Fact::Settle, keep)?;
@@ -255,8 +264,11 @@ impl Machine<'_> {
             if !self.is_settled() {
                 self.journal_mut()?.settled = true;
                 let hint = "look into the cluster when it can be reached; a cluster that is lost for good is failed over from";
-                self.status.findings.push(Finding::new(SETTLED, message, hint));
-                return Err(Stop::Again);
+                self.status
+                    .common
+                    .findings
+                    .push(Finding::new(SETTLED, message, hint));
+                return Err(Interrupt::Requeue);
             }
             return Ok(true);
         }
@@ -284,7 +296,7 @@ impl Machine<'_> {
             );
             ways.push(format!("give the workload to {other} ({offer})"));
         }
-        Err(Stop::Wait(if ways.is_empty() {
+        Err(Interrupt::Wait(if ways.is_empty() {
             why
         } else {
             format!(
@@ -294,13 +306,13 @@ impl Machine<'_> {
         }))
     }
 
-    fn is_kept_by_karmada(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn is_kept_by_karmada(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let is_joined = self.world().clusters.get()?.contains_key(cluster);
         Ok(is_joined && self.is_listed(cluster)?)
     }
 
     /// Returns which cluster can still get the workload where the one that has it is lost: for as long as the fence stands.
-    fn other_way(&self, keep: &ClusterName) -> Result<Option<ClusterName>, Stop> {
+    fn other_way(&self, keep: &ClusterName) -> Result<Option<ClusterName>, Interrupt> {
         let (source, target) = self.ends()?;
         let other = if *keep == source { target } else { source };
         let journal = self.journal()?;
@@ -309,7 +321,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether a person lets a target run again whose source is lost on the way back.
-    pub(super) fn goes_forward(&self, source: &ClusterName, target: &ClusterName) -> Result<bool, Stop> {
+    pub(super) fn goes_forward(&self, source: &ClusterName, target: &ClusterName) -> Result<bool, Interrupt> {
         let is_lost = self
             .journal()?
             .roll_back
@@ -320,7 +332,7 @@ impl Machine<'_> {
     }
 
     /// A person gives a committed workload back to its source, because the target is lost.
-    pub(super) fn goes_back(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn goes_back(&mut self, source: &ClusterName, target: &ClusterName) -> Result<(), Interrupt> {
         let Some(why) = self.unseen(target)? else {
             return self.refute(Fact::To, source);
         };
@@ -344,6 +356,6 @@ impl Machine<'_> {
             format!("{by} gives the workload back to {source}, after the commit: {why}"),
             Phase::RolledBack,
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }

@@ -3,7 +3,7 @@
 //! A pass judges one look. How long that has been so only somebody knows who looked all the time: the time between two looks
 //! of one process (`reconcile::intents::soak`). It is not journaled, so that nobody takes over what another one saw.
 
-use super::{Input, Machine, Phase, Stop, step};
+use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
@@ -33,31 +33,27 @@ pub fn gives_up(input: &Input<'_>) -> bool {
 
 /// Returns what one pass shows of the target while it soaks, for the one who keeps the time.
 pub fn look(input: &Input<'_>) -> Look {
-    let machine = Machine {
-        input,
-        status: input.status.clone(),
-        beside: Vec::new(),
-        offers: std::cell::RefCell::default(),
-        used: std::cell::RefCell::default(),
-        recheck: None,
-    };
-    if machine.status.phase != Phase::Verify || machine.is_paused() {
+    let operation = Operation::of(input);
+    if operation.status.phase != Phase::Verify || operation.is_paused() {
         return Look::Bad;
     }
-    let Ok((_, target)) = machine.ends() else {
+    let Ok((_, target)) = operation.ends() else {
         return Look::Bad;
     };
-    match machine.soaks(&target) {
+    match operation.soaks(&target) {
         Ok(Ok((_, run))) => Look::Good(run),
         Ok(Err(NotProved::No(_))) => Look::Bad,
         Ok(Err(NotProved::Unknown(_))) | Err(_) => Look::Unknown,
     }
 }
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The target is healthy under the current marker, from the handle that it was given; its pods are Ready, and whatever
     /// else the spec asks of it holds. Returns by what this run of it is known.
-    pub(super) fn soaks(&self, target: &ClusterName) -> Result<Result<(Healthy, String), NotProved>, Stop> {
+    pub(super) fn soaks(
+        &self,
+        target: &ClusterName,
+    ) -> Result<Result<(Healthy, String), NotProved>, Interrupt> {
         let healthy = match self.healthy(target)? {
             Ok(healthy) => healthy,
             Err(why) => return Ok(Err(why)),
@@ -71,12 +67,15 @@ impl Machine<'_> {
         }
         let uid = self.uid_in(target)?.unwrap_or_default();
         let run = healthy.run_id().unwrap_or_default();
-        let run = format!("attempt {}, copy {uid}, run {run}, {pods}", self.status.attempt);
+        let run = format!(
+            "attempt {}, copy {uid}, run {run}, {pods}",
+            self.status.common.attempt
+        );
         Ok(Ok((healthy, run)))
     }
 
     /// The status of a copy may be an older one's; the pods that do its work show themselves.
-    pub(super) fn ready_pods(&self, target: &ClusterName) -> Result<Result<String, NotProved>, Stop> {
+    pub(super) fn ready_pods(&self, target: &ClusterName) -> Result<Result<String, NotProved>, Interrupt> {
         let pods = match self.world().member(target)?.pods.get() {
             Ok(pods) => pods,
             Err(why) => return Ok(Err(why.into())),
@@ -103,7 +102,7 @@ impl Machine<'_> {
     }
 
     /// What else the spec asks of the target.
-    fn checks(&self, target: &ClusterName) -> Result<Result<(), String>, Stop> {
+    fn checks(&self, target: &ClusterName) -> Result<Result<(), String>, Interrupt> {
         let object = self.world().member(target)?.object.get()?;
         let object = object.clone().unwrap_or_default();
         let beside = (&self.world().others, &self.world().metrics);
@@ -112,7 +111,7 @@ impl Machine<'_> {
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
-    pub(super) fn not_failed(&self, target: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn not_failed(&self, target: &ClusterName) -> Result<(), Interrupt> {
         let failed = self.prove(target, |facts| {
             let object = facts.current_copy()?;
             Ok(facts.profile.observed(object)? && facts.profile.failed(object)?)
@@ -122,8 +121,8 @@ impl Machine<'_> {
         }
         let why = format!("{target} has failed{}", self.symptoms(target));
         Err(match self.journal()?.spec.on_failure {
-            OnFailure::RollBack => Stop::RollBack(why),
-            OnFailure::Hold => Stop::Wait(why),
+            OnFailure::RollBack => go_back(why),
+            OnFailure::Hold => Interrupt::Wait(why),
         })
     }
 

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::{Assumption, Fact, MigrationSpec, MigrationStatus, Offer, UsedWord};
 use crate::intent::world::Pod;
 use cutover_karmada::name::ClusterName;
 
 const SOMEBODY: &str = "a person";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// A word that a person can give as things are, to be said in the sentence that asks for it.
     pub(super) fn offer(&self, fact: Fact, cluster: &ClusterName) -> Offer {
         self.offered_word(Offer::new(fact, cluster))
@@ -22,7 +22,7 @@ impl Machine<'_> {
     }
 
     fn offered_word(&self, offer: Offer) -> Offer {
-        let mut offers = self.offers.borrow_mut();
+        let mut offers = self.scratch.offers.borrow_mut();
         if !offers.iter().any(|known| known.is_same(&offer)) {
             offers.push(offer.clone());
         }
@@ -33,7 +33,7 @@ impl Machine<'_> {
     /// runs in a cluster holds in later phases, too, until something is seen there or it is let run.
     pub(super) fn assumed(&self, fact: Fact, cluster: &ClusterName) -> Option<String> {
         if let Some(said) = self.said(fact, cluster) {
-            self.used.borrow_mut().push((fact, cluster.clone()));
+            self.scratch.used.borrow_mut().push((fact, cluster.clone()));
             return Some(said.by.clone().unwrap_or_else(|| SOMEBODY.to_owned()));
         }
         let lasting = self.words(Fact::Stopped, cluster).find(|word| !word.spent);
@@ -44,7 +44,7 @@ impl Machine<'_> {
 
     /// Returns whether the status has offered a word in the look before.
     pub(super) fn offers_before(&self, fact: Fact, cluster: &ClusterName) -> bool {
-        let before = self.input.status.waiting_for.iter();
+        let before = self.input.status.common.waiting_for.iter();
         let mut offers = before.flat_map(|wait| wait.offers.iter());
         offers.any(|offer| (offer.fact, &offer.cluster) == (fact, cluster))
     }
@@ -70,7 +70,7 @@ impl Machine<'_> {
         let phase = self.status.phase;
         let said = self.input.spec.assume.iter().filter(|word| {
             let is_meant = word.fact == fact && word.cluster == *cluster;
-            is_meant && word.attempt == self.status.attempt && word.phase == phase
+            is_meant && word.attempt == self.status.common.attempt && word.phase == phase
         });
         let spent = self.words(fact, cluster);
         let spent = spent.filter(|word| word.spent && word.phase == phase).count();
@@ -78,7 +78,7 @@ impl Machine<'_> {
     }
 
     /// Uses a word up: it counts again only when a person gives it again.
-    pub(super) fn spend(&mut self, fact: Fact, cluster: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn spend(&mut self, fact: Fact, cluster: &ClusterName) -> Result<(), Interrupt> {
         self.journal_word(fact, cluster);
         let words = &mut self.journal_mut()?.words;
         for word in words
@@ -96,7 +96,7 @@ impl Machine<'_> {
         fact: Fact,
         cluster: &ClusterName,
         handle: &BTreeMap<String, String>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         self.journal_word(fact, cluster);
         let phase = self.status.phase;
         let words = &mut self.journal_mut()?.words;
@@ -115,9 +115,9 @@ impl Machine<'_> {
         if self.words(fact, cluster).any(is_same) {
             return None;
         }
-        let before = self.input.status.waiting_for.iter();
+        let before = self.input.status.common.waiting_for.iter();
         let before = before.flat_map(|wait| wait.offers.iter());
-        let offers = self.offers.borrow();
+        let offers = self.scratch.offers.borrow();
         let offered = before
             .chain(offers.iter())
             .find(|offer| (offer.fact, &offer.cluster) == (fact, cluster));
@@ -135,13 +135,14 @@ impl Machine<'_> {
 
     /// What this pass has built on stands in the journal with what it does.
     pub(super) fn note_words(&mut self) {
-        let after = (self.status.phase, self.status.attempt);
+        let after = (self.status.phase, self.status.common.attempt);
         // They were said for the phase in which the pass began.
-        (self.status.phase, self.status.attempt) = (self.input.status.phase, self.input.status.attempt);
-        for (fact, cluster) in self.used.take() {
+        (self.status.phase, self.status.common.attempt) =
+            (self.input.status.phase, self.input.status.common.attempt);
+        for (fact, cluster) in self.scratch.used.take() {
             self.journal_word(fact, &cluster);
         }
-        (self.status.phase, self.status.attempt) = after;
+        (self.status.phase, self.status.common.attempt) = after;
     }
 
     fn journal_word(&mut self, fact: Fact, cluster: &ClusterName) {
@@ -175,7 +176,7 @@ impl Machine<'_> {
     }
 
     /// Spends all that was said of a cluster: what is seen now says otherwise.
-    pub(super) fn refute(&mut self, fact: Fact, cluster: &ClusterName) -> Result<(), Stop> {
+    pub(super) fn refute(&mut self, fact: Fact, cluster: &ClusterName) -> Result<(), Interrupt> {
         while self.said(fact, cluster).is_some() || self.words(fact, cluster).any(|word| !word.spent) {
             self.spend(fact, cluster)?;
         }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Aim, Machine, Stop};
+use super::{Aim, Interrupt, Operation};
 use crate::api::{
     self, Means, Migration, MigrationStatus, Move, MoveState, Phase as MigrationPhase, Strategy,
     WAITS_ANNOTATION,
@@ -30,9 +30,9 @@ pub(super) fn name(parent: &str, uid: &str, attempt: u32, round: u32, one: &Move
     child::name(parent, &one.workload.name, &purpose)
 }
 
-impl<A: Aim> Machine<'_, A> {
+impl<A: Aim> Operation<'_, A> {
     /// Takes down how far each move is, and has the ones that are to begin created and let go.
-    pub(super) fn children(&mut self) -> Result<(), Stop> {
+    pub(super) fn children(&mut self) -> Result<(), Interrupt<A>> {
         let mut effects = Vec::new();
         let mut changed = false;
         for index in 0..self.status.moves.len() {
@@ -68,7 +68,7 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// Takes down how far each move is; those that haven't been let go never are. `turn_back`: the others are rolled back.
-    pub(super) fn end_children(&mut self, turn_back: Option<&str>) -> Result<(), Stop> {
+    pub(super) fn end_children(&mut self, turn_back: Option<&str>) -> Result<(), Interrupt<A>> {
         let mut effects = Vec::new();
         let mut changed = false;
         for index in 0..self.status.moves.len() {
@@ -124,13 +124,13 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// What is known of the moves is written before anything is done on it.
-    fn written_first(changed: bool, effects: Vec<Effect>) -> Result<(), Stop> {
+    fn written_first(changed: bool, effects: Vec<Effect>) -> Result<(), Interrupt<A>> {
         if changed {
-            Err(Stop::Again)
+            Err(Interrupt::Requeue)
         } else if effects.is_empty() {
             Ok(())
         } else {
-            Err(Stop::Act(effects))
+            Err(Interrupt::Act(effects))
         }
     }
 
@@ -138,13 +138,13 @@ impl<A: Aim> Machine<'_, A> {
         (one.state, one.note, one.finished_at) = (state, note, Some(self.input.now));
     }
 
-    fn child(&self, one: &Move) -> Result<Option<&Migration>, Stop> {
+    fn child(&self, one: &Move) -> Result<Option<&Migration>, Interrupt<A>> {
         let name = one.by.clone().unwrap_or_default();
         let namespace = one.workload.namespace.clone().unwrap_or_default();
         Ok(self.world().migrations.get()?.get(&(namespace, name)))
     }
 
-    fn fate(&self, one: &Move) -> Result<Fate, Stop> {
+    fn fate(&self, one: &Move) -> Result<Fate, Interrupt<A>> {
         if one.means == Means::Reschedule {
             return self.fate_of_rescheduling(one);
         }
@@ -164,7 +164,7 @@ impl<A: Aim> Machine<'_, A> {
                 Fate::Done(Some("it had left before its turn came".to_owned()))
             }
             phase if phase.is_terminal() => Fate::Failed(format!("{phase}: {}", why(status))),
-            phase => Fate::UnderWay(Some(match &status.waiting_for {
+            phase => Fate::UnderWay(Some(match &status.common.waiting_for {
                 Some(wait) => format!("{phase}: waits: {}", wait.reason),
                 None => phase.to_string(),
             })),
@@ -172,7 +172,7 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// Karmada calls it a success when it has asked the scheduler; what counts is that the copies are there and well.
-    fn fate_of_rescheduling(&self, one: &Move) -> Result<Fate, Stop> {
+    fn fate_of_rescheduling(&self, one: &Move) -> Result<Fate, Interrupt<A>> {
         let name = one.by.clone().unwrap_or_default();
         let Some(rebalancer) = self.world().rebalancers.get()?.get(&name) else {
             return Ok(Fate::Absent);
@@ -283,7 +283,11 @@ fn patched(why: &'static str, child: &Migration, patch: Vec<Value>) -> Effect {
 
 /// Somebody else has moved it, and nothing was touched.
 fn left_by_itself(status: &MigrationStatus) -> bool {
-    status.findings.iter().any(|finding| finding.code == "NotThere")
+    status
+        .common
+        .findings
+        .iter()
+        .any(|finding| finding.code == "NotThere")
 }
 
 fn why(status: &MigrationStatus) -> String {
@@ -291,13 +295,15 @@ fn why(status: &MigrationStatus) -> String {
     let back = journal.and_then(|journal| journal.roll_back.as_ref());
     match back {
         Some(back) => back.reason.clone(),
-        None if status.findings.is_empty() => status
+        None if status.common.findings.is_empty() => status
+            .common
             .steps
             .last()
             .map(|step| step.evidence.join("; "))
             .unwrap_or_default(),
         None => {
             let messages: Vec<_> = status
+                .common
                 .findings
                 .iter()
                 .map(|finding| finding.message.as_str())

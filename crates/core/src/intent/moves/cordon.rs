@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Aim, Machine, Stop};
+use super::{Aim, Interrupt, Operation};
 use crate::api::CORDON_PREFIX;
 use crate::intent::effect::{Effect, Exactly, add, remove, test};
 use crate::intent::record::digest;
@@ -21,9 +21,9 @@ pub fn taint_key(name: &str) -> String {
     format!("{CORDON_PREFIX}{}-{hash}", &name[..LONGEST - hash.len() - 1])
 }
 
-impl<A: Aim> Machine<'_, A> {
+impl<A: Aim> Operation<'_, A> {
     /// Every cluster that the journal names carries the taint.
-    pub(super) fn cordon(&self) -> Result<(), Stop> {
+    pub(super) fn cordon(&self) -> Result<(), Interrupt<A>> {
         let cordoned = &self.journal()?.cordoned;
         let clusters = self.world().clusters.get()?;
         let key = taint_key(self.input.name);
@@ -35,12 +35,12 @@ impl<A: Aim> Machine<'_, A> {
         if effects.is_empty() {
             Ok(())
         } else {
-            Err(Stop::Act(effects))
+            Err(Interrupt::Act(effects))
         }
     }
 
     /// Follows the clusters that it is about, as they come and go.
-    pub(super) fn keep_cordons(&mut self) -> Result<(), Stop> {
+    pub(super) fn keep_cordons(&mut self) -> Result<(), Interrupt<A>> {
         if !self.spec().cordons().0 {
             return Ok(());
         }
@@ -53,13 +53,13 @@ impl<A: Aim> Machine<'_, A> {
             .collect();
         if !come.is_empty() {
             self.journal_mut()?.cordoned.extend(come);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.lift_cordons(|name| !clusters.contains(name))
     }
 
     /// Takes the taint off, and then out of the journal. One that a cluster has lost is gone already.
-    pub(super) fn lift_cordons(&mut self, which: impl Fn(&ClusterName) -> bool) -> Result<(), Stop> {
+    pub(super) fn lift_cordons(&mut self, which: impl Fn(&ClusterName) -> bool) -> Result<(), Interrupt<A>> {
         let key = taint_key(self.input.name);
         let Some(journal) = &mut self.status.journal else {
             return Ok(());
@@ -82,10 +82,10 @@ impl<A: Aim> Machine<'_, A> {
             })
             .collect();
         if !effects.is_empty() {
-            return Err(Stop::Act(effects));
+            return Err(Interrupt::Act(effects));
         }
         journal.cordoned.retain(|name| !which(name));
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }
 

@@ -1,13 +1,14 @@
 //! What has begun comes to its end, what was put up is taken down; and what happens after that.
 
-use super::{Aim, Machine, Phase, SOON, Stop, under_way};
-use crate::api::{Means, MoveState, MovesStatus};
-use crate::intent::effect::Effect;
+use super::{Aim, Interrupt, Operation, Phase, SOON, under_way};
+use crate::api::{Means, MoveState};
 
-impl<A: Aim> Machine<'_, A> {
-    pub(super) fn ending(&mut self) -> Result<(), Stop> {
+impl<A: Aim> Operation<'_, A> {
+    pub(super) fn ending(&mut self) -> Result<(), Interrupt<A>> {
         let Some(ending) = self.journal()?.ending.clone() else {
-            return Err(Stop::Wait("why it ends is missing from the status".to_owned()));
+            return Err(Interrupt::Wait(
+                "why it ends is missing from the status".to_owned(),
+            ));
         };
         // What was never created needs no end.
         let present = self.world().migrations.get()?;
@@ -28,13 +29,13 @@ impl<A: Aim> Machine<'_, A> {
             }
         }
         if dropped {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.end_children(ending.turns_back.then_some(ending.reason.as_str()))?;
         let running = under_way(&self.status);
         if running > 0 {
             self.look_again(SOON * 4);
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{running} moves come to their end: {}",
                 ending.reason
             )));
@@ -43,45 +44,12 @@ impl<A: Aim> Machine<'_, A> {
             self.lift_cordons(|_| true)?;
         }
         self.end(ending.ends_as, vec![ending.reason]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The cordon lasts, where that is asked for, until a person takes the intent away.
     fn keeps_cordon(&self, ending: &crate::api::MovesEnding) -> bool {
         let (_, keeps) = self.spec().cordons();
         keeps && ending.ends_as != Phase::Aborted && !self.input.deleting
-    }
-
-    /// Nothing more is done; a spec that asks for something else is a new attempt.
-    pub(super) fn after_the_end(&mut self) -> Result<(), Stop> {
-        self.recheck = None;
-        let spec = self.input.spec;
-        let lifted = !spec.moves().abort && self.status.phase == Phase::Aborted;
-        let asked_anew = match &self.status.journal {
-            Some(journal) => journal.spec.bare() != spec.bare() || lifted,
-            None => self.status.common.observed_generation != self.input.generation,
-        };
-        if asked_anew || self.input.deleting {
-            let cordoned = self.status.journal.as_ref();
-            if cordoned.is_some_and(|journal| !journal.cordoned.is_empty()) {
-                self.look_again(SOON);
-                self.lift_cordons(|_| true)?;
-            }
-        }
-        if asked_anew && !self.input.deleting {
-            let attempt = self.status.common.attempt;
-            self.status = MovesStatus::default();
-            self.status.common.attempt = attempt;
-            return Err(Stop::Again);
-        }
-        let keeps = self
-            .status
-            .journal
-            .as_ref()
-            .is_some_and(|journal| !journal.cordoned.is_empty());
-        if self.input.has_finalizer && !keeps {
-            return Err(Stop::Act(vec![Effect::RemoveFinalizer]));
-        }
-        Ok(())
     }
 }

@@ -15,6 +15,8 @@ mod start;
 mod survey;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -30,11 +32,11 @@ pub(in crate::intent) use evict::{divides, fits, static_weight};
 pub use survey::{Candidate, Chosen, Judged, Survey, judge, name_of, place};
 
 use super::Step;
-use super::effect::Effect;
+use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::seen::{NotKnown, Seen};
 use crate::api::{
-    Claim, Finding, Migration, Move, MoveState, MovesEnding, MovesJournal, MovesPhase as Phase, MovesSpec,
-    MovesStatus, Opening, WaitCode, WorkloadProfile,
+    Claim, Finding, Migration, Move, MoveState, MovesEnding, MovesPhase as Phase, MovesSpec, MovesStatus,
+    WorkloadProfile,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, ResourceBinding};
@@ -168,90 +170,91 @@ fn under_way<A>(status: &MovesStatus<A>) -> usize {
 
 /// Decides what one pass does.
 pub fn step<A: Aim>(input: &Input<'_, A>) -> Step<MovesStatus<A>> {
-    let mut machine = Machine {
-        input,
-        status: input.status.clone(),
-        recheck: Some(SOON),
-    };
-    let effects = machine.pass();
-    machine.status.common.observed_generation = input.generation;
-    machine.note(&effects);
-    Step {
-        status: machine.status,
-        effects,
-        recheck: machine.recheck,
-    }
+    operation::step::<Moves<A>>(input)
 }
 
-/// Why a pass goes no further.
-enum Stop {
-    Act(Vec<Effect>),
-    Wait(String),
-    WaitFor(WaitCode, String),
-    /// Nothing begins before the window opens.
-    Window(Opening, String),
-    /// The journal has changed: write it, then look again.
-    Again,
-    /// Nothing was touched.
-    Fail(Vec<Finding>),
-}
+/// An intent that moves many workloads, by what it moves them for.
+pub(super) struct Moves<A>(PhantomData<A>);
 
-impl From<NotKnown> for Stop {
-    fn from(unknown: NotKnown) -> Self {
-        Self::Wait(unknown.0)
-    }
-}
+type Operation<'a, A> = operation::Operation<'a, Moves<A>>;
+type Interrupt<A> = operation::Interrupt<Moves<A>>;
 
-struct Machine<'a, A: Aim> {
-    input: &'a Input<'a, A>,
-    status: MovesStatus<A>,
-    recheck: Option<Duration>,
-}
+impl<A: Aim> Kind for Moves<A> {
+    type Spec = A;
+    type Status = MovesStatus<A>;
+    type World = World;
+    type Scratch = ();
+    type Own = Infallible;
 
-impl<'a, A: Aim> Machine<'a, A> {
-    fn pass(&mut self) -> Vec<Effect> {
-        let outcome = if self.status.phase.is_terminal() {
-            self.after_the_end()
-        } else if self.turns_back() {
-            Err(Stop::Again)
-        } else {
-            match self.status.phase {
-                Phase::Pending => self.pending(),
-                Phase::Preflight => self.preflight(),
-                Phase::Moving => self.moving(),
-                Phase::Watching => self.watching(),
-                Phase::Ending => self.ending(),
-                Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
-            }
-        };
-        match outcome {
-            Ok(()) => {}
-            Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
-            Err(Stop::Act(effects)) => {
-                let now = self.input.now;
-                match self.input.trouble {
-                    Some(trouble) => {
-                        let reason = format!("trying again: {}", trouble.text);
-                        self.status.common.wait(WaitCode::Retry, reason, now);
-                    }
-                    None => self.status.common.waiting_for = None,
-                }
-                return effects;
-            }
-            Err(Stop::Wait(reason)) => self.wait(WaitCode::Evidence, reason),
-            Err(Stop::WaitFor(code, reason)) => self.wait(code, reason),
-            Err(Stop::Window(opening, reason)) => self.wait_for_window(opening, reason),
-            Err(Stop::Fail(findings)) => {
-                let evidence = findings.iter().map(|finding| finding.message.clone()).collect();
-                self.status.common.findings = findings;
-                self.end(Phase::Failed, evidence);
-            }
+    fn pass(operation: &mut Operation<'_, A>) -> Outcome<Self> {
+        operation.check_abort()?;
+        match operation.status.phase {
+            Phase::Pending => operation.pending(),
+            Phase::Preflight => operation.preflight(),
+            Phase::Moving => operation.moving(),
+            Phase::Watching => operation.watching(),
+            Phase::Ending => operation.ending(),
+            Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
         }
-        Vec::new()
+        .map(|()| Next::Rest)
     }
 
+    fn entered(operation: &mut Operation<'_, A>) {
+        // One that stands would grow for ever.
+        let steps = &mut operation.status.common.steps;
+        let excess = steps.len().saturating_sub(STEPS);
+        steps.drain(..excess);
+    }
+
+    fn interrupted(_operation: &mut Operation<'_, A>, own: Infallible) {
+        match own {}
+    }
+
+    fn fail(operation: &mut Operation<'_, A>, findings: Vec<Finding>) {
+        operation.end_failed(Phase::Failed, findings);
+    }
+
+    fn pace(operation: &Operation<'_, A>, wait: &Wait) -> Duration {
+        match wait.until {
+            Some(_) => LATER,
+            None => operation.requeue_after.unwrap_or(SOON),
+        }
+    }
+
+    /// What it still keeps off clusters goes with a new attempt, and with the intent.
+    fn sweep(operation: &mut Operation<'_, A>) -> Result<(), Interrupt<A>> {
+        let is_over = Self::begins_again(operation) || operation.input.deleting;
+        if is_over && operation.has_cordons() {
+            operation.look_again(SOON);
+            operation.lift_cordons(|_| true)?;
+        }
+        Ok(())
+    }
+
+    fn begins_again(operation: &Operation<'_, A>) -> bool {
+        let (spec, status) = (operation.input.spec, &operation.status);
+        match &status.journal {
+            Some(journal) => {
+                let is_lifted = !spec.moves().abort && status.phase == Phase::Aborted;
+                journal.spec.bare() != spec.bare() || is_lifted
+            }
+            None => status.common.observed_generation != operation.input.generation,
+        }
+    }
+
+    /// The cordon lasts, where that is asked for, until a person takes the intent away.
+    fn stays(operation: &Operation<'_, A>) -> bool {
+        operation.has_cordons()
+    }
+
+    fn close(operation: &mut Operation<'_, A>) {
+        operation.close();
+    }
+}
+
+impl<A: Aim> Operation<'_, A> {
     /// Begins to end when it is asked for, or its time is over.
-    fn turns_back(&mut self) -> bool {
+    fn check_abort(&mut self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec.moves();
         let (reason, ends_as) = if self.input.deleting {
             ("the intent was deleted", Phase::Aborted)
@@ -260,15 +263,15 @@ impl<'a, A: Aim> Machine<'a, A> {
         } else if spec.deadline.is_some_and(|deadline| self.input.now >= deadline) {
             ("the deadline has passed", Phase::Failed)
         } else {
-            return false;
+            return Ok(());
         };
         let Some(journal) = &mut self.status.journal else {
             self.end(ends_as, vec![format!("{reason}: nothing was touched")]);
-            return true;
+            return Err(Interrupt::Requeue);
         };
         // One that ends by itself already can still be told to roll back what is on its way.
         if journal.ending.as_ref().is_some_and(|ending| ending.turns_back) {
-            return false;
+            return Ok(());
         }
         journal.ending = Some(MovesEnding {
             reason: reason.to_owned(),
@@ -278,11 +281,16 @@ impl<'a, A: Aim> Machine<'a, A> {
         if self.status.phase != Phase::Ending {
             self.enter(Phase::Ending, vec![reason.to_owned()]);
         }
-        true
+        Err(Interrupt::Requeue)
+    }
+
+    fn has_cordons(&self) -> bool {
+        let journal = self.status.journal.as_ref();
+        journal.is_some_and(|journal| !journal.cordoned.is_empty())
     }
 
     /// Ends by itself: what has begun comes to its end.
-    fn begin_to_end(&mut self, reason: String, ends_as: Phase) -> Stop {
+    fn begin_to_end(&mut self, reason: String, ends_as: Phase) -> Interrupt<A> {
         if let Some(journal) = &mut self.status.journal {
             journal.ending = Some(MovesEnding {
                 reason: reason.clone(),
@@ -291,57 +299,13 @@ impl<'a, A: Aim> Machine<'a, A> {
             });
         }
         self.enter(Phase::Ending, vec![reason]);
-        Stop::Again
-    }
-
-    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.status.phase = phase;
-        self.status.common.enter(phase.name(), evidence, self.input.now);
-        // One that stands would grow for ever.
-        let steps = &mut self.status.common.steps;
-        if steps.len() > STEPS {
-            steps.drain(..steps.len() - STEPS);
-        }
-    }
-
-    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.status.phase = phase;
-        self.status.common.end(evidence, self.input.now);
-        self.recheck = Some(Duration::ZERO);
-    }
-
-    fn wait(&mut self, code: WaitCode, reason: String) {
-        self.status.common.wait(code, reason, self.input.now);
-    }
-
-    fn wait_for_window(&mut self, opening: Opening, reason: String) {
-        self.wait(WaitCode::Evidence, reason);
-        if let (Opening::At(opens), Some(wait)) = (opening, &mut self.status.common.waiting_for) {
-            (wait.until, wait.then) = (Some(opens), Some("go on".to_owned()));
-            let left = Duration::try_from(opens.duration_since(self.input.now)).unwrap_or_default();
-            self.recheck = Some(left.clamp(Duration::from_millis(1), LATER));
-        }
+        Interrupt::Requeue
     }
 
     /// The spec of this attempt.
     fn spec(&self) -> &A {
         let journal = self.status.journal.as_ref();
         journal.map_or(self.input.spec, |journal| &journal.spec)
-    }
-
-    /// What a person may change at any time.
-    const fn world(&self) -> &'a World {
-        self.input.world
-    }
-
-    fn journal(&self) -> Result<&MovesJournal<A>, Stop> {
-        let journal = self.status.journal.as_ref();
-        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
-    }
-
-    fn journal_mut(&mut self) -> Result<&mut MovesJournal<A>, Stop> {
-        let journal = self.status.journal.as_mut();
-        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
     }
 }
 

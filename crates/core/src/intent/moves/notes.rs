@@ -1,36 +1,20 @@
 //! What a pass says of itself in the status.
 
 use super::bound::counted;
-use super::{Aim, Effect, Machine, Phase};
-use crate::api::{MoveState, Progress, Tally};
+use super::{Aim, Operation, Phase};
+use crate::api::{MoveState, Tally};
 
-impl<A: Aim> Machine<'_, A> {
-    /// What is about to be sent stands in the journal first; the rest is for people.
-    pub(super) fn note(&mut self, effects: &[Effect]) {
-        let ended = self.status.phase.is_terminal();
-        let changed = match &mut self.status.journal {
-            Some(journal) => {
-                journal.planned = effects
-                    .iter()
-                    .filter(|_| !ended)
-                    .map(ToString::to_string)
-                    .collect();
-                !ended && journal.spec.bare() != self.input.spec.bare()
-            }
-            None => false,
-        };
-        let now = self.input.now;
-        let phase = self.status.phase;
-        let standing = self.status.standing();
-        let common = &mut self.status.common;
-        common.say(
-            standing,
-            phase.name(),
-            &[("Completed", phase == Phase::Completed)],
-            now,
-        );
-        common.say_ignored(
-            changed,
+impl<A: Aim> Operation<'_, A> {
+    pub(super) fn close(&mut self) {
+        let (phase, now) = (self.status.phase, self.input.now);
+        let is_changed = self
+            .status
+            .journal
+            .as_ref()
+            .is_some_and(|journal| !phase.is_terminal() && journal.spec.bare() != self.input.spec.bare());
+        self.say(&[("Completed", phase == Phase::Completed)]);
+        self.status.common.say_ignored(
+            is_changed,
             "the spec was changed while moves are under way; the change is not obeyed",
             now,
         );

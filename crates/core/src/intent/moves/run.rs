@@ -1,11 +1,11 @@
 //! So many at a time, in their order, until nothing is left or too much has failed.
 
 use super::start::count;
-use super::{Aim, Machine, NOW_AND_THEN, Phase, SOON, Stop, listed, under_way};
+use super::{Aim, Interrupt, NOW_AND_THEN, Operation, Phase, SOON, listed, under_way};
 use crate::api::{Means, MoveState};
 
-impl<A: Aim> Machine<'_, A> {
-    pub(super) fn moving(&mut self) -> Result<(), Stop> {
+impl<A: Aim> Operation<'_, A> {
+    pub(super) fn moving(&mut self) -> Result<(), Interrupt<A>> {
         self.cordon()?;
         self.children()?;
         let failed: Vec<String> = self
@@ -39,14 +39,14 @@ impl<A: Aim> Machine<'_, A> {
         self.survey()?;
         self.keep_cordons()?;
         if self.begin_next()? {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if running > 0 {
             self.moves_go_on();
             return Ok(());
         }
         if self.movable() > 0 {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{} still being looked at",
                 count(self.movable(), "move")
             )));
@@ -67,7 +67,7 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// Takes the next one down as starting; its intent is created when that is written.
-    fn begin_next(&mut self) -> Result<bool, Stop> {
+    fn begin_next(&mut self) -> Result<bool, Interrupt<A>> {
         let (now, most) = (self.input.now, self.spec().moves().max_parallel as usize);
         let mut free = most.saturating_sub(under_way(&self.status));
         let (uid, attempt, round) = (
@@ -90,7 +90,7 @@ impl<A: Aim> Machine<'_, A> {
         Ok(begun)
     }
 
-    fn is_done(&mut self, failed: &[String]) -> Result<(), Stop> {
+    fn is_done(&mut self, failed: &[String]) -> Result<(), Interrupt<A>> {
         let moved = self
             .status
             .moves
@@ -105,7 +105,7 @@ impl<A: Aim> Machine<'_, A> {
         if self.spec().stands() && failed.is_empty() {
             self.note_known()?;
             self.enter(Phase::Watching, vec![format!("{moved} moved{later}")]);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if !failed.is_empty() {
             let reason = format!("{moved} moved; {} could not be: {}", failed.len(), listed(failed));

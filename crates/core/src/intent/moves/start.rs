@@ -2,35 +2,40 @@
 
 use std::time::Duration;
 
-use super::{AT_ONCE, Aim, Chosen, LATER, Machine, NOW_AND_THEN, Phase, SOON, Stop, listed, unchecked};
-use crate::api::{Move, MoveState, MovesJournal, MovesStatus, Opening, Stay, WaitCode};
+use super::{
+    AT_ONCE, Aim, Chosen, Interrupt, LATER, NOW_AND_THEN, Operation, Phase, SOON, listed, unchecked,
+};
+use crate::api::{Move, MoveState, MovesJournal, MovesStatus, Stay, WaitCode};
 use crate::intent::effect::Effect;
 use crate::intent::moves::Verdict;
 
-impl<A: Aim> Machine<'_, A> {
+impl<A: Aim> Operation<'_, A> {
     /// Takes the spec down, unless Git has it that this was done already.
-    pub(super) fn pending(&mut self) -> Result<(), Stop> {
+    pub(super) fn pending(&mut self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec;
         if self.status.common.attempt == 0
             && let Some(record) = self.world().record.get()?
             && let Some(status) = ended(record, spec)
         {
             self.status = status;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let refused = spec.refused();
         if !refused.is_empty() {
-            return Err(Stop::Fail(refused));
+            return Err(Interrupt::Fail(refused));
         }
         if let Err(findings) = Chosen::of(spec.moves()) {
-            return Err(Stop::Fail(findings));
+            return Err(Interrupt::Fail(findings));
         }
-        self.recheck = Some(NOW_AND_THEN);
+        self.requeue_after = Some(NOW_AND_THEN);
         if spec.moves().paused {
-            return Err(Stop::WaitFor(WaitCode::Pause, "paused by the spec".to_owned()));
+            return Err(Interrupt::wait_for(
+                WaitCode::Pause,
+                "paused by the spec".to_owned(),
+            ));
         }
         if !self.input.has_finalizer {
-            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+            return Err(Interrupt::Act(vec![Effect::AddFinalizer]));
         }
         let (now, revision) = (self.input.now, self.input.revision.map(str::to_owned));
         let common = &mut self.status.common;
@@ -48,11 +53,11 @@ impl<A: Aim> Machine<'_, A> {
             planned: Vec::new(),
         });
         self.enter(Phase::Preflight, Vec::new());
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Says what would move and what can't, and goes on when a person has had the chance to say no.
-    pub(super) fn preflight(&mut self) -> Result<(), Stop> {
+    pub(super) fn preflight(&mut self) -> Result<(), Interrupt<A>> {
         self.take_new_spec()?;
         self.survey()?;
         let open = unchecked(&self.status, false).len();
@@ -62,7 +67,7 @@ impl<A: Aim> Machine<'_, A> {
             self.look_again(SOON);
             return Ok(());
         }
-        self.recheck = Some(NOW_AND_THEN);
+        self.requeue_after = Some(NOW_AND_THEN);
         let (movable, planned) = (self.movable(), self.plan_in_words());
         let (dry, stands) = (self.spec().is_dry_run(), self.spec().stands());
         if dry {
@@ -76,12 +81,12 @@ impl<A: Aim> Machine<'_, A> {
                     vec![format!("dry run: {planned}; nothing was touched")],
                 );
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         if stands && movable == 0 && self.blocked().is_empty() {
             self.note_known()?;
             self.enter(Phase::Watching, vec![planned]);
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.all_can_be_looked_at()?;
         self.nothing_is_in_the_way()?;
@@ -93,11 +98,11 @@ impl<A: Aim> Machine<'_, A> {
             self.journal_mut()?.cordoned = clusters;
         }
         self.enter(Phase::Moving, vec![planned]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// While nothing is under way, what is asked for can change.
-    fn take_new_spec(&mut self) -> Result<(), Stop> {
+    fn take_new_spec(&mut self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec;
         if self.spec().bare() == spec.bare() {
             return Ok(());
@@ -108,7 +113,7 @@ impl<A: Aim> Machine<'_, A> {
         if !wrong.is_empty() {
             let messages: Vec<String> = wrong.iter().map(|finding| finding.message.clone()).collect();
             self.status.common.findings = wrong;
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "what is asked for now can't be done: {}",
                 messages.join("; ")
             )));
@@ -124,11 +129,11 @@ impl<A: Aim> Machine<'_, A> {
                 vec!["the spec asks for something else".to_owned()],
             );
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Looks at what there is to do, and takes it down if that has changed.
-    pub(super) fn survey(&mut self) -> Result<(), Stop> {
+    pub(super) fn survey(&mut self) -> Result<(), Interrupt<A>> {
         if self.status.phase == Phase::Moving && self.spec().plans_once() {
             let mut moves = self.status.moves.clone();
             let waiting = moves.iter_mut().filter(|one| one.state == MoveState::Waiting);
@@ -137,7 +142,7 @@ impl<A: Aim> Machine<'_, A> {
             return Ok(());
         }
         let spec = self.spec().clone();
-        let chosen = Chosen::of(spec.moves()).map_err(Stop::Fail)?;
+        let chosen = Chosen::of(spec.moves()).map_err(Interrupt::Fail)?;
         let world = self.world();
         let clusters = spec.clusters(world)?;
         let mut begun: Vec<Move> = self
@@ -184,7 +189,7 @@ impl<A: Aim> Machine<'_, A> {
             if unchecked(&self.status, false).is_empty() {
                 return Ok(());
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         Ok(())
     }
@@ -225,23 +230,23 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// What isn't listed hasn't been looked at.
-    fn all_can_be_looked_at(&self) -> Result<(), Stop> {
+    fn all_can_be_looked_at(&self) -> Result<(), Interrupt<A>> {
         if self.status.later == 0 || !self.spec().needs_all() {
             return Ok(());
         }
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{} are more than the {AT_ONCE} that can be looked at before any of them begins: select fewer, or take \
              spec.unmovable: Leave",
             count(self.status.later as usize + self.status.moves.len(), "workload")
         )))
     }
 
-    pub(super) fn nothing_is_in_the_way(&self) -> Result<(), Stop> {
+    pub(super) fn nothing_is_in_the_way(&self) -> Result<(), Interrupt<A>> {
         let blocked = self.blocked();
         if blocked.is_empty() || !self.spec().needs_all() {
             return Ok(());
         }
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{} can't be moved, and spec.unmovable is Wait: {}",
             count(blocked.len(), "workload"),
             listed(&blocked)
@@ -249,28 +254,20 @@ impl<A: Aim> Machine<'_, A> {
     }
 
     /// Nothing begins while it is paused, or outside of its window.
-    pub(super) fn may_go_on(&self) -> Result<(), Stop> {
+    pub(super) fn may_go_on(&self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec.moves();
         if spec.paused {
-            return Err(Stop::WaitFor(WaitCode::Pause, "paused by the spec".to_owned()));
+            return Err(Interrupt::wait_for(
+                WaitCode::Pause,
+                "paused by the spec".to_owned(),
+            ));
         }
-        let Some(window) = &spec.window else { return Ok(()) };
-        match window.at(self.input.now) {
-            Opening::Open => Ok(()),
-            opening @ Opening::At(opens) => Err(Stop::Window(
-                opening,
-                format!("its window opens {opens}: moves begin {window}"),
-            )),
-            Opening::Never => Err(Stop::Window(
-                Opening::Never,
-                format!(
-                    "its window doesn't open again: moves begin {window}; give it another one, or abort it"
-                ),
-            )),
-        }
+        self.wait_for_window(spec.window.as_ref(), |ended| {
+            Interrupt::Wait(format!("{ended}; give it another one, or abort it"))
+        })
     }
 
-    fn is_approved(&self, planned: &str) -> Result<(), Stop> {
+    fn is_approved(&self, planned: &str) -> Result<(), Interrupt<A>> {
         let attempt = self.status.common.attempt;
         let spec = self.spec().moves();
         let gated = spec
@@ -283,7 +280,7 @@ impl<A: Aim> Machine<'_, A> {
         if !gated || approved {
             return Ok(());
         }
-        Err(Stop::WaitFor(
+        Err(Interrupt::wait_for(
             WaitCode::Approval,
             format!("attempt {attempt} has to be approved before Moving: {planned}"),
         ))
@@ -308,16 +305,16 @@ impl<A: Aim> Machine<'_, A> {
         }
     }
 
-    pub(super) fn note_known(&mut self) -> Result<(), Stop> {
+    pub(super) fn note_known(&mut self) -> Result<(), Interrupt<A>> {
         let known = self.world().clusters.get()?.keys().cloned().collect();
         self.journal_mut()?.known = known;
         Ok(())
     }
 
     /// It stands, and begins again when there is an occasion.
-    pub(super) fn watching(&mut self) -> Result<(), Stop> {
+    pub(super) fn watching(&mut self) -> Result<(), Interrupt<A>> {
         self.take_new_spec()?;
-        self.recheck = Some(LATER);
+        self.requeue_after = Some(LATER);
         self.status.common.waiting_for = None;
         let clusters = self.spec().clusters(self.world())?;
         self.lift_cordons(|cluster| !clusters.contains(cluster))?;
@@ -339,12 +336,12 @@ impl<A: Aim> Machine<'_, A> {
         (self.status.later, self.status.more_stays) = (0, 0);
         self.status.clusters = clusters.into_iter().collect();
         self.enter(Phase::Preflight, vec![because]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Looks again as soon as there can be something new.
     pub(super) const fn look_again(&mut self, after: Duration) {
-        self.recheck = Some(after);
+        self.requeue_after = Some(after);
     }
 }
 

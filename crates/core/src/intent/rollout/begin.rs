@@ -4,22 +4,22 @@ use serde_json::Value;
 
 use super::goal::Goal;
 use super::versions::{applied_by, content, revision_name, trimmed};
-use super::{Finding, Machine, Phase, Stop};
+use super::{Finding, Interrupt, Operation, Phase};
 use crate::api::{
-    BindingId, HeldBack, Opening, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
+    BindingId, HeldBack, PinState, RolloutJournal, SYNC_MANAGER, WaitCode, WorkloadProfileSpec,
 };
 use crate::intent::effect::Effect;
 use crate::intent::rivals;
 use crate::profile::{self, Profile};
 use cutover_karmada::{DispatchSuspension, meta};
 
-impl Machine<'_> {
-    pub(super) fn rest(&mut self) -> Result<(), Stop> {
+impl Operation<'_> {
+    pub(super) fn rest(&mut self) -> Result<(), Interrupt> {
         if self.input.deleting {
-            self.recheck = None;
+            self.requeue_after = None;
             self.status.common.waiting_for = None;
             if self.input.has_finalizer {
-                return Err(Stop::Act(vec![Effect::RemoveFinalizer]));
+                return Err(Interrupt::Act(vec![Effect::RemoveFinalizer]));
             }
             return Ok(());
         }
@@ -36,7 +36,7 @@ impl Machine<'_> {
 
     /// Git doesn't have the template, or `abort` stands: nothing begins.
     fn nothing_wanted(&mut self) {
-        self.recheck = None;
+        self.requeue_after = None;
         self.status.common.waiting_for = None;
     }
 
@@ -57,7 +57,7 @@ impl Machine<'_> {
         }
     }
 
-    fn changes_begin(&mut self, goal: &Goal) -> Result<(), Stop> {
+    fn changes_begin(&mut self, goal: &Goal) -> Result<(), Interrupt> {
         let Some(template) = self.world().template.get()? else {
             self.nothing_wanted();
             self.rest_as(Phase::Pending);
@@ -102,7 +102,7 @@ impl Machine<'_> {
             Phase::Completed
         });
         self.status.common.waiting_for = None;
-        self.recheck = None;
+        self.requeue_after = None;
     }
 
     fn rest_as(&mut self, phase: Phase) {
@@ -125,20 +125,23 @@ impl Machine<'_> {
     }
 
     /// Nothing is written until everything that could stand in the way has been looked at.
-    fn may_begin(&mut self) -> Result<(), Stop> {
+    fn may_begin(&mut self) -> Result<(), Interrupt> {
         let (spec, now) = (self.input.spec, self.input.now);
         self.rest_as(Phase::Pending);
         if spec.controls.abort {
-            return Err(gate(
+            return Err(Interrupt::wait_for(
                 WaitCode::Pause,
                 "spec.abort stands: a change waits until it is taken away",
             ));
         }
         if spec.controls.paused {
-            return Err(gate(WaitCode::Pause, "paused by the spec: a change waits"));
+            return Err(Interrupt::wait_for(
+                WaitCode::Pause,
+                "paused by the spec: a change waits",
+            ));
         }
         if spec.controls.deadline.is_some_and(|deadline| now >= deadline) {
-            return Err(gate(
+            return Err(Interrupt::wait_for(
                 WaitCode::Pause,
                 "a change waits, and the deadline has passed: a person must set another",
             ));
@@ -146,39 +149,27 @@ impl Machine<'_> {
         self.window_is_open()?;
         let claim = self.world().claim.get()?.as_ref();
         rivals::may_differ(claim, self.input.uid, self.input.ahead)
-            .map_err(|reason| gate(WaitCode::Claim, &reason))
+            .map_err(|reason| Interrupt::wait_for(WaitCode::Claim, reason))
     }
 
-    pub(super) fn window_is_open(&self) -> Result<(), Stop> {
-        let Some(window) = &self.input.spec.strategy.window else {
-            return Ok(());
-        };
-        match window.at(self.input.now) {
-            Opening::Open => Ok(()),
-            Opening::At(opens) => Err(Stop::Gate {
-                code: WaitCode::Evidence,
-                reason: format!("the window to open at {opens}"),
-                until: Some(opens),
-            }),
-            Opening::Never => Err(gate(
-                WaitCode::Pause,
-                "the window doesn't open again: a person must set another",
-            )),
-        }
+    pub(super) fn window_is_open(&self) -> Result<(), Interrupt> {
+        self.wait_for_window(self.input.spec.strategy.window.as_ref(), |ended| {
+            Interrupt::wait_for(WaitCode::Pause, format!("{ended}: set another one"))
+        })
     }
 
-    fn begin(&mut self, goal: &Goal, template: &Value, rehearsed: &Value) -> Result<(), Stop> {
+    fn begin(&mut self, goal: &Goal, template: &Value, rehearsed: &Value) -> Result<(), Interrupt> {
         let spec = self.input.spec;
         let profile = self.profile_found()?;
         let binding = self.binding_id()?;
         self.dispatches()?;
         self.others_are_held(template)?;
         if !self.input.has_finalizer {
-            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+            return Err(Interrupt::Act(vec![Effect::AddFinalizer]));
         }
         // Last of all: whoever has its turn begins, and shows it in the same breath.
         if spec.queued {
-            return Err(gate(
+            return Err(Interrupt::wait_for(
                 WaitCode::Turn,
                 "its turn: as many others of its policy are under way as may be at once",
             ));
@@ -239,10 +230,10 @@ impl Machine<'_> {
         });
         self.trim();
         self.enter(Phase::Holding, Vec::new());
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn profile_found(&mut self) -> Result<WorkloadProfileSpec, Stop> {
+    fn profile_found(&mut self) -> Result<WorkloadProfileSpec, Interrupt> {
         let spec = self.input.spec;
         let given = self.world().profiles.get()?;
         let found = profile::find(given, spec.strategy.profile.as_deref(), &spec.workload.gvk())?;
@@ -254,27 +245,27 @@ impl Machine<'_> {
             );
             let reason = finding.message.clone();
             self.find(finding);
-            return Err(Stop::Wait(reason));
+            return Err(Interrupt::Wait(reason));
         };
         Profile::compile("found", &found.spec)?;
         Ok(found.spec)
     }
 
     /// A change that doesn't arrive can't be judged.
-    fn dispatches(&self) -> Result<(), Stop> {
+    fn dispatches(&self) -> Result<(), Interrupt> {
         let suspension = self.binding()?.spec.suspension.as_ref();
         if suspension.is_some_and(|suspension| suspension.dispatch != DispatchSuspension::default()) {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "dispatching is suspended: no change would arrive".to_owned(),
             ));
         }
         Ok(())
     }
 
-    fn binding_id(&self) -> Result<BindingId, Stop> {
+    fn binding_id(&self) -> Result<BindingId, Interrupt> {
         let workload = self.workload();
         let Some(binding) = self.world().binding.get()? else {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "no policy has taken the workload up yet: it has no binding".to_owned(),
             ));
         };
@@ -284,7 +275,7 @@ impl Machine<'_> {
             .labels
             .as_ref()
             .and_then(|labels| labels.get(label));
-        let id = id.ok_or_else(|| Stop::Wait("Karmada has not marked the binding yet".to_owned()))?;
+        let id = id.ok_or_else(|| Interrupt::Wait("Karmada has not marked the binding yet".to_owned()))?;
         Ok(BindingId {
             name: binding.metadata.name.clone().unwrap_or_default(),
             uid: binding.metadata.uid.clone().unwrap_or_default(),
@@ -293,13 +284,5 @@ impl Machine<'_> {
             replicas: None,
             target_affinity: None,
         })
-    }
-}
-
-pub(super) fn gate(code: WaitCode, reason: &str) -> Stop {
-    Stop::Gate {
-        code,
-        reason: reason.to_owned(),
-        until: None,
     }
 }

@@ -3,13 +3,13 @@
 
 use serde_json::Value;
 
-use super::{Finding, Machine, Stop};
+use super::{Finding, Interrupt, Operation};
 use crate::intent::beside::{account, appliers};
 
 const CODE: &str = "AppliedByAnother";
 
-impl Machine<'_> {
-    pub(super) fn others_are_held(&mut self, template: &Value) -> Result<(), Stop> {
+impl Operation<'_> {
+    pub(super) fn others_are_held(&mut self, template: &Value) -> Result<(), Interrupt> {
         let others = account(template, &self.world().beside);
         let Some(others) = others.filter(|others| !others.held) else {
             self.status.common.findings.retain(|known| known.code != CODE);
@@ -17,7 +17,7 @@ impl Machine<'_> {
         };
         let hint = others.hint.unwrap_or_default();
         self.find(Finding::new(CODE, others.message.clone(), hint));
-        Err(Stop::Wait(format!("{} ({hint})", others.message)))
+        Err(Interrupt::Wait(format!("{} ({hint})", others.message)))
     }
 
     /// Nothing is rolled out of a template that Git doesn't have: who else applies it should be known.

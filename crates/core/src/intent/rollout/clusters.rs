@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Machine, Stop, waves};
-use crate::api::{Released, RolloutCluster, RolloutClusterState as State, WaitCode, Wave, watched};
+use super::{Interrupt, Operation, Wait, waves};
+use crate::api::{Released, RolloutCluster, RolloutClusterState as State, Wave, watched};
 use crate::intent::check;
 use crate::intent::custody;
 use crate::intent::proof::{Facts, Healthy, NotProved};
@@ -21,7 +21,7 @@ pub(super) struct Judged {
     pub pending: usize,
     pub failed: Option<String>,
     /// What the first of those that aren't good is waited for.
-    pub wait: Option<Stop>,
+    pub wait: Option<Interrupt>,
 }
 
 /// One released cluster, at one look.
@@ -34,8 +34,8 @@ enum Found {
     Failed(String),
 }
 
-impl Machine<'_> {
-    pub(super) fn waves(&self) -> Result<Vec<Wave>, Stop> {
+impl Operation<'_> {
+    pub(super) fn waves(&self) -> Result<Vec<Wave>, Interrupt> {
         let synced = custody::synced(self.binding()?);
         Ok(waves(
             &self.input.spec.strategy,
@@ -45,7 +45,7 @@ impl Machine<'_> {
     }
 
     /// Looks at every released cluster, and takes note for how long it was seen healthy, or not.
-    pub(super) fn judge(&mut self) -> Result<Judged, Stop> {
+    pub(super) fn judge(&mut self) -> Result<Judged, Interrupt> {
         let waves = self.waves()?;
         let limit = self.input.spec.strategy.progress.timeout.length();
         let (now, mut judged) = (self.input.now, Judged::nothing());
@@ -80,11 +80,9 @@ impl Machine<'_> {
                         _ => None,
                     };
                     if let Some((reason, until)) = wait {
-                        judged.wait.get_or_insert(Stop::Gate {
-                            code: WaitCode::Evidence,
-                            reason,
-                            until,
-                        });
+                        judged
+                            .wait
+                            .get_or_insert(Interrupt::WaitFor(Wait::evidence(reason).until(until)));
                     }
                 }
                 all.push(cluster);
@@ -96,7 +94,7 @@ impl Machine<'_> {
     }
 
     /// Returns the revision that a cluster is let have.
-    fn let_have(&self, cluster: &ClusterName) -> Result<String, Stop> {
+    fn let_have(&self, cluster: &ClusterName) -> Result<String, Interrupt> {
         let journal = self.journal()?;
         if journal.released.contains_key(cluster) {
             return Ok(journal.target.clone());
@@ -104,7 +102,7 @@ impl Machine<'_> {
         Ok(journal.left.get(cluster).unwrap_or(&journal.stable).clone())
     }
 
-    fn take_note(&mut self, cluster: &ClusterName, found: &Found) -> Result<(), Stop> {
+    fn take_note(&mut self, cluster: &ClusterName, found: &Found) -> Result<(), Interrupt> {
         let now = self.input.now;
         if let Some(released) = self.journal_mut()?.released.get_mut(cluster) {
             note(released, found, now);
@@ -113,7 +111,7 @@ impl Machine<'_> {
     }
 
     /// What can't be seen is not healthy, and no failure before its time is over.
-    fn look_at(&self, cluster: &ClusterName) -> Result<Found, Stop> {
+    fn look_at(&self, cluster: &ClusterName) -> Result<Found, Interrupt> {
         match self.healthy(cluster)? {
             Ok(()) => {}
             Err(NotProved::Unknown(why)) => return Ok(Found::Unknown(why)),
@@ -140,7 +138,7 @@ impl Machine<'_> {
     }
 
     /// The copy is made with the current pin from the current template, and is healthy.
-    fn healthy(&self, cluster: &ClusterName) -> Result<Result<(), NotProved>, Stop> {
+    fn healthy(&self, cluster: &ClusterName) -> Result<Result<(), NotProved>, Interrupt> {
         let (profile, marker) = (self.profile()?, self.marker()?);
         let member = match self.world().member(cluster) {
             Ok(member) => member,
@@ -178,7 +176,7 @@ impl Machine<'_> {
     }
 
     /// Returns whether a copy is seen to have failed, for what it is now.
-    fn failed(&self, cluster: &ClusterName) -> Result<bool, Stop> {
+    fn failed(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let Ok(Some(object)) = self
             .world()
             .member(cluster)
@@ -196,7 +194,7 @@ impl Machine<'_> {
     }
 
     /// Returns the first cluster that isn't healthy with what it went back to.
-    pub(super) fn ill_after_undo(&mut self) -> Result<Option<String>, Stop> {
+    pub(super) fn ill_after_undo(&mut self) -> Result<Option<String>, Interrupt> {
         let stable = self.journal()?.stable.clone();
         let waves = self.waves()?;
         let (mut ill, mut all) = (None, Vec::new());
@@ -222,7 +220,7 @@ impl Machine<'_> {
         Ok(ill)
     }
 
-    fn profile(&self) -> Result<Profile, Stop> {
+    fn profile(&self) -> Result<Profile, Interrupt> {
         Ok(Profile::compile("journal", &self.journal()?.profile)?)
     }
 }

@@ -1,18 +1,17 @@
 //! Under way: from the pin to the last wave, back again, or to a halt.
 
-use super::begin::gate;
 use super::goal::Goal;
 use super::pin::PIN_TAKEN_AWAY;
 use super::versions::content;
-use super::{Finding, Machine, Phase, Stop};
+use super::{Finding, Interrupt, Operation, Phase, Wait};
 use crate::api::{HeldBack, OnRolloutFailure, WaitCode, Wave};
 use crate::intent::custody;
 use crate::intent::effect::{Effect, Exactly};
 use cutover_karmada::meta;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
-    pub(super) fn fly(&mut self) -> Result<(), Stop> {
+impl Operation<'_> {
+    pub(super) fn fly(&mut self) -> Result<(), Interrupt> {
         if self.is_lost()? {
             return self.dissolve();
         }
@@ -32,7 +31,7 @@ impl Machine<'_> {
     }
 
     /// Karmada may have made the binding anew: markers are looked for on the Works of that one.
-    fn same_binding(&mut self) -> Result<(), Stop> {
+    fn same_binding(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let uid = binding.metadata.uid.clone().unwrap_or_default();
         if self.journal()?.binding.uid == uid {
@@ -44,16 +43,16 @@ impl Machine<'_> {
             .labels
             .as_ref()
             .and_then(|labels| labels.get(label).cloned());
-        let id = id.ok_or_else(|| Stop::Wait("Karmada has not marked the binding yet".to_owned()))?;
+        let id = id.ok_or_else(|| Interrupt::Wait("Karmada has not marked the binding yet".to_owned()))?;
         let name = binding.metadata.name.clone().unwrap_or_default();
         let journal = self.journal_mut()?;
         (journal.binding.uid, journal.binding.id, journal.binding.name) = (uid, id, name);
         journal.pin.renew();
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Turns back on request or when it is too late, and towards another goal when there is one.
-    fn turns(&mut self) -> Result<(), Stop> {
+    fn turns(&mut self) -> Result<(), Interrupt> {
         let spec = self.input.spec;
         if spec.controls.abort {
             return self.undo("abort was asked for".to_owned(), true);
@@ -81,7 +80,7 @@ impl Machine<'_> {
 
     /// Another template is wanted before this one is everywhere: it begins with the first wave again. What clusters have got
     /// meanwhile they keep until their turn comes.
-    fn retarget(&mut self, goal: &Goal) -> Result<(), Stop> {
+    fn retarget(&mut self, goal: &Goal) -> Result<(), Interrupt> {
         let template = self.template()?;
         let rehearsed = self.world().rehearsed.get()?.as_ref();
         let wanted = content(rehearsed.unwrap_or(template));
@@ -105,7 +104,7 @@ impl Machine<'_> {
                     vec!["the manifest changed, its content didn't".to_owned()],
                 );
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let before = std::mem::replace(&mut journal.target, name.clone());
         for cluster in std::mem::take(&mut journal.released).into_keys() {
@@ -130,11 +129,11 @@ impl Machine<'_> {
                 "revision {name} is wanted instead of {before}: from the first wave again"
             )],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// A released cluster isn't good, or it takes too long.
-    fn fail(&mut self, reason: String) -> Result<(), Stop> {
+    fn fail(&mut self, reason: String) -> Result<(), Interrupt> {
         self.find(Finding::new(
             "RolloutFailed",
             reason.clone(),
@@ -145,11 +144,11 @@ impl Machine<'_> {
         }
         self.journal_mut()?.halted = Some(reason.clone());
         self.enter(Phase::Halted, vec![reason]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Goes back to what every cluster had, in all of them at once. `rejects`: what was wanted stays unapplied.
-    fn undo(&mut self, reason: String, rejects: bool) -> Result<(), Stop> {
+    fn undo(&mut self, reason: String, rejects: bool) -> Result<(), Interrupt> {
         let journal = self.journal_mut()?;
         let (stable, undone) = (journal.stable.clone(), journal.target.clone());
         let wanted = journal.wanted.clone();
@@ -171,11 +170,11 @@ impl Machine<'_> {
         }
         self.status.target = Some(stable);
         self.enter(Phase::Undoing, vec![reason]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Every Work is made with the pin in force.
-    fn holding(&mut self) -> Result<(), Stop> {
+    fn holding(&mut self) -> Result<(), Interrupt> {
         self.hold()?;
         let evidence = if self.is_pinned()? {
             let synced = custody::synced(self.binding()?);
@@ -184,11 +183,11 @@ impl Machine<'_> {
             "no cluster would get anything else".to_owned()
         };
         self.enter(Phase::Applying, vec![evidence]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The template changes, and every Work is made from it.
-    fn applying(&mut self) -> Result<(), Stop> {
+    fn applying(&mut self) -> Result<(), Interrupt> {
         self.hold()?;
         self.not_paused()?;
         self.template_is_applied()?;
@@ -205,11 +204,11 @@ impl Machine<'_> {
                 "the template is revision {target}, and every Work is made from it"
             )],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The template is as the target asks for; what somebody changed meanwhile is put back.
-    pub(super) fn template_is_applied(&self) -> Result<(), Stop> {
+    pub(super) fn template_is_applied(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
         let Some(rehearsed) = self.world().rehearsed.get()? else {
             return Ok(());
@@ -231,14 +230,14 @@ impl Machine<'_> {
             resource_version: found.map(str::to_owned),
         };
         let manifest = self.revision(&self.journal()?.target)?.manifest.clone();
-        Err(Stop::Act(vec![Effect::ApplyTemplate {
+        Err(Interrupt::Act(vec![Effect::ApplyTemplate {
             template: exactly,
             manifest: Box::new(manifest),
         }]))
     }
 
     /// Karmada computes Works from caches: one made from an older template says nothing about this one.
-    pub(super) fn works_are_current(&self) -> Result<(), Stop> {
+    pub(super) fn works_are_current(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
         let current = template.pointer("/metadata/generation").map(ToString::to_string);
         let works = self.world().works.get()?;
@@ -246,7 +245,7 @@ impl Machine<'_> {
             let work = works.get(&cluster);
             let made_from = work.and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
             if made_from.is_some() && made_from != current.as_deref() {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "{cluster}: the Work to be made from the current template"
                 )));
             }
@@ -255,7 +254,7 @@ impl Machine<'_> {
     }
 
     /// Clusters are released in their order, each wave when the one before is good.
-    fn rolling(&mut self) -> Result<(), Stop> {
+    fn rolling(&mut self) -> Result<(), Interrupt> {
         self.hold()?;
         self.template_is_applied()?;
         self.works_are_current()?;
@@ -279,7 +278,7 @@ impl Machine<'_> {
             }
             let room = most.saturating_sub(seen.pending);
             if next.is_empty() || room == 0 {
-                return Err(seen.wait.unwrap_or(Stop::Again));
+                return Err(seen.wait.unwrap_or(Interrupt::Requeue));
             }
             self.may_release(number, wave)?;
             return self.release(next.into_iter().take(room).collect());
@@ -291,10 +290,10 @@ impl Machine<'_> {
                 names(&seen.good.into_iter().collect::<Vec<_>>())
             )],
         );
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn may_release(&self, number: u32, wave: &Wave) -> Result<(), Stop> {
+    fn may_release(&self, number: u32, wave: &Wave) -> Result<(), Interrupt> {
         self.not_paused()?;
         self.window_is_open()?;
         let journal = self.journal()?;
@@ -311,9 +310,9 @@ impl Machine<'_> {
         if approvals.any(|approval| approval.wave == number && approval.attempt == attempt) {
             return Ok(());
         }
-        Err(gate(
+        Err(Interrupt::wait_for(
             WaitCode::Approval,
-            &format!(
+            format!(
                 "approval of wave {number} ({}) for attempt {attempt}",
                 names(&wave.clusters)
             ),
@@ -321,7 +320,7 @@ impl Machine<'_> {
     }
 
     /// The journal says who is released before the pin lets go of it.
-    fn release(&mut self, clusters: Vec<ClusterName>) -> Result<(), Stop> {
+    fn release(&mut self, clusters: Vec<ClusterName>) -> Result<(), Interrupt> {
         let now = self.input.now;
         let journal = self.journal_mut()?;
         for cluster in clusters {
@@ -333,10 +332,10 @@ impl Machine<'_> {
             };
             journal.released.insert(cluster, released);
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn halted(&mut self) -> Result<(), Stop> {
+    fn halted(&mut self) -> Result<(), Interrupt> {
         let retry = self.input.spec.controls.retry;
         let now = self.input.now;
         if retry > self.journal()?.retried {
@@ -353,20 +352,20 @@ impl Machine<'_> {
                 Phase::Rolling,
                 vec![format!("tried again: spec.retry is {retry}")],
             );
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.hold()?;
         self.template_is_applied()?;
         self.judge()?;
         let why = self.journal()?.halted.clone().unwrap_or_default();
-        Err(gate(
+        Err(Interrupt::wait_for(
             WaitCode::Pause,
-            &format!("halted: {why}; a better template, spec.retry or spec.abort ends it"),
+            format!("halted: {why}; a better template, spec.retry or spec.abort ends it"),
         ))
     }
 
     /// Every cluster is held at what it had, then the template says the same.
-    fn undoing(&mut self) -> Result<(), Stop> {
+    fn undoing(&mut self) -> Result<(), Interrupt> {
         self.hold()?;
         self.template_is_applied()?;
         self.works_are_current()?;
@@ -376,11 +375,7 @@ impl Machine<'_> {
         let mut evidence = vec!["the template and every cluster have what they had before".to_owned()];
         if let Some(why) = ill {
             if self.input.now.duration_since(since) < limit {
-                return Err(Stop::Gate {
-                    code: WaitCode::Evidence,
-                    reason: why,
-                    until: Some(since + limit),
-                });
+                return Err(Interrupt::WaitFor(Wait::evidence(why).until(Some(since + limit))));
             }
             self.find(Finding::new(
                 "NotHealthyAfterUndo",
@@ -390,12 +385,12 @@ impl Machine<'_> {
             evidence.push(format!("not seen healthy: {why}"));
         }
         self.enter(Phase::Finishing, evidence);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    pub(super) fn not_paused(&self) -> Result<(), Stop> {
+    pub(super) fn not_paused(&self) -> Result<(), Interrupt> {
         if self.input.spec.controls.paused {
-            return Err(gate(WaitCode::Pause, "paused by the spec"));
+            return Err(Interrupt::wait_for(WaitCode::Pause, "paused by the spec"));
         }
         Ok(())
     }

@@ -8,17 +8,17 @@ mod beside;
 mod clusters;
 mod flight;
 mod goal;
-mod notes;
 mod pin;
 mod take_down;
 pub mod versions;
 mod waves;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::Value;
 
 pub use goal::{Goal, goal};
@@ -27,25 +27,20 @@ pub use waves::waves;
 use super::Step;
 use super::beside::Beside;
 use super::check::Others;
-use super::custody::Due;
-use super::effect::Effect;
-use super::proof::NotProved;
+use super::operation::{self, Kind, Next, Outcome, Wait};
 use super::seen::{NotKnown, Seen};
 use super::world::{Member, Overrides, Sampled};
 use crate::api::{
-    Claim, Finding, RolloutJournal, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus,
-    WaitCode, WorkloadProfile,
+    Claim, Finding, Rollout, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus,
+    WorkloadProfile,
 };
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work};
 
-/// How soon everything is looked at again, whatever is heard: while something is expected, and while only a person or a commit
-/// can change something.
-const SOON: Duration = Duration::from_millis(500);
+/// How soon everything is looked at again at the latest, whatever is heard: while something is expected, and while only a person
+/// or a commit can change something.
 const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
-/// A time that comes is waited for at least as long, because clocks are coarse.
-const BRIEF: Duration = Duration::from_millis(10);
 
 /// How long a Work may be missing before the pin is renewed, and with it every Work is made anew.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
@@ -84,67 +79,57 @@ pub struct World {
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<RolloutStatus> {
-    let mut machine = Machine {
-        input,
-        status: input.status.clone(),
-        recheck: Some(SOON),
-    };
-    let effects = machine.pass();
-    machine.status.common.observed_generation = input.generation;
-    machine.note(&effects);
-    Step {
-        status: machine.status,
-        effects,
-        recheck: machine.recheck,
+    operation::step::<Rollout>(input)
+}
+
+type Operation<'a> = operation::Operation<'a, Rollout>;
+type Interrupt = operation::Interrupt<Rollout>;
+
+impl Kind for Rollout {
+    type Spec = RolloutSpec;
+    type Status = RolloutStatus;
+    type World = World;
+    type Scratch = ();
+    type Own = Infallible;
+
+    fn pass(operation: &mut Operation<'_>) -> Outcome<Self> {
+        let outcome = if operation.status.journal.is_some() {
+            operation.fly()
+        } else {
+            operation.rest()
+        };
+        outcome.map(|()| Next::Rest)
     }
-}
 
-/// Why a pass goes no further.
-enum Stop {
-    Act(Vec<Effect>),
-    Wait(String),
-    /// A person, or a time, ends the wait.
-    Gate {
-        code: WaitCode,
-        reason: String,
-        until: Option<Timestamp>,
-    },
-    /// The journal has changed: write it, then look again.
-    Again,
-}
-
-impl From<NotKnown> for Stop {
-    fn from(unknown: NotKnown) -> Self {
-        Self::Wait(unknown.0)
-    }
-}
-
-impl From<NotProved> for Stop {
-    fn from(why: NotProved) -> Self {
-        Self::Wait(why.to_string())
-    }
-}
-
-impl From<crate::profile::Error> for Stop {
-    fn from(error: crate::profile::Error) -> Self {
-        Self::Wait(error.to_string())
-    }
-}
-
-impl From<Due> for Stop {
-    fn from(due: Due) -> Self {
-        match due {
-            Due::Act(effects) => Self::Act(effects),
-            Due::Wait(reason) => Self::Wait(reason),
-            Due::Again => Self::Again,
+    fn entered(operation: &mut Operation<'_>) {
+        if let Some(journal) = &mut operation.status.journal {
+            journal.phase_since = Some(operation.input.now);
         }
     }
-}
 
-struct Machine<'a> {
-    input: &'a Input<'a>,
-    status: RolloutStatus,
-    recheck: Option<Duration>,
+    fn interrupted(_operation: &mut Operation<'_>, own: Infallible) {
+        match own {}
+    }
+
+    /// How soon a rollout looks again without any change depends on how long it has waited.
+    fn pace(operation: &Operation<'_>, wait: &Wait) -> Duration {
+        let is_idle = wait.code.is_for_a_person() || operation.status.journal.is_none();
+        operation.patience(if is_idle { SELDOM } else { LATER })
+    }
+
+    fn close(operation: &mut Operation<'_>) {
+        let phase = operation.status.phase;
+        if operation.status.journal.is_none() {
+            operation.status.clusters.clear();
+            operation.status.updated = None;
+        }
+        operation.say(&[
+            ("Completed", phase == Phase::Completed),
+            ("Progressing", !phase.is_at_rest() && phase != Phase::Halted),
+            ("Halted", phase == Phase::Halted),
+            ("Undone", phase == Phase::Undone),
+        ]);
+    }
 }
 
 impl World {
@@ -155,89 +140,15 @@ impl World {
     }
 }
 
-impl<'a> Machine<'a> {
-    fn pass(&mut self) -> Vec<Effect> {
-        let outcome = if self.status.journal.is_some() {
-            self.fly()
-        } else {
-            self.rest()
-        };
-        match outcome {
-            Ok(()) => Vec::new(),
-            Err(Stop::Again) => {
-                self.recheck = Some(Duration::ZERO);
-                Vec::new()
-            }
-            Err(Stop::Act(effects)) => {
-                match self.input.trouble {
-                    Some(trouble) => {
-                        let reason = format!("trying again: {}", trouble.text);
-                        self.wait(WaitCode::Retry, reason, None);
-                    }
-                    None => self.status.common.waiting_for = None,
-                }
-                effects
-            }
-            Err(Stop::Wait(reason)) => {
-                self.wait(WaitCode::Evidence, reason, None);
-                Vec::new()
-            }
-            Err(Stop::Gate { code, reason, until }) => {
-                self.wait(code, reason, until);
-                Vec::new()
-            }
-        }
-    }
-
-    /// News wake a rollout; how soon it looks again without any depends on how long it has waited.
-    fn wait(&mut self, code: WaitCode, reason: String, until: Option<Timestamp>) {
-        let now = self.input.now;
-        self.status.common.wait(code, reason, now);
-        let Some(wait) = &mut self.status.common.waiting_for else {
-            return;
-        };
-        wait.until = until;
-        let age = Duration::try_from(now.duration_since(wait.since)).unwrap_or_default();
-        let longest = if code.is_for_a_person() || self.status.journal.is_none() {
-            SELDOM
-        } else {
-            LATER
-        };
-        let patience = (age / 10).clamp(SOON, longest);
-        let left = until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
-        self.recheck = Some(left.map_or(patience, |left| left.max(BRIEF).min(patience)));
-    }
-
-    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
-        let now = self.input.now;
-        self.status.phase = phase;
-        self.status.common.enter(phase.name(), evidence, now);
-        if let Some(journal) = &mut self.status.journal {
-            journal.phase_since = Some(now);
-        }
-    }
-
-    fn world(&self) -> &'a World {
-        self.input.world
-    }
-
+impl<'a> Operation<'a> {
     fn workload(&self) -> &'a ObjectKey {
         &self.world().workload
     }
 
-    fn journal(&self) -> Result<&RolloutJournal, Stop> {
-        let journal = self.status.journal.as_ref();
-        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
-    }
-
-    fn journal_mut(&mut self) -> Result<&mut RolloutJournal, Stop> {
-        let journal = self.status.journal.as_mut();
-        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
-    }
-
-    fn revision(&self, name: &str) -> Result<&RolloutRevision, Stop> {
+    fn revision(&self, name: &str) -> Result<&RolloutRevision, Interrupt> {
         let found = self.status.revision(name);
-        found.ok_or_else(|| Stop::Wait(format!("revision {name} is missing from the status: restore it")))
+        found
+            .ok_or_else(|| Interrupt::Wait(format!("revision {name} is missing from the status: restore it")))
     }
 
     /// Takes a revision into the history, as the newest.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::versions::{Keep, content};
-use super::{Machine, PATIENCE, Stop};
+use super::{Interrupt, Operation, PATIENCE};
 use crate::api::{Finding, PinnedRule};
 use crate::intent::custody::{self, Custody, Guest, Patience, Standing, Terms};
 use crate::intent::pin::{self, Pin, Rule, Says};
@@ -14,9 +14,9 @@ use cutover_karmada::name::ClusterName;
 /// The code of the finding that nothing kept the clusters apart for a while.
 pub(super) const PIN_TAKEN_AWAY: &str = "PinTakenAway";
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// Claim, pin and markers say what the journal says: every Work is made with the pin in force.
-    pub(super) fn hold(&mut self) -> Result<(), Stop> {
+    pub(super) fn hold(&mut self) -> Result<(), Interrupt> {
         self.rules()?;
         if let Some(guest) = self.guest()? {
             return self.hold_as_guest(&guest);
@@ -30,19 +30,19 @@ impl<'a> Machine<'a> {
     }
 
     /// Where a plan guards the workload, its pin includes what this one says.
-    pub(super) fn guest(&self) -> Result<Option<Guest<'a>>, Stop> {
+    pub(super) fn guest(&self) -> Result<Option<Guest<'a>>, Interrupt> {
         let host = self.journal()?.host.as_ref();
         Ok(self.custody()?.guest(host)?)
     }
 
-    fn hold_as_guest(&mut self, guest: &Guest<'_>) -> Result<(), Stop> {
+    fn hold_as_guest(&mut self, guest: &Guest<'_>) -> Result<(), Interrupt> {
         let pin = self.compile()?;
         let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
         custody::is_effective(&pin, self.template()?, clusters, all)?;
         guest.says(&self.journal()?.rules)?;
         if self.journal()?.host.is_none() {
             self.journal_mut()?.host = Some(guest.host().clone());
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let works = self.world().works.get()?;
         let synced = custody::synced(self.binding()?);
@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
     }
 
     /// The end: nothing of this one is left in a pin that a Work is made with.
-    pub(super) fn leave(&self, synced: &[ClusterName]) -> Result<(), Stop> {
+    pub(super) fn leave(&self, synced: &[ClusterName]) -> Result<(), Interrupt> {
         let works = self.world().works.get()?;
         let binding = self.world().binding.get()?.as_ref();
         let host = self.journal()?.host.as_ref();
@@ -60,13 +60,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns whether there is something to keep apart, or was.
-    pub(super) fn is_pinned(&self) -> Result<bool, Stop> {
+    pub(super) fn is_pinned(&self) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         Ok(!journal.rules.is_empty() || journal.pin.pinned || self.world().pin.get()?.is_some())
     }
 
     /// What the pin is to say follows from who was released; it stands in the journal, under a sequence of its own, first.
-    fn rules(&mut self) -> Result<(), Stop> {
+    fn rules(&mut self) -> Result<(), Interrupt> {
         let rules = self.wanted_rules()?;
         if rules == self.journal()?.rules {
             return Ok(());
@@ -77,10 +77,10 @@ impl<'a> Machine<'a> {
         if was_written {
             journal.pin.renew();
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn wanted_rules(&self) -> Result<Vec<PinnedRule>, Stop> {
+    fn wanted_rules(&self) -> Result<Vec<PinnedRule>, Interrupt> {
         let journal = self.journal()?;
         let template = self.template()?;
         let live = content(template);
@@ -91,7 +91,7 @@ impl<'a> Machine<'a> {
         let left = journal.left.iter();
         let left: BTreeMap<&ClusterName, &Value> = left
             .map(|(cluster, name)| Ok((cluster, &self.revision(name)?.content)))
-            .collect::<Result<_, Stop>>()?;
+            .collect::<Result<_, Interrupt>>()?;
         let synced = custody::synced(self.binding()?);
         let name = pin::name(self.workload());
         let placement = self.binding()?.spec.placement.as_ref();
@@ -108,10 +108,10 @@ impl<'a> Machine<'a> {
             pin: (self.workload().namespace.as_deref(), &name),
             divided: scheduling,
         };
-        keep.rules().map_err(|error| Stop::Wait(error.to_string()))
+        keep.rules().map_err(|error| Interrupt::Wait(error.to_string()))
     }
 
-    pub(super) fn custody(&self) -> Result<Custody<'a>, Stop> {
+    pub(super) fn custody(&self) -> Result<Custody<'a>, Interrupt> {
         let attempt = self.journal()?.pin_attempt;
         let world = self.world();
         Ok(Custody::of(
@@ -125,7 +125,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Where the workload runs is none of a rollout's business.
-    fn claim(&self) -> Result<(), Stop> {
+    fn claim(&self) -> Result<(), Interrupt> {
         let terms = Terms {
             binding_id: self.journal()?.binding.id.clone(),
             shared: true,
@@ -135,7 +135,7 @@ impl<'a> Machine<'a> {
         Ok(self.custody()?.claim(&self.journal()?.pin, terms)?)
     }
 
-    fn pin(&mut self) -> Result<(), Stop> {
+    fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
         let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
         custody::is_effective(&pin, self.template()?, clusters, all)?;
@@ -146,20 +146,20 @@ impl<'a> Machine<'a> {
         Ok(custody.differ(&pin, &mut self.journal_mut()?.pin)?)
     }
 
-    pub(super) fn compile(&self) -> Result<Pin, Stop> {
+    pub(super) fn compile(&self) -> Result<Pin, Interrupt> {
         let journal = self.journal()?;
         let says = Says::Differences(journal.rules.iter().map(Rule::from).collect());
         let version = &journal.workload.api_version;
         Ok(self.custody()?.compile(&journal.pin, version, says)?)
     }
 
-    fn markers(&mut self) -> Result<(), Stop> {
+    fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let synced = custody::synced(self.binding()?);
         let works = self.world().works.get()?;
         let joined = self.world().clusters.get()?;
         let status = &mut self.status;
-        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
             wait: &mut status.common.waiting_for,
             now: self.input.now,
@@ -176,21 +176,22 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the marker of the pin that says what this one says.
-    pub(super) fn marker(&self) -> Result<String, Stop> {
+    pub(super) fn marker(&self) -> Result<String, Interrupt> {
         if let Some(guest) = self.guest()? {
             return Ok(guest.marker().to_owned());
         }
         Ok(self.custody()?.marker(&self.journal()?.pin))
     }
 
-    pub(super) fn template(&self) -> Result<&'a Value, Stop> {
+    pub(super) fn template(&self) -> Result<&'a Value, Interrupt> {
         let template = self.world().template.get()?.as_ref();
-        template.ok_or_else(|| Stop::Wait("the template is gone".to_owned()))
+        template.ok_or_else(|| Interrupt::Wait("the template is gone".to_owned()))
     }
 
-    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Stop> {
+    pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let binding = self.world().binding.get()?.as_ref();
-        binding.ok_or_else(|| Stop::Wait("the workload has no binding: no policy takes it up".to_owned()))
+        binding
+            .ok_or_else(|| Interrupt::Wait("the workload has no binding: no policy takes it up".to_owned()))
     }
 }
 

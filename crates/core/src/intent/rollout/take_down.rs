@@ -1,12 +1,12 @@
 //! The end: the pin comes down where it changes nothing any more, and the claim is given up.
 
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::intent::custody;
 use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::pin;
 
-impl Machine<'_> {
-    pub(super) fn finishing(&mut self) -> Result<(), Stop> {
+impl Operation<'_> {
+    pub(super) fn finishing(&mut self) -> Result<(), Interrupt> {
         if !self.journal()?.pin.unpinning {
             self.hold()?;
             self.template_is_applied()?;
@@ -14,14 +14,14 @@ impl Machine<'_> {
             self.nobody_joined()?;
             self.removal_changes_nothing()?;
             self.journal_mut()?.pin.unpinning = true;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.leave(&custody::synced(self.binding()?))?;
         self.settle()
     }
 
     /// A cluster that came in the last moment has its turn, too.
-    fn nobody_joined(&mut self) -> Result<(), Stop> {
+    fn nobody_joined(&mut self) -> Result<(), Interrupt> {
         if self.journal()?.undoing.is_some() || !self.is_pinned()? {
             return Ok(());
         }
@@ -31,11 +31,11 @@ impl Machine<'_> {
             return Ok(());
         }
         self.enter(Phase::Rolling, vec!["a cluster isn't good yet".to_owned()]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Shown by the effective manifest: with and without the pin each cluster gets the same.
-    fn removal_changes_nothing(&self) -> Result<(), Stop> {
+    fn removal_changes_nothing(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
         let (clusters, all) = (self.world().clusters.get()?, self.world().overrides.get()?);
         let name = pin::name(self.workload());
@@ -51,8 +51,8 @@ impl Machine<'_> {
                 Some(left) => change_matters(template, known, all, left, &[]),
                 None => removal_changes(template, known, all, namespace, &name, &[]),
             };
-            if changes.map_err(|error| Stop::Wait(error.to_string()))? {
-                return Err(Stop::Wait(format!(
+            if changes.map_err(|error| Interrupt::Wait(error.to_string()))? {
+                return Err(Interrupt::Wait(format!(
                     "{cluster} would change if the pin were removed: the template must catch up first"
                 )));
             }
@@ -60,7 +60,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), Stop> {
+    fn settle(&mut self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let (target, undoing) = (journal.target.clone(), journal.undoing.clone());
         let now = self.input.now;
@@ -89,11 +89,11 @@ impl Machine<'_> {
             .into_iter()
             .chain(["no pin and no claim is left".to_owned()]);
         self.status.common.end(evidence.collect(), now);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The template that this was about is gone, or is another one.
-    pub(super) fn is_lost(&self) -> Result<bool, Stop> {
+    pub(super) fn is_lost(&self) -> Result<bool, Interrupt> {
         let Some(template) = self.world().template.get()? else {
             return Ok(true);
         };
@@ -101,10 +101,10 @@ impl Machine<'_> {
     }
 
     /// Whatever is there now begins anew.
-    pub(super) fn dissolve(&mut self) -> Result<(), Stop> {
+    pub(super) fn dissolve(&mut self) -> Result<(), Interrupt> {
         if !self.journal()?.pin.unpinning {
             self.journal_mut()?.pin.unpinning = true;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         // The Works go with the template that was.
         self.leave(&[])?;
@@ -114,6 +114,6 @@ impl Machine<'_> {
         self.status.phase = Phase::Pending;
         let evidence = vec!["the template was deleted: what comes now begins anew".to_owned()];
         self.status.common.end(evidence, self.input.now);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }

@@ -10,6 +10,7 @@ mod select;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::time::Duration;
 
 use serde_json::json;
@@ -18,17 +19,16 @@ pub use select::{Labels, Selected, labels};
 use turns::Candidate;
 
 use super::effect::{Effect, Exactly, add};
+use super::operation::{self, Kind, Next, Outcome};
 use super::seen::NotKnown;
 use super::{Step, child};
 use crate::api::{
-    self, Finding, PARENT_LABEL, Rollout, RolloutPolicyPhase as Phase, RolloutPolicySpec,
-    RolloutPolicyStatus, RolloutSpec, RolloutTurn, WaitCode, WorkloadRef,
+    self, Finding, PARENT_LABEL, Rollout, RolloutPolicy, RolloutPolicyPhase as Phase, RolloutPolicySpec,
+    RolloutPolicyStatus, RolloutSpec, RolloutTurn, WorkloadRef,
 };
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::ObjectKey;
 
-/// How soon it is looked again at what isn't known.
-const SOON: Duration = Duration::from_millis(500);
 /// How many rollouts are written in one pass.
 const AT_ONCE: usize = 20;
 
@@ -58,19 +58,7 @@ pub struct Workload {
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<RolloutPolicyStatus> {
-    let mut machine = Machine {
-        input,
-        status: input.status.clone(),
-        recheck: None,
-    };
-    let effects = machine.pass();
-    machine.status.common.observed_generation = input.generation;
-    machine.note();
-    Step {
-        status: machine.status,
-        effects,
-        recheck: machine.recheck,
-    }
+    operation::step::<RolloutPolicy>(input)
 }
 
 /// Returns the Rollout that takes the changes of a workload along. It is always the same one: what is known of the workload,
@@ -104,40 +92,47 @@ fn wanted(spec: &RolloutPolicySpec, workload: &WorkloadRef, queued: bool) -> Rol
     }
 }
 
-struct Machine<'a> {
-    input: &'a Input<'a>,
-    status: RolloutPolicyStatus,
-    recheck: Option<Duration>,
-}
+type Operation<'a> = operation::Operation<'a, RolloutPolicy>;
+type Interrupt = operation::Interrupt<RolloutPolicy>;
 
-impl<'a> Machine<'a> {
-    fn pass(&mut self) -> Vec<Effect> {
-        let now = self.input.now;
-        self.status.common.started_at.get_or_insert(now);
-        self.status.common.attempt = 1;
-        let effects = if self.input.deleting {
-            self.ending()
+impl Kind for RolloutPolicy {
+    type Spec = RolloutPolicySpec;
+    type Status = RolloutPolicyStatus;
+    type World = World;
+    type Scratch = ();
+    type Own = Infallible;
+
+    fn pass(operation: &mut Operation<'_>) -> Outcome<Self> {
+        let now = operation.input.now;
+        operation.status.common.started_at.get_or_insert(now);
+        operation.status.common.attempt = 1;
+        let effects = if operation.input.deleting {
+            operation.ending()?
         } else {
-            self.standing()
+            operation.standing()?
         };
-        match (effects, self.input.trouble) {
-            (Err(NotKnown(why)), _) => {
-                self.recheck = Some(SOON);
-                self.status.common.wait(WaitCode::Evidence, why, now);
-                Vec::new()
-            }
-            (Ok(effects), Some(trouble)) if !effects.is_empty() => {
-                let reason = format!("trying again: {}", trouble.text);
-                self.status.common.wait(WaitCode::Retry, reason, now);
-                effects
-            }
-            (Ok(effects), _) => effects,
+        // Watches report whatever it waits for.
+        operation.requeue_after.take_if(|soon| *soon == Self::SOON);
+        if effects.is_empty() {
+            Ok(Next::Rest)
+        } else {
+            Err(Interrupt::Act(effects))
         }
     }
 
+    fn interrupted(_operation: &mut Operation<'_>, own: Infallible) {
+        match own {}
+    }
+
+    fn close(operation: &mut Operation<'_>) {
+        operation.close();
+    }
+}
+
+impl<'a> Operation<'a> {
     /// Every selected workload of which a change waits has its rollout, each as the policy says, and no other has one.
     fn standing(&mut self) -> Result<Vec<Effect>, NotKnown> {
-        self.enter(Phase::Standing);
+        self.come_to(Phase::Standing);
         self.status.common.waiting_for = None;
         self.status.common.findings = bad_selectors(self.input.spec);
         let world = self.input.world;
@@ -209,8 +204,8 @@ impl<'a> Machine<'a> {
     }
 
     /// What its rollouts have begun comes to its end first.
-    fn ending(&mut self) -> Result<Vec<Effect>, NotKnown> {
-        self.enter(Phase::Ending);
+    fn ending(&mut self) -> Result<Vec<Effect>, Interrupt> {
+        self.come_to(Phase::Ending);
         let all = self.input.world.rollouts.as_ref().map_err(NotKnown::clone)?;
         let children = self.children(all);
         if children.is_empty() {
@@ -230,17 +225,18 @@ impl<'a> Machine<'a> {
             1 => "its rollout to come to its end".to_owned(),
             _ => format!("its {many} rollouts to come to their end"),
         };
-        self.status
-            .common
-            .wait(WaitCode::Evidence, reason, self.input.now);
-        let effects = children.values().filter_map(|child| delete(child));
-        Ok(effects.take(AT_ONCE).collect())
+        let effects: Vec<_> = children.values().filter_map(|child| delete(child)).collect();
+        if effects.is_empty() {
+            self.requeue_after = None;
+            return Err(Interrupt::Wait(reason));
+        }
+        Ok(effects.into_iter().take(AT_ONCE).collect())
     }
 
-    fn enter(&mut self, phase: Phase) {
+    fn come_to(&mut self, phase: Phase) {
         if self.status.phase != phase {
-            self.status.phase = phase;
-            self.status.common.enter(phase.name(), Vec::new(), self.input.now);
+            self.enter(phase, Vec::new());
+            self.requeue_after = Some(RolloutPolicy::SOON);
         }
     }
 
@@ -254,7 +250,7 @@ impl<'a> Machine<'a> {
         }
         if effects.len() > AT_ONCE {
             effects.truncate(AT_ONCE);
-            self.recheck = Some(Duration::ZERO);
+            self.requeue_after = Some(Duration::ZERO);
         }
         effects
     }

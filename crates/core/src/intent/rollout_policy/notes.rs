@@ -1,17 +1,15 @@
 //! What the status of a policy says: counts, and those workloads of which there is something to say.
 
 use super::turns::waits_for_its_turn;
-use super::{Machine, is_ending};
-use crate::api::{
-    Progress, Rollout, RolloutPhase, RolloutPolicyPhase as Phase, SelectedWorkload, WorkloadRef,
-};
+use super::{Operation, is_ending};
+use crate::api::{Rollout, RolloutPhase, RolloutPolicyPhase as Phase, SelectedWorkload, WorkloadRef};
 
 /// How many workloads are named in the status.
 const MOST: usize = 50;
 
 const QUEUED: &str = "waits for its turn";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Takes down how the workloads stand. Of those that rest there is nothing to say.
     pub(super) fn count(&mut self, selected: usize, mut rows: Vec<SelectedWorkload>) {
         let count = |holds: &dyn Fn(&SelectedWorkload) -> bool| {
@@ -34,15 +32,13 @@ impl Machine<'_> {
         self.status.workloads = rows;
     }
 
-    pub(super) fn note(&mut self) {
-        let (status, now) = (&mut self.status, self.input.now);
-        let (phase, standing) = (status.phase, status.standing());
-        let own = [
+    pub(super) fn close(&mut self) {
+        let (phase, rolling, halted) = (self.status.phase, self.status.rolling, self.status.halted);
+        self.say(&[
             ("Standing", phase == Phase::Standing),
-            ("Progressing", status.rolling > 0),
-            ("Halted", status.halted > 0),
-        ];
-        status.common.say(standing, phase.name(), &own, now);
+            ("Progressing", rolling > 0),
+            ("Halted", halted > 0),
+        ]);
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::moves::floor;
 use super::predict::{Before, predicted};
-use super::{LATER, Machine, Next, Phase, SELDOM, Stop, replicas_of, suspension_name};
+use super::{Interrupt, LATER, Next, Operation, Phase, SELDOM, replicas_of, suspension_name};
 use crate::api::{self, Finding, Suspension, SuspensionPhase};
 use crate::intent::custody;
 use crate::intent::effect::Effect;
@@ -15,18 +15,18 @@ use crate::intent::pin;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{ClusterOverridePolicy, OverridePolicy, Placement, meta, overrides};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The Suspension that was asked for is in force: it stays when this intent has ended, until a person ends it.
-    pub(super) fn suspending(&mut self) -> Result<Next, Stop> {
+    pub(super) fn suspending(&mut self) -> Result<Next, Interrupt> {
         self.stand()?;
         let name = suspension_name(self.input.name);
         let Some(suspension) = self.world().suspension.get()? else {
-            return Err(Stop::Act(vec![Effect::CreateIntent {
+            return Err(Interrupt::Act(vec![Effect::CreateIntent {
                 manifest: Box::new(self.suspension(&name)?),
             }]));
         };
         if !self.is_ours(suspension) {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "there is a Suspension {name} that is somebody else's: remove it, or end it and rename it"
             )));
         }
@@ -48,7 +48,7 @@ impl Machine<'_> {
             }
             SuspensionPhase::Pending | SuspensionPhase::Suspending | SuspensionPhase::Resuming => {
                 let why = status.common.waiting_for.map(|wait| wait.reason);
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "Suspension {name} to be in force: {}",
                     why.unwrap_or_else(|| status.phase.to_string())
                 )));
@@ -57,7 +57,7 @@ impl Machine<'_> {
         Ok(Next::Enter(Phase::Shifted, vec![evidence]))
     }
 
-    fn suspension(&self, name: &str) -> Result<serde_json::Value, Stop> {
+    fn suspension(&self, name: &str) -> Result<serde_json::Value, Interrupt> {
         let spec = &self.journal()?.spec;
         Ok(json!({
             "apiVersion": api::API_VERSION, "kind": "Suspension",
@@ -84,22 +84,22 @@ impl Machine<'_> {
     }
 
     /// The replicas have gone. The pin stays as long as something would change without it.
-    pub(super) fn shifted(&mut self) -> Result<Next, Stop> {
-        self.recheck = Some(LATER);
+    pub(super) fn shifted(&mut self) -> Result<Next, Interrupt> {
+        self.requeue_after = Some(LATER);
         if !self.journal()?.pin.unpinning && !self.journal()?.fence.lowered {
             self.follow_scale()?;
             self.stand()?;
         }
         let outcome = self.finish(Phase::Completed);
-        if matches!(outcome, Err(Stop::Wait(_))) && !self.journal()?.fence.lowered {
-            self.recheck = Some(SELDOM);
+        if matches!(outcome, Err(Interrupt::Wait(_))) && !self.journal()?.fence.lowered {
+            self.requeue_after = Some(SELDOM);
         }
         outcome
     }
 
     /// While it rests, what Git changes of the workload goes through, for that is what it waits for. Where the template runs
     /// itself, only once Git has no other replicas than it has: they would come back.
-    pub(super) fn is_standing(&self) -> Result<bool, Stop> {
+    pub(super) fn is_standing(&self) -> Result<bool, Interrupt> {
         // Only a claim that lists the clusters lets the API server refuse what the scheduler has queued.
         let fence = &self.journal()?.fence;
         let needs_barrier = fence.barrier.is_none() && !fence.lowered;
@@ -116,12 +116,12 @@ impl Machine<'_> {
     }
 
     /// Somebody has scaled the template: what has the replicas now gets more or fewer.
-    fn follow_scale(&mut self) -> Result<(), Stop> {
+    fn follow_scale(&mut self) -> Result<(), Interrupt> {
         if self.journal()?.template_wanted.is_some() {
             return Ok(());
         }
         let now = replicas_of(self.template()?);
-        let now = now.ok_or_else(|| Stop::Wait("the template's replicas are no number".to_owned()))?;
+        let now = now.ok_or_else(|| Interrupt::Wait("the template's replicas are no number".to_owned()))?;
         let before = self.journal()?.template_replicas;
         if now == before {
             return Ok(());
@@ -160,11 +160,11 @@ impl Machine<'_> {
         journal.floor = floor(&journal.spec.floor, total).map_or(total, |new| new.min(total));
         journal.template_replicas = now;
         journal.pin.renew();
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Scheduler on, pin off, claim given up: in this order, and only when that changes no replicas anywhere.
-    pub(super) fn finish(&mut self, end: Phase) -> Result<Next, Stop> {
+    pub(super) fn finish(&mut self, end: Phase) -> Result<Next, Interrupt> {
         if !self.journal()?.pin.unpinning {
             if self.journal()?.pin.pinned || self.has_pin()? {
                 let listed = self.needless()?;
@@ -174,7 +174,7 @@ impl Machine<'_> {
                 self.resume_scheduling()?;
             }
             self.journal_mut()?.pin.unpinning = true;
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         let (works, binding) = (self.world().works.get()?, self.world().binding.get()?.as_ref());
         let own = self.custody();
@@ -186,22 +186,22 @@ impl Machine<'_> {
         let mut evidence: Vec<String> = reason.into_iter().collect();
         evidence.push("no pin, no suspended scheduling, no claim is left".to_owned());
         self.end(end, evidence);
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Returns the clusters that the scheduler will list, once it is known that without the pin each of them gets what it has.
-    fn needless(&mut self) -> Result<BTreeSet<ClusterName>, Stop> {
+    fn needless(&mut self) -> Result<BTreeSet<ClusterName>, Interrupt> {
         let needless = self.without_pin();
-        if let Err(Stop::Wait(_)) = &needless
+        if let Err(Interrupt::Wait(_)) = &needless
             && self.journal()?.fence.lowered
         {
             self.journal_mut()?.fence.lowered = false;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         needless
     }
 
-    fn without_pin(&self) -> Result<BTreeSet<ClusterName>, Stop> {
+    fn without_pin(&self) -> Result<BTreeSet<ClusterName>, Interrupt> {
         let (binding, template) = (self.binding()?, self.template()?);
         let clusters = self.world().clusters.get()?;
         let journal = self.journal()?;
@@ -211,7 +211,7 @@ impl Machine<'_> {
             listed: &journal.listed,
         };
         let next = predicted(&binding.spec, clusters, before)
-            .map_err(|why| Stop::Wait(format!("the pin stays: {why}")))?;
+            .map_err(|why| Interrupt::Wait(format!("the pin stays: {why}")))?;
         self.works_are_current()?;
         let works = self.world().works.get()?;
         let all = self.other_overrides()?;
@@ -224,11 +224,11 @@ impl Machine<'_> {
             let mut manifest = template.clone();
             manifest["spec"]["replicas"] = json!(share);
             let becomes = overrides::effective(&manifest, cluster, &all.0, &all.1);
-            let becomes = becomes.map_err(|error| Stop::Wait(error.to_string()))?;
+            let becomes = becomes.map_err(|error| Interrupt::Wait(error.to_string()))?;
             let gets = replicas_of(&becomes);
             let has = journal.wanted.get(name).copied().unwrap_or_default();
             if gets != Some(has) {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "the pin stays: without it {name} would have {} replicas and not {has}; change the policies in Git so that \
                      they say the same",
                     gets.map_or_else(|| "other".to_owned(), |gets| gets.to_string())
@@ -240,7 +240,7 @@ impl Machine<'_> {
             .iter()
             .find(|(name, has)| **has > 0 && !next.contains_key(*name));
         if let Some((name, has)) = lost {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "the pin stays: the policy doesn't keep the {has} replicas in {name}; add the cluster to its placement"
             )));
         }
@@ -248,7 +248,7 @@ impl Machine<'_> {
     }
 
     /// Karmada computes Works from caches: one made from an older template would show through when the pin goes.
-    fn works_are_current(&self) -> Result<(), Stop> {
+    fn works_are_current(&self) -> Result<(), Interrupt> {
         let current = self
             .template()?
             .pointer("/metadata/generation")
@@ -256,7 +256,7 @@ impl Machine<'_> {
         for (cluster, work) in self.world().works.get()? {
             match (work.manifest_annotation(meta::TEMPLATE_GENERATION), &current) {
                 (Some(made_from), Some(current)) if made_from != current => {
-                    return Err(Stop::Wait(format!(
+                    return Err(Interrupt::Wait(format!(
                         "{cluster}: the Work to be made from the current template"
                     )));
                 }
@@ -267,11 +267,11 @@ impl Machine<'_> {
     }
 
     /// The scheduler has looked at the binding, and lists what was expected. Else it is kept off again, with the pin on.
-    fn settled_on(&mut self, expected: &BTreeSet<ClusterName>) -> Result<(), Stop> {
+    fn settled_on(&mut self, expected: &BTreeSet<ClusterName>) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let generation = binding.metadata.generation.unwrap_or_default();
         if observed_generation(binding) < generation {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the scheduler to look at the resumed binding".to_owned(),
             ));
         }
@@ -285,11 +285,13 @@ impl Machine<'_> {
             return Ok(());
         }
         self.journal_mut()?.fence.lowered = false;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Returns every override policy but the pin.
-    pub(super) fn other_overrides(&self) -> Result<(Vec<ClusterOverridePolicy>, Vec<OverridePolicy>), Stop> {
+    pub(super) fn other_overrides(
+        &self,
+    ) -> Result<(Vec<ClusterOverridePolicy>, Vec<OverridePolicy>), Interrupt> {
         let all = self.world().overrides.get()?;
         let name = pin::name(self.workload());
         let mut namespaced = all.namespaced.to_vec();

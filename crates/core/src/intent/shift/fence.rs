@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Machine, Next, Phase, Stop};
+use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{Barrier, Fence};
 use crate::intent::custody::Scheduler;
 use crate::intent::effect::{Effect, add, remove, test};
@@ -10,11 +10,11 @@ use crate::intent::{admission, fence};
 use cutover_karmada::EvictionTask;
 use cutover_karmada::name::ClusterName;
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// The fence first, then the pin with the numbers of the start, then the target: born under the pin, with none.
-    pub(super) fn hold(&mut self) -> Result<Next, Stop> {
+    pub(super) fn hold(&mut self) -> Result<Next, Interrupt> {
         if !self.input.has_finalizer {
-            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+            return Err(Interrupt::Act(vec![Effect::AddFinalizer]));
         }
         self.stand()?;
         let barrier = self.journal()?.fence.barrier.as_ref();
@@ -39,7 +39,7 @@ impl<'a> Machine<'a> {
 
     /// Brings everything to what the journal says, in this order: claim, fence, pin, markers, the list of clusters, and the
     /// template's own replicas.
-    pub(super) fn stand(&mut self) -> Result<(), Stop> {
+    pub(super) fn stand(&mut self) -> Result<(), Interrupt> {
         self.claim()?;
         self.fence()?;
         self.pin()?;
@@ -48,11 +48,11 @@ impl<'a> Machine<'a> {
         self.template_replicas()
     }
 
-    fn fence(&mut self) -> Result<(), Stop> {
+    fn fence(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let mut tasks = binding.spec.graceful_eviction_tasks.iter();
         if let Some(task) = tasks.find(|task| !is_kept(task)) {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "manual intervention required: Karmada evicts the workload from {} ({}): take away what it does so for, such as a taint",
                 task.from_cluster, task.reason
             )));
@@ -62,7 +62,7 @@ impl<'a> Machine<'a> {
         let raise = |_: &Fence| fence::suspend(binding);
         scheduler.suspend(binding, &around, raise, &mut journal.fence, &mut journal.pin)?;
         let done = scheduler.is_past(binding, &around, &mut journal.fence)?;
-        self.beside.extend(done);
+        self.background.extend(done);
         Ok(())
     }
 
@@ -88,12 +88,12 @@ impl<'a> Machine<'a> {
 
     /// The binding lists exactly these clusters; a list that somebody else changed is put back, under the pin. So is one that Karmada
     /// has evicted and kept the copy of, which would get nothing any more.
-    pub(super) fn listed(&self) -> Result<(), Stop> {
+    pub(super) fn listed(&self) -> Result<(), Interrupt> {
         let wanted = self.clusters()?;
         self.list(&wanted, "list the clusters of the shift")
     }
 
-    pub(super) fn list(&self, wanted: &[ClusterName], why: &'static str) -> Result<(), Stop> {
+    pub(super) fn list(&self, wanted: &[ClusterName], why: &'static str) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         let now = &binding.spec.clusters;
         let is_listed = |name: &ClusterName| now.iter().any(|cluster| cluster.name == *name);
@@ -138,7 +138,7 @@ impl<'a> Machine<'a> {
             (false, true) => patch.push(remove("/spec/gracefulEvictionTasks")),
             (false, false) => patch.push(add("/spec/gracefulEvictionTasks", json!(stay))),
         }
-        Err(Stop::Act(vec![Effect::PatchBinding {
+        Err(Interrupt::Act(vec![Effect::PatchBinding {
             why,
             binding: fence::exactly(binding),
             patch,
@@ -147,21 +147,21 @@ impl<'a> Machine<'a> {
     }
 
     /// The scheduler may act again, with the pin still on.
-    pub(super) fn resume_scheduling(&mut self) -> Result<(), Stop> {
+    pub(super) fn resume_scheduling(&mut self) -> Result<(), Interrupt> {
         let binding = self.binding()?;
         if !self.journal()?.fence.lowered {
             let fence = &mut self.journal_mut()?.fence;
             fence.lowered = true;
             fence.barrier = None;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         Ok(self.scheduler().resume(binding, &self.journal()?.fence)?)
     }
 
     /// Nothing of the barrier is left behind.
-    pub(super) fn remove_canary(&mut self) -> Result<(), Stop> {
+    pub(super) fn remove_canary(&mut self) -> Result<(), Interrupt> {
         let delete = self.scheduler().remove_canary(&self.journal()?.fence)?;
-        self.beside.extend(delete);
+        self.background.extend(delete);
         Ok(())
     }
 }

@@ -1,15 +1,15 @@
 //! The steps: more there until all of it is ready, then fewer here, as far as there is room.
 
 use super::preflight::{AUTOSCALED, autoscaled};
-use super::{Machine, Next, Phase, Side, Stop};
+use super::{Interrupt, Next, Operation, Phase, Side};
 use crate::api::{ReplicaShiftSpec, TimeSpan, WaitCode};
 use crate::intent::scalers::Scaler;
 
 /// How many steps the status tells of.
 const MOST: usize = 60;
 
-impl Machine<'_> {
-    pub(super) fn shifting(&mut self) -> Result<Next, Stop> {
+impl Operation<'_> {
+    pub(super) fn shifting(&mut self) -> Result<Next, Interrupt> {
         self.stand()?;
         self.nobody_scales()?;
         if self.journal()?.rests_since.is_some() {
@@ -20,21 +20,21 @@ impl Machine<'_> {
         let more = self.at_start(&to)? + goal;
         if self.wanted(&to)? < more {
             self.want(&to, more)?;
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         let grown = self.arrived(&to)?;
         let fewer = self.at_start(&from)? - goal;
         if self.wanted(&from)? > fewer {
             self.take(&from, fewer)?;
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         let shrunk = self.arrived(&from)?;
         self.rest(vec![grown, shrunk])?;
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Whoever else sets replicas undoes what the pin says, or never sees it: as long as he is there, nothing more is moved.
-    fn nobody_scales(&mut self) -> Result<(), Stop> {
+    fn nobody_scales(&mut self) -> Result<(), Interrupt> {
         let scalers: Vec<Scaler> = self.autoscalers()?.cloned().collect();
         let findings = &mut self.status.common.findings;
         findings.retain(|finding| finding.code != AUTOSCALED);
@@ -42,20 +42,20 @@ impl Machine<'_> {
             return Ok(());
         };
         findings.extend(scalers.iter().map(autoscaled));
-        Err(Stop::Wait(format!(
+        Err(Interrupt::Wait(format!(
             "{first} to be gone: it sets the replicas of the workload, and nothing is moved beside it"
         )))
     }
 
     /// Plans fewer replicas for a side, if what is ready now leaves room for that. It is looked at once more before it is
     /// written.
-    pub(super) fn take(&mut self, side: &Side, replicas: u32) -> Result<(), Stop> {
+    pub(super) fn take(&mut self, side: &Side, replicas: u32) -> Result<(), Interrupt> {
         self.room_for(Some((side, replicas)))?;
         self.want(side, replicas)
     }
 
     /// Notes that a step is over, with what was seen.
-    fn rest(&mut self, mut evidence: Vec<String>) -> Result<(), Stop> {
+    fn rest(&mut self, mut evidence: Vec<String>) -> Result<(), Interrupt> {
         let now = self.input.now;
         let journal = self.journal_mut()?;
         journal.rests_since = Some(now);
@@ -76,12 +76,12 @@ impl Machine<'_> {
     }
 
     /// Goes on when the pause is over and a person has approved, where that is asked for.
-    fn next_step(&mut self) -> Result<Next, Stop> {
+    fn next_step(&mut self) -> Result<Next, Interrupt> {
         let journal = self.journal()?;
         let (spec, goal, amount) = (journal.spec.clone(), journal.goal, journal.amount);
         if let Some(gate) = self.closed_gate(&spec, goal, amount) {
             let attempt = self.status.common.attempt;
-            return Err(Stop::Ask(
+            return Err(Interrupt::wait_for(
                 WaitCode::Approval,
                 format!("approval of {gate}% for attempt {attempt}"),
             ));
@@ -100,18 +100,18 @@ impl Machine<'_> {
         let pause = spec.pause.each.as_ref().map(TimeSpan::length).unwrap_or_default();
         let until = since.checked_add(pause).unwrap_or(since);
         if until > self.input.now {
-            return Err(Stop::WaitUntil {
-                reason: format!("pauses after {goal} of {amount}"),
+            return Err(Interrupt::wait_until(
+                format!("pauses after {goal} of {amount}"),
                 until,
-                then: "go on with the next step",
-            });
+                "go on with the next step",
+            ));
         }
         let now = self.input.now;
         let journal = self.journal_mut()?;
         journal.goal = next_goal(&spec, goal, amount);
         journal.rests_since = None;
         journal.step_since = Some(now);
-        Ok(Next::Again)
+        Ok(Next::Requeue)
     }
 
     /// Returns the percentage that a person has to approve before it goes on.

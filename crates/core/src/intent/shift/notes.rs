@@ -1,31 +1,21 @@
 //! What the status says beside the phase: conditions, how far it is, how many are ready.
 
-use super::{Machine, Phase};
-use crate::api::Progress;
-use crate::intent::effect::Effect;
+use super::{Operation, Phase};
 
-impl Machine<'_> {
-    pub(super) fn note(&mut self, effects: &[Effect]) {
-        let ended = self.status.phase.is_terminal();
+impl Operation<'_> {
+    pub(super) fn close(&mut self) {
         let changed = self
             .status
             .journal_in_force()
             .is_some_and(|journal| !journal.spec.asks_the_same(self.input.spec));
-        if let Some(journal) = &mut self.status.journal {
-            let effects = effects.iter().filter(|_| !ended);
-            journal.planned = effects.map(ToString::to_string).collect();
-        }
         self.note_moved();
         let (phase, now) = (self.status.phase, self.input.now);
-        let standing = self.status.standing();
-        let common = &mut self.status.common;
-        let own = [
+        self.say(&[
             ("Shifted", matches!(phase, Phase::Shifted | Phase::Completed)),
             ("Completed", phase == Phase::Completed),
             ("Progressing", !phase.is_terminal()),
-        ];
-        common.say(standing, phase.name(), &own, now);
-        common.say_ignored(
+        ]);
+        self.status.common.say_ignored(
             changed,
             "the spec was changed while the shift runs; the change is not obeyed",
             now,

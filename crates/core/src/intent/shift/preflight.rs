@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::asked::refused;
 use super::end::{placement_digest, total};
 use super::fence::is_kept;
 use super::moves::{floor, next_goal};
-use super::{Machine, Next, Phase, Side, Stop, replicas_of, suspension_name};
-use crate::api::{BindingId, Fence, Finding, Opening, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
+use super::validate::validate;
+use super::{Interrupt, Next, Operation, Phase, Side, replicas_of, suspension_name};
+use crate::api::{BindingId, Fence, Finding, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
 use crate::intent::beside::account;
+use crate::intent::operation::window_ended;
 use crate::intent::rivals;
 use crate::intent::scalers::Scaler;
 use crate::intent::suspension::{Holders, is_own};
@@ -21,9 +22,9 @@ use cutover_karmada::{Cluster, ResourceBinding, ResourceBindingSpec, SyncMode, m
 /// How long a cluster is waited for that nobody sees.
 const UNSEEN: SignedDuration = SignedDuration::from_mins(1);
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Waits for its window and for the claim of somebody else.
-    pub(super) fn pending(&mut self) -> Result<Next, Stop> {
+    pub(super) fn pending(&mut self) -> Result<Next, Interrupt> {
         let now = self.input.now;
         let common = &mut self.status.common;
         if common.started_at.is_none() {
@@ -31,36 +32,17 @@ impl Machine<'_> {
             common.started_at = Some(now);
             common.revision = self.input.revision.map(str::to_owned);
             common.enter(Phase::Pending.name(), Vec::new(), now);
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
-        match self
-            .input
-            .spec
-            .window
-            .as_ref()
-            .map(|window| (window, window.at(now)))
-        {
-            None | Some((_, Opening::Open)) => {
-                let claim = self.world().claim.get()?.as_ref();
-                rivals::may_claim(claim, self.input.uid, self.input.ahead)
-                    .map_err(|reason| Stop::Ask(WaitCode::Claim, reason))?;
-                Ok(Next::Enter(Phase::Preflight, Vec::new()))
-            }
-            Some((window, Opening::At(opens))) => Err(Stop::WaitUntil {
-                reason: format!("its window opens {opens}: it begins {window}"),
-                until: opens,
-                then: "begin",
-            }),
-            Some((window, Opening::Never)) => Err(Stop::Fail(vec![Finding::new(
-                "WindowOver",
-                format!("its window doesn't open again: it begins {window}"),
-                "mend spec.window",
-            )])),
-        }
+        self.wait_for_window(self.input.spec.window.as_ref(), window_ended)?;
+        let claim = self.world().claim.get()?.as_ref();
+        rivals::may_claim(claim, self.input.uid, self.input.ahead)
+            .map_err(|reason| Interrupt::wait_for(WaitCode::Claim, reason))?;
+        Ok(Next::Enter(Phase::Preflight, Vec::new()))
     }
 
     /// Nothing has begun: a cluster that nobody sees for a while is told, and not waited for.
-    fn are_seen(&self, listed: &[ClusterName]) -> Result<(), Stop> {
+    fn are_seen(&self, listed: &[ClusterName]) -> Result<(), Interrupt> {
         let unseen = |name: &&ClusterName| {
             let copy = self.world().members.get(*name);
             copy.is_some_and(|copy| copy.get().is_err())
@@ -74,43 +56,43 @@ impl Machine<'_> {
             .filter(|wait| wait.reason == why)
             .is_some_and(|wait| self.input.now.duration_since(wait.since) >= UNSEEN);
         Err(if waited {
-            Stop::Fail(vec![Finding::new(
+            Interrupt::Fail(vec![Finding::new(
                 "ClusterUnseen",
                 format!("{cluster} can't be looked into, and the shift has not begun"),
                 "ask for it again when the cluster can be reached, or has left the binding",
             )])
         } else {
-            Stop::Wait(why)
+            Interrupt::Wait(why)
         })
     }
 
     /// Leaves when every finding is clear and everything is at rest; else fails with nothing touched.
-    pub(super) fn preflight(&mut self) -> Result<Next, Stop> {
+    pub(super) fn preflight(&mut self) -> Result<Next, Interrupt> {
         let (spec, world) = (self.input.spec, self.world());
         // What is to be seen now is another one's doing: it begins anew when that one has ended.
         if let Err(why) = rivals::may_claim(world.claim.get()?.as_ref(), self.input.uid, None) {
             return Ok(Next::Enter(Phase::Pending, vec![why]));
         }
         let Some(template) = world.template.get()? else {
-            return Err(Stop::Fail(vec![Finding::new(
+            return Err(Interrupt::Fail(vec![Finding::new(
                 "NoWorkload",
                 format!("{} is not in the Karmada API server", self.workload()),
                 "apply the workload first, or mend spec.workload",
             )]));
         };
         let Some(binding) = world.binding.get()? else {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
         };
         not_kept(binding)?;
         if binding.spec.clusters.is_empty() {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "the workload is not scheduled to a cluster yet".to_owned(),
             ));
         }
         let clusters = world.clusters.get()?;
-        let mut findings = refused(spec);
+        let mut findings = validate(spec);
         findings.extend(self.about_workload(template)?);
         findings.extend(about_binding(&binding.spec, spec));
         findings.extend(about_target(spec, clusters.get(&spec.to), binding));
@@ -120,7 +102,7 @@ impl Machine<'_> {
             findings = self.about_scaling(template)?;
         }
         if !findings.is_empty() {
-            return Err(Stop::Fail(findings));
+            return Err(Interrupt::Fail(findings));
         }
         let from = Side::of(&spec.from);
         let listed: Vec<ClusterName> = binding.spec.clusters.iter().map(|one| one.name.clone()).collect();
@@ -141,12 +123,12 @@ impl Machine<'_> {
                 Phase::Completed,
                 vec![format!("{from} has no replicas: nothing is to go")],
             );
-            return Ok(Next::Again);
+            return Ok(Next::Requeue);
         }
         let floor = floor(&spec.floor, all)
             .filter(|floor| *floor <= all)
             .ok_or_else(|| {
-                Stop::Fail(vec![Finding::new(
+                Interrupt::Fail(vec![Finding::new(
                     "FloorTooHigh",
                     format!(
                         "spec.floor is {}, and there are {all} replicas in all",
@@ -177,7 +159,7 @@ impl Machine<'_> {
         template: &Value,
         start: BTreeMap<ClusterName, u32>,
         (amount, floor): (u32, u32),
-    ) -> Result<(), Stop> {
+    ) -> Result<(), Interrupt> {
         let spec = self.input.spec;
         let listed: Vec<ClusterName> = start.keys().cloned().collect();
         let expands = !listed.contains(&spec.to);
@@ -211,7 +193,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn about_workload(&self, template: &Value) -> Result<Vec<Finding>, Stop> {
+    fn about_workload(&self, template: &Value) -> Result<Vec<Finding>, Interrupt> {
         let spec = self.input.spec;
         let mut found = Vec::new();
         if self.workload().namespace.is_none() {
@@ -238,7 +220,7 @@ impl Machine<'_> {
         }
         let unmet = profile
             .unmet(template)
-            .map_err(|error| Stop::Wait(error.to_string()))?;
+            .map_err(|error| Interrupt::Wait(error.to_string()))?;
         found.extend(unmet.into_iter().map(|unmet| {
             Finding::new(
                 "Unmet",
@@ -264,13 +246,13 @@ impl Machine<'_> {
     }
 
     /// Returns whoever else sets replicas.
-    pub(super) fn autoscalers(&self) -> Result<impl Iterator<Item = &Scaler>, Stop> {
+    pub(super) fn autoscalers(&self) -> Result<impl Iterator<Item = &Scaler>, Interrupt> {
         let all = self.world().autoscalers.get()?.iter();
         Ok(all.filter(|scaler| scaler.is_active()))
     }
 
     /// Whoever else sets replicas would undo what the pin says, or never see it.
-    fn about_scaling(&self, template: &Value) -> Result<Vec<Finding>, Stop> {
+    fn about_scaling(&self, template: &Value) -> Result<Vec<Finding>, Interrupt> {
         let mut found = Vec::new();
         let labels = template.pointer("/metadata/labels");
         let retains = labels
@@ -291,7 +273,7 @@ impl Machine<'_> {
     }
 
     /// What `then` asks for must be possible before anything is begun.
-    fn about_afterwards(&self) -> Result<Vec<Finding>, Stop> {
+    fn about_afterwards(&self) -> Result<Vec<Finding>, Interrupt> {
         let spec = self.input.spec;
         let mut found = Vec::new();
         if spec.then.suspend.is_empty() {
@@ -307,7 +289,9 @@ impl Machine<'_> {
             }
         }
         let Some(policy) = self.world().policy.get()? else {
-            return Err(Stop::Wait("the policy of the workload is not there".to_owned()));
+            return Err(Interrupt::Wait(
+                "the policy of the workload is not there".to_owned(),
+            ));
         };
         let name = policy.metadata.name.clone().unwrap_or_default();
         if !is_own(policy, &spec.workload) {
@@ -340,9 +324,9 @@ impl Machine<'_> {
     }
 
     /// Who would put the replicas of the template back has to be held.
-    fn others_are_held(&self, template: &Value) -> Result<(), Stop> {
+    fn others_are_held(&self, template: &Value) -> Result<(), Interrupt> {
         match account(template, &self.world().beside).filter(|others| !others.held) {
-            Some(others) => Err(Stop::Wait(format!(
+            Some(others) => Err(Interrupt::Wait(format!(
                 "the replicas of the template would be put back: {} ({})",
                 others.message,
                 others.hint.unwrap_or_default()
@@ -352,16 +336,18 @@ impl Machine<'_> {
     }
 
     /// Nothing of that name may be where the target is to be born.
-    fn target_is_free(&self, expands: bool) -> Result<(), Stop> {
+    fn target_is_free(&self, expands: bool) -> Result<(), Interrupt> {
         let to = &self.input.spec.to;
         let there = self.world().members.get(to);
-        let there = there.ok_or_else(|| Stop::Wait(format!("{to} was not looked at")))?;
-        let there = there.get().map_err(|why| Stop::Wait(format!("{to}: {why}")))?;
+        let there = there.ok_or_else(|| Interrupt::Wait(format!("{to} was not looked at")))?;
+        let there = there
+            .get()
+            .map_err(|why| Interrupt::Wait(format!("{to}: {why}")))?;
         match there {
-            Some(object) if expands && object.pointer("/metadata/deletionTimestamp").is_some() => {
-                Err(Stop::Wait(format!("{to} still deletes an object of that name")))
-            }
-            Some(_) if expands => Err(Stop::Fail(vec![Finding::new(
+            Some(object) if expands && object.pointer("/metadata/deletionTimestamp").is_some() => Err(
+                Interrupt::Wait(format!("{to} still deletes an object of that name")),
+            ),
+            Some(_) if expands => Err(Interrupt::Fail(vec![Finding::new(
                 "TargetOccupied",
                 format!("{to} has an object of that name that is not the workload's"),
                 "remove it there",
@@ -371,12 +357,12 @@ impl Machine<'_> {
     }
 
     /// Returns the replicas of each cluster, when each has all that it was asked for.
-    fn at_rest(&self, listed: &[ClusterName]) -> Result<BTreeMap<ClusterName, u32>, Stop> {
+    fn at_rest(&self, listed: &[ClusterName]) -> Result<BTreeMap<ClusterName, u32>, Interrupt> {
         let mut start = BTreeMap::new();
         for (side, count) in self.counts() {
-            let count = count.map_err(|why| Stop::Wait(format!("{side}: {why}")))?;
+            let count = count.map_err(|why| Interrupt::Wait(format!("{side}: {why}")))?;
             if !count.is_full() {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "{side}: {} of {} replicas are ready; it begins when all are",
                     count.ready, count.wanted
                 )));
@@ -388,20 +374,20 @@ impl Machine<'_> {
             }
         }
         match listed.iter().find(|cluster| !start.contains_key(*cluster)) {
-            Some(cluster) => Err(Stop::Wait(format!("{cluster} was not looked at"))),
+            Some(cluster) => Err(Interrupt::Wait(format!("{cluster} was not looked at"))),
             None => Ok(start),
         }
     }
 
-    fn pods(&self, template: &Value) -> Result<Option<String>, Stop> {
+    fn pods(&self, template: &Value) -> Result<Option<String>, Interrupt> {
         if !self.input.spec.from.control_plane {
             return Ok(None);
         }
         let selector = self.profile()?.pod_selector(template);
-        let selector = selector.map_err(|error| Stop::Wait(error.to_string()))?;
+        let selector = selector.map_err(|error| Interrupt::Wait(error.to_string()))?;
         match selector {
             Some(selector) => Ok(Some(selector)),
-            None => Err(Stop::Fail(vec![Finding::new(
+            None => Err(Interrupt::Fail(vec![Finding::new(
                 "NoPods",
                 "the WorkloadProfile doesn't say which pods are the workload's, and on the control plane only pods count",
                 "give the profile noPods",
@@ -511,13 +497,14 @@ fn about_target(
     found
 }
 
-fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Stop> {
+fn binding_id(binding: &ResourceBinding) -> Result<BindingId, Interrupt> {
     let labels = binding.metadata.labels.as_ref();
     let id = labels.and_then(|labels| labels.get(meta::BINDING_ID)).cloned();
     Ok(BindingId {
         name: binding.metadata.name.clone().unwrap_or_default(),
         uid: binding.metadata.uid.clone().unwrap_or_default(),
-        id: id.ok_or_else(|| Stop::Wait(format!("the binding has no label {} yet", meta::BINDING_ID)))?,
+        id: id
+            .ok_or_else(|| Interrupt::Wait(format!("the binding has no label {} yet", meta::BINDING_ID)))?,
         cluster_scoped: false,
         replicas: None,
         target_affinity: None,
@@ -541,10 +528,10 @@ pub(super) fn autoscaled(scaler: &Scaler) -> Finding {
 }
 
 /// A copy that Karmada has evicted, and keeps, gets nothing any more.
-fn not_kept(binding: &ResourceBinding) -> Result<(), Stop> {
+fn not_kept(binding: &ResourceBinding) -> Result<(), Interrupt> {
     let mut tasks = binding.spec.graceful_eviction_tasks.iter();
     match tasks.find(|task| is_kept(task)) {
-        Some(task) => Err(Stop::Fail(vec![Finding::new(
+        Some(task) => Err(Interrupt::Fail(vec![Finding::new(
             "EvictionRunning",
             format!(
                 "Karmada has evicted the workload from {} and keeps the copy there ({}): nothing ends that by itself",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Machine, PATIENCE, Room, Side, Stop, replicas_of};
+use super::{Interrupt, Operation, PATIENCE, Room, Side, replicas_of};
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use crate::intent::custody::{self, Custody, Patience, Standing, Terms};
 use crate::intent::effect::{Effect, Exactly};
@@ -16,7 +16,7 @@ use cutover_karmada::{ClusterAffinity, OverridePolicy, overrides};
 
 const REPLICAS: &str = "/spec/replicas";
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     pub(super) fn custody(&self) -> Custody<'a> {
         let world = self.world();
         Custody::of(
@@ -29,7 +29,7 @@ impl<'a> Machine<'a> {
         )
     }
 
-    pub(super) fn claim(&self) -> Result<(), Stop> {
+    pub(super) fn claim(&self) -> Result<(), Interrupt> {
         let standing = self.is_standing()?;
         let terms = Terms {
             binding_id: self.journal()?.binding.id.clone(),
@@ -43,7 +43,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the clusters that the binding is to list.
-    pub(super) fn clusters(&self) -> Result<Vec<ClusterName>, Stop> {
+    pub(super) fn clusters(&self) -> Result<Vec<ClusterName>, Interrupt> {
         let journal = self.journal()?;
         let mut clusters = journal.listed.clone();
         if journal.expands && !clusters.contains(&journal.spec.to) {
@@ -52,12 +52,12 @@ impl<'a> Machine<'a> {
         Ok(clusters)
     }
 
-    pub(super) fn marker(&self) -> Result<String, Stop> {
+    pub(super) fn marker(&self) -> Result<String, Interrupt> {
         Ok(self.custody().marker(&self.journal()?.pin))
     }
 
     /// The pin says what the journal says. It is written only where it has its way, and with a room for what it takes away.
-    pub(super) fn pin(&mut self) -> Result<(), Stop> {
+    pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let (pin, custody) = (self.compile()?, self.custody());
         if custody.standing(&pin, &self.journal()?.pin)? == Standing::Due {
             self.has_its_way(&pin)?;
@@ -67,7 +67,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Nothing is taken away by the pin without a room for it.
-    fn has_room(&self) -> Result<(), Stop> {
+    fn has_room(&self) -> Result<(), Interrupt> {
         let live = self.world().pin.get()?.as_ref();
         let wanted = &self.journal()?.wanted;
         let lowered: Vec<(Side, u32)> = wanted
@@ -83,7 +83,7 @@ impl<'a> Machine<'a> {
             .iter()
             .find(|(side, replicas)| !room.allows(side, *replicas))
         {
-            Some((side, _)) => Err(Stop::Wait(format!(
+            Some((side, _)) => Err(Interrupt::Wait(format!(
                 "no room is proved to take replicas from {side}"
             ))),
             None => Ok(()),
@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Proves that what the journal wants, with this change, leaves enough.
-    pub(super) fn room_for(&self, change: Option<(&Side, u32)>) -> Result<Room, Stop> {
+    pub(super) fn room_for(&self, change: Option<(&Side, u32)>) -> Result<Room, Interrupt> {
         let journal = self.journal()?;
         let mut wanted: BTreeMap<Side, u32> = journal
             .wanted
@@ -127,13 +127,13 @@ impl<'a> Machine<'a> {
     }
 
     /// Every Work that Karmada keeps for the workload carries the current marker.
-    pub(super) fn markers(&mut self) -> Result<(), Stop> {
+    pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
         let works = self.world().works.get()?;
         let synced = custody::synced(self.binding()?);
         let joined = self.world().clusters.get()?;
         let status = &mut self.status;
-        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
             wait: &mut status.common.waiting_for,
             now: self.input.now,
@@ -150,7 +150,7 @@ impl<'a> Machine<'a> {
         self.send_again(&synced, &marker)
     }
 
-    fn send_again(&mut self, synced: &[ClusterName], marker: &str) -> Result<(), Stop> {
+    fn send_again(&mut self, synced: &[ClusterName], marker: &str) -> Result<(), Interrupt> {
         let members = &self.world().members;
         let is_late = |cluster: &&ClusterName| {
             let copy = members.get(*cluster).and_then(|copy| copy.get().ok()?.as_ref());
@@ -158,7 +158,7 @@ impl<'a> Machine<'a> {
         };
         let late = synced.iter().filter(is_late).map(not_current);
         let status = &mut self.status;
-        let journal = status.journal.as_mut().ok_or(Stop::Again)?;
+        let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
             wait: &mut status.common.waiting_for,
             now: self.input.now,
@@ -168,7 +168,7 @@ impl<'a> Machine<'a> {
     }
 
     /// A side has what it was asked for: its copy carries what the pin says, and all of it is ready and at rest.
-    pub(super) fn arrived(&self, side: &Side) -> Result<String, Stop> {
+    pub(super) fn arrived(&self, side: &Side) -> Result<String, Interrupt> {
         let wanted = self.wanted(side)?;
         if let Side::Member(cluster) = side {
             self.carries_marker(cluster, wanted)?;
@@ -176,8 +176,8 @@ impl<'a> Machine<'a> {
         let counts = self.counts();
         let count = match counts.get(side) {
             Some(Ok(count)) => *count,
-            Some(Err(why)) => return Err(Stop::Wait(format!("{side}: {why}"))),
-            None => return Err(Stop::Wait(format!("{side} was not looked at"))),
+            Some(Err(why)) => return Err(Interrupt::Wait(format!("{side}: {why}"))),
+            None => return Err(Interrupt::Wait(format!("{side} was not looked at"))),
         };
         if count.wanted != wanted {
             let copy = match side {
@@ -187,13 +187,13 @@ impl<'a> Machine<'a> {
             let copy = copy.and_then(|copy| copy.get().ok()?.as_ref());
             let who = copy.and_then(sets_replicas);
             let who = who.map(|who| format!(" ({who} sets them)")).unwrap_or_default();
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{side} to be asked for {wanted} replicas, not {}{who}",
                 count.wanted
             )));
         }
         if !count.is_full() {
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "{side}: {} of {wanted} replicas are ready",
                 count.ready
             )));
@@ -202,25 +202,25 @@ impl<'a> Machine<'a> {
     }
 
     /// A cluster that is to have none may have no copy: then there is nothing to carry a marker.
-    fn carries_marker(&self, cluster: &ClusterName, wanted: u32) -> Result<(), Stop> {
+    fn carries_marker(&self, cluster: &ClusterName, wanted: u32) -> Result<(), Interrupt> {
         let Some(copy) = self.world().members.get(cluster) else {
-            return Err(Stop::Wait(format!("{cluster} was not looked at")));
+            return Err(Interrupt::Wait(format!("{cluster} was not looked at")));
         };
         let copy = copy.get().map_err(|why| NotKnown(format!("{cluster}: {why}")))?;
         let Some(copy) = copy else {
             if wanted == 0 && !self.clusters()?.contains(cluster) {
                 return Ok(());
             }
-            return Err(Stop::Wait(format!("{cluster} has no copy yet")));
+            return Err(Interrupt::Wait(format!("{cluster} has no copy yet")));
         };
         if marker_of(copy) != Some(self.marker()?.as_str()) {
-            return Err(Stop::Wait(not_current(cluster)));
+            return Err(Interrupt::Wait(not_current(cluster)));
         }
         Ok(())
     }
 
     /// The template has the replicas that it is to have, where it runs itself.
-    pub(super) fn template_replicas(&self) -> Result<(), Stop> {
+    pub(super) fn template_replicas(&self) -> Result<(), Interrupt> {
         let Some(wanted) = self.journal()?.template_wanted else {
             return Ok(());
         };
@@ -230,7 +230,7 @@ impl<'a> Machine<'a> {
             return Ok(());
         }
         if has.is_none_or(|has| wanted < has) && !self.room_for(None)?.allows(&Side::ControlPlane, wanted) {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "no room is proved to take replicas from the template".to_owned(),
             ));
         }
@@ -245,11 +245,11 @@ impl<'a> Machine<'a> {
             resource_version: Some(text("/metadata/resourceVersion")),
         };
         let patch = vec![json!({"op": "add", "path": REPLICAS, "value": wanted})];
-        Err(Stop::Act(vec![Effect::PatchTemplate { template, patch }]))
+        Err(Interrupt::Act(vec![Effect::PatchTemplate { template, patch }]))
     }
 
     /// Compiles the pin of the journal: a number for each cluster that has one, and none for whichever comes later.
-    pub(super) fn compile(&self) -> Result<Pin, Stop> {
+    pub(super) fn compile(&self) -> Result<Pin, Interrupt> {
         let journal = self.journal()?;
         let says = |replicas: u32| vec![PatchOp::add(REPLICAS, replicas)];
         let named = journal.wanted.iter().map(|(cluster, replicas)| Rule {
@@ -265,17 +265,17 @@ impl<'a> Machine<'a> {
         Ok(self.custody().compile(&journal.pin, version, says)?)
     }
 
-    pub(super) fn profile(&self) -> Result<Profile, Stop> {
+    pub(super) fn profile(&self) -> Result<Profile, Interrupt> {
         let given = self.world().profiles.get()?;
         let gvk = self.input.status.spec_in_force(self.input.spec).workload.gvk();
         let found = profile::find(given, None, &gvk).ok().flatten();
-        let found = found.ok_or_else(|| Stop::Wait(format!("no WorkloadProfile is about {gvk}")))?;
+        let found = found.ok_or_else(|| Interrupt::Wait(format!("no WorkloadProfile is about {gvk}")))?;
         let name = found.metadata.name.clone().unwrap_or_default();
-        Profile::compile(&name, &found.spec).map_err(|error| Stop::Wait(error.to_string()))
+        Profile::compile(&name, &found.spec).map_err(|error| Interrupt::Wait(error.to_string()))
     }
 
     /// No other override policy has the last word: with the pin, every cluster gets the number that the pin says.
-    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Stop> {
+    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Interrupt> {
         let mut all = self.other_overrides()?;
         all.1.push(pin.policy());
         let (template, clusters) = (self.template()?, self.world().clusters.get()?);
@@ -284,9 +284,9 @@ impl<'a> Machine<'a> {
                 continue;
             };
             let becomes = overrides::effective(template, cluster, &all.0, &all.1);
-            let becomes = becomes.map_err(|error| Stop::Wait(error.to_string()))?;
+            let becomes = becomes.map_err(|error| Interrupt::Wait(error.to_string()))?;
             if replicas_of(&becomes) != Some(*replicas) {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "{name} to get the replicas that the pin says: another override policy, applied later, says something else"
                 )));
             }
@@ -295,7 +295,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns whether a pin is this intent's, and says something.
-    pub(super) fn has_pin(&self) -> Result<bool, Stop> {
+    pub(super) fn has_pin(&self) -> Result<bool, Interrupt> {
         Ok(pin::not_blank(self.custody().own_pin()?).is_some())
     }
 }

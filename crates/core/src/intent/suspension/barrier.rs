@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::Finding;
 use crate::intent::custody::canary_name;
 use crate::intent::effect::Effect;
@@ -12,9 +12,9 @@ use crate::intent::record::digest;
 
 const UNSEEN: &str = "SchedulerUnseen";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// All bindings have been seen suspended before the canary was made that the scheduler has reached.
-    pub(super) fn past_scheduler(&mut self) -> Result<(), Stop> {
+    pub(super) fn past_scheduler(&mut self) -> Result<(), Interrupt> {
         let bindings = self.world().bindings.get()?;
         if bindings.is_empty() {
             return Ok(());
@@ -40,13 +40,13 @@ impl Machine<'_> {
                 return self.renew_barrier(over);
             }
             return match canary {
-                Some(_) => Err(Stop::Act(vec![Effect::DeleteCanary { name }])),
+                Some(_) => Err(Interrupt::Act(vec![Effect::DeleteCanary { name }])),
                 None => Ok(()),
             };
         }
         match canary {
             Some(canary) if fence::observed(canary) => self.pass_barrier(fence::canary_of(canary)),
-            Some(canary) => Err(Stop::Wait(format!(
+            Some(canary) => Err(Interrupt::Wait(format!(
                 "{}: until then it may place once more what it had queued",
                 fence::not_reached(canary)
             ))),
@@ -69,8 +69,8 @@ impl Machine<'_> {
                 let listed = bindings.iter().flat_map(|binding| &binding.spec.clusters);
                 let joined = self.world().clusters.get()?.iter();
                 let cluster = listed.map(|cluster| &cluster.name).chain(joined).next();
-                let cluster = cluster.ok_or_else(|| Stop::Wait("a cluster to be joined".to_owned()))?;
-                Err(Stop::Act(vec![Effect::CreateCanary {
+                let cluster = cluster.ok_or_else(|| Interrupt::Wait("a cluster to be joined".to_owned()))?;
+                Err(Interrupt::Act(vec![Effect::CreateCanary {
                     name,
                     scheduler: scheduler.unwrap_or_default(),
                     cluster: cluster.to_string(),
@@ -80,29 +80,31 @@ impl Machine<'_> {
     }
 
     /// The next canary has a number of its own: one from before a suspension proves nothing about it.
-    pub(super) fn renew_barrier(&mut self, over: Option<String>) -> Result<(), Stop> {
+    pub(super) fn renew_barrier(&mut self, over: Option<String>) -> Result<(), Interrupt> {
         let fence = &mut self.journal_mut()?.fence;
         fence.canary += u32::from(over.is_some());
         fence.over = over;
         fence.barrier = None;
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn pass_barrier(&mut self, canary: String) -> Result<(), Stop> {
+    fn pass_barrier(&mut self, canary: String) -> Result<(), Interrupt> {
         let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
         self.journal_mut()?.fence.barrier = Some(barrier);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// No canary is left behind.
-    pub(super) fn remove_canary(&self) -> Result<(), Stop> {
+    pub(super) fn remove_canary(&self) -> Result<(), Interrupt> {
         if self.journal()?.fence.canary == 0 || self.world().canary.get()?.is_none() {
             return Ok(());
         }
-        Err(Stop::Act(vec![Effect::DeleteCanary { name: self.canary()? }]))
+        Err(Interrupt::Act(vec![Effect::DeleteCanary {
+            name: self.canary()?,
+        }]))
     }
 
-    fn canary(&self) -> Result<String, Stop> {
+    fn canary(&self) -> Result<String, Interrupt> {
         let number = self.journal()?.fence.canary;
         Ok(canary_name(self.input.uid, self.status.common.attempt, number))
     }

@@ -2,11 +2,11 @@
 
 use super::hold::managers;
 use super::pin::why_not;
-use super::{Holders, Machine, Stop, carries, listed, names, workload};
+use super::{Holders, Interrupt, Operation, carries, listed, names, workload};
 use crate::api::{Finding, PolicyName};
 use cutover_karmada::{DispatchSuspension, PropagationPolicy, ResourceBinding};
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Returns whether a pin has to carry what the policy can't.
     pub(super) fn is_by_pin(&self, policy: &PropagationPolicy) -> bool {
         let spec = self.input.spec;
@@ -21,7 +21,7 @@ impl Machine<'_> {
         policy: &PropagationPolicy,
         bindings: &[ResourceBinding],
         by_pin: bool,
-    ) -> Result<Vec<Finding>, Stop> {
+    ) -> Result<Vec<Finding>, Interrupt> {
         let spec = self.input.spec;
         let by_policy = spec.scope.dispatching() && !by_pin;
         let mut found = Vec::new();

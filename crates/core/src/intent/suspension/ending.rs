@@ -1,14 +1,11 @@
 //! When a suspension ends, and why; and what may come after its end.
 
-use std::time::Duration;
+use super::{Interrupt, Operation, Phase};
+use crate::api::Ending;
 
-use super::{Machine, Phase, Stop};
-use crate::api::{Ending, SuspensionStatus};
-use crate::intent::effect::Effect;
-
-impl Machine<'_> {
+impl Operation<'_> {
     /// Begins to end when it is asked for, or its time is over, or another intent was there first.
-    pub(super) fn turns_back(&mut self) -> Result<(), Stop> {
+    pub(super) fn turns_back(&mut self) -> Result<(), Interrupt> {
         let ending = match self.ending() {
             Some(ending) => Some(ending),
             None => self.yields()?,
@@ -19,7 +16,7 @@ impl Machine<'_> {
         let reason = ending.reason.clone();
         self.journal_mut()?.ending = Some(ending);
         self.enter(Phase::Resuming, vec![reason]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     pub(super) fn ending(&self) -> Option<Ending> {
@@ -42,7 +39,7 @@ impl Machine<'_> {
     /// Another intent that took the workload in the same moment has looked before this suspension was there, and would wait in
     /// vain for what it does to arrive. It makes room, and comes back afterwards. So it does when the workload's policy or
     /// what is asked for changes.
-    fn yields(&self) -> Result<Option<Ending>, Stop> {
+    fn yields(&self) -> Result<Option<Ending>, Interrupt> {
         let by_pin = self.journal()?.pin.is_some();
         let why = if let Some(claim) = self.claimed(by_pin)? {
             Some(claim)
@@ -62,28 +59,14 @@ impl Machine<'_> {
         }))
     }
 
-    /// Nothing more is done; a spec that asks for something else is a new attempt.
-    pub(super) fn after_the_end(&mut self) -> Vec<Effect> {
-        self.recheck = None;
-        let asked_before = self.status.journal.as_ref().map(|journal| &*journal.spec);
-        let asked_anew = match asked_before {
-            Some(spec) => {
-                let lifted = !self.input.spec.abort && (self.status.phase == Phase::Aborted);
-                let longer = self.input.spec.until.is_none_or(|until| until > self.input.now);
-                !spec.asks_the_same(self.input.spec)
-                    || lifted
-                    || (longer && self.status.phase == Phase::Completed)
-            }
-            None => self.status.common.observed_generation != self.input.generation,
+    /// Returns whether the spec of a suspension that has ended asks for another one.
+    pub(super) fn begins_again(&self) -> bool {
+        let (spec, status) = (self.input.spec, &self.status);
+        let Some(journal) = &status.journal else {
+            return status.common.observed_generation != self.input.generation;
         };
-        if asked_anew && !self.input.deleting {
-            let attempt = self.status.common.attempt;
-            self.status = SuspensionStatus::default();
-            self.status.common.attempt = attempt;
-            self.recheck = Some(Duration::ZERO);
-        } else if self.input.has_finalizer {
-            return vec![Effect::RemoveFinalizer];
-        }
-        Vec::new()
+        let is_lifted = !spec.abort && status.phase == Phase::Aborted;
+        let is_longer = spec.until.is_none_or(|until| until > self.input.now);
+        !journal.spec.asks_the_same(spec) || is_lifted || (is_longer && status.phase == Phase::Completed)
     }
 }

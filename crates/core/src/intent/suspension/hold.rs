@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{AT_ONCE, Holders, Machine, NotKnown, Phase, Stop, binding_id, covered, workload};
+use super::{AT_ONCE, Holders, Interrupt, NotKnown, Operation, Phase, binding_id, covered, workload};
 use crate::api::{Contested, Finding, PolicyName, SuspensionSpec};
 use crate::intent::effect::{Effect, Exactly};
 use crate::intent::owners;
@@ -14,16 +14,18 @@ use cutover_karmada::{PropagationPolicy, ResourceBinding};
 /// The name of no cluster: what is suspended for it is suspended for all.
 const ANY: &str = "";
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// Puts up whatever is missing; says who took it away.
-    pub(super) fn hold(&mut self) -> Result<(), Stop> {
+    pub(super) fn hold(&mut self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let (spec, name) = (journal.spec.clone(), journal.policy.clone());
         if journal.pin.is_some() {
             self.hold_by_pin()?;
         } else if spec.scope.dispatching() {
             let Some(policy) = self.world().policy.get()?.clone() else {
-                return Err(Stop::Wait(format!("{name} is gone: there is nothing to suspend")));
+                return Err(Interrupt::Wait(format!(
+                    "{name} is gone: there is nothing to suspend"
+                )));
             };
             let there = Holders::of(&policy.metadata)?;
             let was_there = there.contains(self.input.uid);
@@ -33,9 +35,9 @@ impl Machine<'_> {
             if let Some(patch) = with_own(self.alive(there)?).on_policy(&policy)? {
                 let told = undone && self.status.phase == Phase::Suspended;
                 if told && self.told_off(&name, &policy, was_there) {
-                    return Err(Stop::Again);
+                    return Err(Interrupt::Requeue);
                 }
-                return Err(Stop::Act(vec![patch_policy(
+                return Err(Interrupt::Act(vec![patch_policy(
                     "suspend dispatching",
                     &policy,
                     patch,
@@ -57,7 +59,7 @@ impl Machine<'_> {
                     return self.renew_barrier(None);
                 }
                 effects.truncate(AT_ONCE);
-                return Err(Stop::Act(effects));
+                return Err(Interrupt::Act(effects));
             }
             self.past_scheduler()?;
         }
@@ -65,7 +67,7 @@ impl Machine<'_> {
     }
 
     /// Takes off what is this intent's alone, and waits until it shows.
-    pub(super) fn release(&mut self) -> Result<(), Stop> {
+    pub(super) fn release(&mut self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let (spec, by_pin) = (journal.spec.clone(), journal.pin.is_some());
         let mut left = None;
@@ -81,7 +83,11 @@ impl Machine<'_> {
             if Holders::of(&policy.metadata)?.contains(self.input.uid)
                 && let Some(patch) = holders.on_policy(policy)?
             {
-                return Err(Stop::Act(vec![patch_policy("resume dispatching", policy, patch)]));
+                return Err(Interrupt::Act(vec![patch_policy(
+                    "resume dispatching",
+                    policy,
+                    patch,
+                )]));
             }
         }
         let mut effects = Vec::new();
@@ -107,7 +113,7 @@ impl Machine<'_> {
         }
         if !effects.is_empty() {
             effects.truncate(AT_ONCE);
-            return Err(Stop::Act(effects));
+            return Err(Interrupt::Act(effects));
         }
         if spec.scope.scheduling() {
             self.remove_canary()?;
@@ -120,7 +126,7 @@ impl Machine<'_> {
         })
     }
 
-    pub(super) fn is_in_force(&self) -> Result<(), Stop> {
+    pub(super) fn is_in_force(&self) -> Result<(), Interrupt> {
         let spec = &self.journal()?.spec;
         // With a pin, the markers have said so.
         if !spec.scope.dispatching() || self.journal()?.pin.is_some() {
@@ -128,7 +134,7 @@ impl Machine<'_> {
         }
         if self.world().bindings.get()?.is_empty() {
             // What it will compute for the first one, it may compute from the policy as it was.
-            return Err(Stop::Wait(format!(
+            return Err(Interrupt::Wait(format!(
                 "no workload follows {} yet, so nothing shows that Karmada has taken note",
                 self.journal()?.policy
             )));
@@ -138,7 +144,11 @@ impl Machine<'_> {
 
     /// Every binding and every Work says what the policy says of its cluster, and who writes to the members has seen it. From
     /// then on Karmada computes nothing from an older policy, and sends nothing older: its caches don't go back.
-    fn shows(&self, spec: &SuspensionSpec, is_suspended: impl Fn(&ClusterName) -> bool) -> Result<(), Stop> {
+    fn shows(
+        &self,
+        spec: &SuspensionSpec,
+        is_suspended: impl Fn(&ClusterName) -> bool,
+    ) -> Result<(), Interrupt> {
         let works = self.world().works.get()?;
         for binding in self.world().bindings.get()? {
             let workload = workload(&binding.spec.resource);
@@ -155,7 +165,7 @@ impl Machine<'_> {
                 binding.spec.dispatching_suspended(cluster.as_str()) == is_suspended(cluster)
             };
             if !named.iter().all(follows) {
-                return Err(Stop::Wait(format!(
+                return Err(Interrupt::Wait(format!(
                     "the binding of {workload} does not follow its policy yet"
                 )));
             }
@@ -163,16 +173,18 @@ impl Machine<'_> {
                 let wanted = is_suspended(&cluster);
                 let id = binding_id(binding).unwrap_or_default().to_owned();
                 let Some(work) = works.get(&(id, cluster.clone())) else {
-                    return Err(Stop::Wait(format!("{workload} has no Work for {cluster} yet")));
+                    return Err(Interrupt::Wait(format!(
+                        "{workload} has no Work for {cluster} yet"
+                    )));
                 };
                 if work.spec.suspend_dispatching.unwrap_or_default() != wanted {
-                    return Err(Stop::Wait(format!(
+                    return Err(Interrupt::Wait(format!(
                         "the Work of {workload} for {cluster} does not follow its binding yet"
                     )));
                 }
                 // What the Work says, the controller that writes to the member may not have read yet.
                 if work.is_held().unwrap_or_default() != wanted {
-                    return Err(Stop::Wait(format!(
+                    return Err(Interrupt::Wait(format!(
                         "Karmada has not taken note yet of the Work of {workload} for {cluster}"
                     )));
                 }

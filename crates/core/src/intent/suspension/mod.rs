@@ -17,6 +17,7 @@ mod notes;
 mod pin;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +32,14 @@ pub use holders::{Holder, Holders};
 pub use keep::{is_holdable, without_pin};
 
 use super::Step;
-use super::custody::{self, Due};
+use super::custody;
 use super::effect::Effect;
+use super::operation::{self, Kind, Next, Outcome};
 use super::seen::{NotKnown, Seen};
 use super::world::Overrides;
 use crate::api::{
-    Claim, Contested, Finding, LeaseSeen, PolicyName, SuspensionFence, SuspensionJournal,
-    SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus, WaitCode, WorkloadRef, claim_name,
+    Claim, Contested, Finding, LeaseSeen, PolicyName, Suspension, SuspensionFence, SuspensionJournal,
+    SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus, WorkloadRef, claim_name,
 };
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{
@@ -46,8 +48,6 @@ use cutover_karmada::{
 
 /// How long a Work may be missing that Karmada is to make.
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
-/// How often it is looked again while something is expected.
-const SOON: Duration = Duration::from_millis(500);
 /// How often it is looked whether it can begin.
 const NOW_AND_THEN: Duration = Duration::from_secs(2);
 /// How often while nothing is.
@@ -113,19 +113,7 @@ pub struct Copy {
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<SuspensionStatus> {
-    let mut machine = Machine {
-        input,
-        status: input.status.clone(),
-        recheck: Some(SOON),
-    };
-    let effects = machine.pass();
-    machine.status.common.observed_generation = input.generation;
-    machine.note(&effects);
-    Step {
-        status: machine.status,
-        effects,
-        recheck: machine.recheck,
-    }
+    operation::step::<Suspension>(input)
 }
 
 /// Returns the workload of a binding.
@@ -175,108 +163,87 @@ pub fn is_own(policy: &PropagationPolicy, workload: &WorkloadRef) -> bool {
     }
 }
 
-/// Why a pass goes no further.
-enum Stop {
-    Act(Vec<Effect>),
-    Wait(String),
-    /// The journal has changed: write it, then look again.
-    Again,
-    Fail(Vec<Finding>),
-}
+type Operation<'a> = operation::Operation<'a, Suspension>;
+type Interrupt = operation::Interrupt<Suspension>;
 
-impl From<NotKnown> for Stop {
-    fn from(unknown: NotKnown) -> Self {
-        Self::Wait(unknown.0)
-    }
-}
+impl Kind for Suspension {
+    type Spec = SuspensionSpec;
+    type Status = SuspensionStatus;
+    type World = World;
+    type Scratch = ();
+    type Own = Infallible;
 
-impl From<Due> for Stop {
-    fn from(due: Due) -> Self {
-        match due {
-            Due::Act(effects) => Self::Act(effects),
-            Due::Wait(reason) => Self::Wait(reason),
-            Due::Again => Self::Again,
-        }
-    }
-}
-
-struct Machine<'a> {
-    input: &'a Input<'a>,
-    status: SuspensionStatus,
-    recheck: Option<Duration>,
-}
-
-impl<'a> Machine<'a> {
-    fn pass(&mut self) -> Vec<Effect> {
-        if self.status.phase.is_terminal() {
-            return self.after_the_end();
-        }
-        self.note_author();
-        let outcome = match self.status.phase {
-            Phase::Pending => self.pending(),
-            Phase::Suspending => self.suspending(),
-            Phase::Suspended => self.suspended(),
-            Phase::Resuming => self.resuming(),
+    fn pass(operation: &mut Operation<'_>) -> Outcome<Self> {
+        operation.note_author();
+        match operation.status.phase {
+            Phase::Pending => operation.pending(),
+            Phase::Suspending => operation.suspending(),
+            Phase::Suspended => operation.suspended(),
+            Phase::Resuming => operation.resuming(),
             Phase::Completed | Phase::Failed | Phase::Aborted => Ok(()),
-        };
-        match outcome {
-            Ok(()) => {}
-            Err(Stop::Again) => self.recheck = Some(Duration::ZERO),
-            Err(Stop::Act(effects)) => {
-                let now = self.input.now;
-                match self.input.trouble {
-                    Some(trouble) => {
-                        let reason = format!("trying again: {}", trouble.text);
-                        self.status.common.wait(WaitCode::Retry, reason, now);
-                    }
-                    None => self.status.common.waiting_for = None,
-                }
-                return effects;
-            }
-            Err(Stop::Wait(reason)) => self.wait(reason),
-            Err(Stop::Fail(findings)) => {
-                let evidence = findings.iter().map(|finding| finding.message.clone()).collect();
-                self.status.common.findings = findings;
-                self.end(Phase::Failed, evidence);
-            }
         }
-        Vec::new()
+        .map(|()| Next::Rest)
     }
 
+    fn interrupted(_operation: &mut Operation<'_>, own: Infallible) {
+        match own {}
+    }
+
+    fn is_paused(operation: &Operation<'_>) -> bool {
+        operation.input.spec.paused
+    }
+
+    fn fail(operation: &mut Operation<'_>, findings: Vec<Finding>) {
+        operation.end_failed(Phase::Failed, findings);
+    }
+
+    fn begins_again(operation: &Operation<'_>) -> bool {
+        operation.begins_again()
+    }
+
+    fn close(operation: &mut Operation<'_>) {
+        let phase = operation.status.phase;
+        operation.say(&[
+            ("Suspended", phase == Phase::Suspended),
+            ("Completed", phase == Phase::Completed),
+            ("Progressing", !phase.is_terminal()),
+        ]);
+    }
+}
+
+impl Operation<'_> {
     /// Nothing is written until everything that could stand in the way has been looked at.
-    fn pending(&mut self) -> Result<(), Stop> {
+    fn pending(&mut self) -> Result<(), Interrupt> {
         if self.input.deleting {
-            self.end(
-                Phase::Aborted,
-                vec!["deleted before anything was touched".to_owned()],
-            );
-            return Err(Stop::Again);
+            return Err(self.end_untouched(Phase::Aborted));
         }
         if let Some(ending) = self.ending() {
             self.end(
                 ending.ends_as,
                 vec![format!("{}: nothing was touched", ending.reason)],
             );
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         // What it waits for wakes it, where that can be told.
-        self.recheck = Some(NOW_AND_THEN);
+        self.requeue_after = Some(NOW_AND_THEN);
         self.not_paused()?;
         let spec = self.input.spec;
         let Some(name) = self.world().name.get()?.clone() else {
-            return Err(Stop::Wait("no policy has taken the workload up yet".to_owned()));
+            return Err(Interrupt::Wait(
+                "no policy has taken the workload up yet".to_owned(),
+            ));
         };
         let Some(policy) = self.world().policy.get()? else {
-            return Err(Stop::Wait(format!("there is no {name} yet")));
+            return Err(Interrupt::Wait(format!("there is no {name} yet")));
         };
         let bindings = self.world().bindings.get()?;
         let by_pin = self.is_by_pin(policy);
         let refused = self.refused(&name, policy, bindings, by_pin)?;
         if !refused.is_empty() {
-            return Err(Stop::Fail(refused));
+            return Err(Interrupt::Fail(refused));
         }
         if let Some(claim) = self.claimed(by_pin)? {
-            return Err(Stop::Wait(claim));
+            return Err(Interrupt::Wait(claim));
         }
         let pin = by_pin.then(|| pin::begin(bindings)).transpose()?;
         self.status.common.findings = self.remarks(&name, policy, bindings, by_pin);
@@ -294,15 +261,15 @@ impl<'a> Machine<'a> {
         common.started_at.get_or_insert(now);
         common.revision = self.input.revision.map(str::to_owned);
         self.enter(Phase::Suspending, Vec::new());
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// The holder stands on the policy and on the bindings, and everything computed since says so.
-    fn suspending(&mut self) -> Result<(), Stop> {
+    fn suspending(&mut self) -> Result<(), Interrupt> {
         self.turns_back()?;
         self.not_paused()?;
         if !self.input.has_finalizer {
-            return Err(Stop::Act(vec![Effect::AddFinalizer]));
+            return Err(Interrupt::Act(vec![Effect::AddFinalizer]));
         }
         self.hold()?;
         self.is_in_force()?;
@@ -329,12 +296,12 @@ impl<'a> Machine<'a> {
         }
         self.status.since = Some(self.input.now);
         self.enter(Phase::Suspended, vec![evidence]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn suspended(&mut self) -> Result<(), Stop> {
+    fn suspended(&mut self) -> Result<(), Interrupt> {
         self.turns_back()?;
-        self.recheck = Some(self.until_next());
+        self.requeue_after = Some(self.until_next());
         self.note_contest();
         self.hold()?;
         self.note_workloads();
@@ -343,7 +310,7 @@ impl<'a> Machine<'a> {
     }
 
     /// What will go out is told before it goes. Then the holder comes off, and what it held back is seen going.
-    fn resuming(&mut self) -> Result<(), Stop> {
+    fn resuming(&mut self) -> Result<(), Interrupt> {
         let now_listed = self
             .journal()?
             .ending
@@ -354,17 +321,17 @@ impl<'a> Machine<'a> {
         }
         if !now_listed {
             if self.world().copies.is_none() && self.world().policy.get().is_ok_and(Option::is_some) {
-                return Err(Stop::Wait("what will go out is not known yet".to_owned()));
+                return Err(Interrupt::Wait("what will go out is not known yet".to_owned()));
             }
             self.note_held();
             if let Some(ending) = self.journal_mut()?.ending.as_mut() {
                 ending.listed = true;
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         self.release()?;
         let Some(ending) = self.journal()?.ending.clone() else {
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         };
         self.status.held.clear();
         self.status.contested.clear();
@@ -382,7 +349,7 @@ impl<'a> Machine<'a> {
                 vec![ending.reason, "nothing of it is left".to_owned()],
             );
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// Says which intent claims one of the workloads, if any does. Another suspension does no harm, but for its pin.
@@ -417,20 +384,11 @@ impl<'a> Machine<'a> {
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
     }
 
-    fn not_paused(&self) -> Result<(), Stop> {
+    fn not_paused(&self) -> Result<(), Interrupt> {
         if self.input.spec.paused {
-            return Err(Stop::Wait("paused by the spec".to_owned()));
+            return Err(Interrupt::Wait("paused by the spec".to_owned()));
         }
         Ok(())
-    }
-
-    fn wait(&mut self, reason: String) {
-        let code = if self.input.spec.paused {
-            WaitCode::Pause
-        } else {
-            WaitCode::Evidence
-        };
-        self.status.common.wait(code, reason, self.input.now);
     }
 
     /// Returns when there is something to look at, whatever is heard.
@@ -441,33 +399,8 @@ impl<'a> Machine<'a> {
         left.map_or(LATER, |left| left.clamp(Duration::from_millis(1), LATER))
     }
 
-    fn enter(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.status.phase = phase;
-        self.status.common.enter(phase.name(), evidence, self.input.now);
-    }
-
-    fn end(&mut self, phase: Phase, evidence: Vec<String>) {
-        self.status.phase = phase;
-        self.status.common.end(evidence, self.input.now);
-        self.recheck = Some(Duration::ZERO);
-    }
-
-    fn world(&self) -> &'a World {
-        self.input.world
-    }
-
     fn own_name(&self) -> String {
         format!("{}/{}", self.input.namespace.unwrap_or_default(), self.input.name)
-    }
-
-    fn journal(&self) -> Result<&SuspensionJournal, Stop> {
-        let journal = self.status.journal.as_ref();
-        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
-    }
-
-    fn journal_mut(&mut self) -> Result<&mut SuspensionJournal, Stop> {
-        let journal = self.status.journal.as_mut();
-        journal.ok_or_else(|| Stop::Wait("the journal is missing from the status".to_owned()))
     }
 }
 

@@ -1,27 +1,10 @@
 //! What the status says beside the phase: conditions, what is kept back, which fields don't come to rest.
 
 use super::held::held;
-use super::{MOST, Machine, Phase, names};
-use crate::api::{Contested, Progress};
-use crate::intent::effect::Effect;
+use super::{MOST, Operation, names};
+use crate::api::Contested;
 
-impl Machine<'_> {
-    pub(super) fn note(&mut self, effects: &[Effect]) {
-        let ended = self.status.phase.is_terminal();
-        if let Some(journal) = &mut self.status.journal {
-            let effects = effects.iter().filter(|_| !ended);
-            journal.planned = effects.map(ToString::to_string).collect();
-        }
-        let (phase, now) = (self.status.phase, self.input.now);
-        let standing = self.status.standing();
-        let own = [
-            ("Suspended", phase == Phase::Suspended),
-            ("Completed", phase == Phase::Completed),
-            ("Progressing", !phase.is_terminal()),
-        ];
-        self.status.common.say(standing, phase.name(), &own, now);
-    }
-
+impl Operation<'_> {
     pub(super) fn note_author(&mut self) {
         if let Some(author) = &self.world().author {
             self.status.by = Some(author.clone());

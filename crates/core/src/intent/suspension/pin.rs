@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::keep::{Keep, is_holdable, kept, without_pin};
-use super::{Beside, Machine, PATIENCE, Stop, binding_id, covered};
+use super::{Beside, Interrupt, Operation, PATIENCE, binding_id, covered};
 use crate::api::{Claim, PinnedRule, PolicyName, SuspensionPin, claim_name};
 use crate::intent::custody::{self, Custody, Guest, Patience, Terms};
 use crate::intent::pin::{self, Pin, Rule, Says};
@@ -17,16 +17,16 @@ use crate::intent::seen::NotKnown;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Placement, ResourceBinding, Work};
 
-impl<'a> Machine<'a> {
+impl<'a> Operation<'a> {
     /// Returns whether a pin could hold the workload; unknown is waited for.
-    pub(super) fn can_be_pinned(&self) -> Result<bool, Stop> {
+    pub(super) fn can_be_pinned(&self) -> Result<bool, Interrupt> {
         let template = self.beside()?.template.get()?.as_ref();
-        let template = template.ok_or_else(|| Stop::Wait("the workload is not there yet".to_owned()))?;
+        let template = template.ok_or_else(|| Interrupt::Wait("the workload is not there yet".to_owned()))?;
         Ok(is_holdable(template))
     }
 
     /// Claim, pin and markers say what the journal says: from then on every Work is made under the pin.
-    pub(super) fn hold_by_pin(&mut self) -> Result<(), Stop> {
+    pub(super) fn hold_by_pin(&mut self) -> Result<(), Interrupt> {
         self.same_binding()?;
         let guest = self.guest()?;
         match &guest {
@@ -43,7 +43,7 @@ impl<'a> Machine<'a> {
             if written {
                 journal.state.renew();
             }
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         match guest {
             Some(guest) => self.hold_as_guest(&guest, rules),
@@ -55,18 +55,18 @@ impl<'a> Machine<'a> {
     }
 
     /// Where a plan guards the workload, its pin includes what this one says.
-    fn guest(&self) -> Result<Option<Guest<'a>>, Stop> {
+    fn guest(&self) -> Result<Option<Guest<'a>>, Interrupt> {
         let host = self.pinning()?.host.as_ref();
         Ok(self.custody()?.guest(host)?)
     }
 
-    fn hold_as_guest(&mut self, guest: &Guest<'_>, rules: Vec<Rule>) -> Result<(), Stop> {
+    fn hold_as_guest(&mut self, guest: &Guest<'_>, rules: Vec<Rule>) -> Result<(), Interrupt> {
         let said: Vec<PinnedRule> = rules.iter().cloned().map(PinnedRule::from).collect();
         self.is_effective(&self.compile(rules)?)?;
         guest.says(&said)?;
         if self.pinning()?.host.is_none() {
             self.pinning_mut()?.host = Some(guest.host().clone());
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let Some(binding) = self.world().bindings.get()?.first() else {
             return Ok(());
@@ -77,37 +77,37 @@ impl<'a> Machine<'a> {
     }
 
     /// What the guard gives a copy, a hold or a state, is not to be kept: a guest keeps what the cluster would have without a pin.
-    fn without_guard(&self, binding: &ResourceBinding, cluster: &ClusterName) -> Result<Value, Stop> {
+    fn without_guard(&self, binding: &ResourceBinding, cluster: &ClusterName) -> Result<Value, Interrupt> {
         let (beside, key) = (self.beside()?, self.pinned_workload()?);
         let template = beside.template.get()?.as_ref();
         let joined = beside.clusters.get()?.get(cluster);
         let mut targets = binding.spec.synced_clusters().into_iter();
         let target = targets.find(|target| target.name == *cluster);
         let (Some(template), Some(joined), Some(target)) = (template, joined, target) else {
-            return Err(Stop::Wait(format!("{cluster} is not joined")));
+            return Err(Interrupt::Wait(format!("{cluster} is not joined")));
         };
         let name = (key.namespace.as_deref(), &*pin::name(&key));
         let made = without_pin(template, &target, joined, beside.overrides.get()?, name);
-        made.ok_or_else(|| Stop::Wait(format!("{cluster}: an override policy can't be applied")))
+        made.ok_or_else(|| Interrupt::Wait(format!("{cluster}: an override policy can't be applied")))
     }
 
     /// One that was deleted and made anew has another id, and its Works carry that one.
-    fn same_binding(&mut self) -> Result<(), Stop> {
+    fn same_binding(&mut self) -> Result<(), Interrupt> {
         let Some(binding) = self.world().bindings.get()?.first() else {
-            return Err(Stop::Wait("the workload has no binding".to_owned()));
+            return Err(Interrupt::Wait("the workload has no binding".to_owned()));
         };
         let id = binding_id(binding)
-            .ok_or_else(|| Stop::Wait("Karmada has not marked the binding yet".to_owned()))?;
+            .ok_or_else(|| Interrupt::Wait("Karmada has not marked the binding yet".to_owned()))?;
         if id == self.pinning()?.binding_id {
             return Ok(());
         }
         let journal = self.pinning_mut()?;
         id.clone_into(&mut journal.binding_id);
         journal.state.renew();
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn custody(&self) -> Result<Custody<'a>, Stop> {
+    fn custody(&self) -> Result<Custody<'a>, Interrupt> {
         let (key, beside) = (self.pinned_workload()?, self.beside()?);
         Ok(Custody {
             owner: self.input.owner("Suspension"),
@@ -119,7 +119,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    fn claim(&self) -> Result<(), Stop> {
+    fn claim(&self) -> Result<(), Interrupt> {
         let journal = self.pinning()?;
         let terms = Terms {
             binding_id: journal.binding_id.clone(),
@@ -132,15 +132,15 @@ impl<'a> Machine<'a> {
     }
 
     /// What a cluster has is what stands in its Work, with the replicas that the scheduler gave it.
-    fn note_what_is_kept(&mut self, guest: Option<&Guest<'_>>) -> Result<(), Stop> {
+    fn note_what_is_kept(&mut self, guest: Option<&Guest<'_>>) -> Result<(), Interrupt> {
         if self.pinning()?.base.is_some() {
             return Ok(());
         }
         let template = self.beside()?.template.get()?.as_ref();
-        let template = template.ok_or_else(|| Stop::Wait("the template is gone".to_owned()))?;
+        let template = template.ok_or_else(|| Interrupt::Wait("the template is gone".to_owned()))?;
         let (works, bindings) = (self.world().works.get()?, self.world().bindings.get()?);
         let Some(binding) = bindings.first() else {
-            return Err(Stop::Wait("the workload has no binding".to_owned()));
+            return Err(Interrupt::Wait("the workload has no binding".to_owned()));
         };
         if let Some(guest) = guest {
             guest.rests(&custody::synced(binding))?;
@@ -158,7 +158,7 @@ impl<'a> Machine<'a> {
         for cluster in covered(&self.journal()?.spec, binding) {
             let work = works.get(&(id.clone(), cluster.clone()));
             let Some(manifest) = work.and_then(Work::manifest) else {
-                return Err(Stop::Wait(format!("{cluster}: no Work yet")));
+                return Err(Interrupt::Wait(format!("{cluster}: no Work yet")));
             };
             let there = match guest {
                 Some(_) => kept(&self.without_guard(binding, &cluster)?, template),
@@ -171,15 +171,15 @@ impl<'a> Machine<'a> {
         }
         let journal = self.pinning_mut()?;
         (journal.base, journal.held, journal.kept) = (Some(base), held, apart);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
-    fn rules(&self) -> Result<Vec<Rule>, Stop> {
+    fn rules(&self) -> Result<Vec<Rule>, Interrupt> {
         let (journal, beside) = (self.pinning()?, self.beside()?);
         let key = self.pinned_workload()?;
         let template = beside.template.get()?.as_ref();
         let (Some(template), Some(base)) = (template, journal.base.as_ref()) else {
-            return Err(Stop::Wait("the template is gone".to_owned()));
+            return Err(Interrupt::Wait("the template is gone".to_owned()));
         };
         let keep = Keep {
             pin: journal,
@@ -193,21 +193,21 @@ impl<'a> Machine<'a> {
         Ok(keep.rules())
     }
 
-    fn pin(&mut self, rules: Vec<Rule>) -> Result<(), Stop> {
+    fn pin(&mut self, rules: Vec<Rule>) -> Result<(), Interrupt> {
         let pin = self.compile(rules)?;
         self.is_effective(&pin)?;
         let custody = self.custody()?;
         Ok(custody.differ(&pin, &mut self.pinning_mut()?.state)?)
     }
 
-    fn compile(&self, rules: Vec<Rule>) -> Result<Pin, Stop> {
+    fn compile(&self, rules: Vec<Rule>) -> Result<Pin, Interrupt> {
         let target = self.journal()?.spec.target.workload.as_ref();
         let version = target.map_or("", |target| target.api_version.as_str());
         let says = Says::Differences(rules);
         Ok(self.custody()?.compile(&self.pinning()?.state, version, says)?)
     }
 
-    fn is_effective(&self, pin: &Pin) -> Result<(), Stop> {
+    fn is_effective(&self, pin: &Pin) -> Result<(), Interrupt> {
         let beside = self.beside()?;
         if let Some(template) = beside.template.get()? {
             custody::is_effective(pin, template, beside.clusters.get()?, beside.overrides.get()?)?;
@@ -216,7 +216,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Karmada computes a Work from caches: only the marker shows that it knew the pin. What it computes afterwards is newer.
-    fn markers(&mut self) -> Result<(), Stop> {
+    fn markers(&mut self) -> Result<(), Interrupt> {
         let Some(binding) = self.world().bindings.get()?.first() else {
             return Ok(());
         };
@@ -231,7 +231,7 @@ impl<'a> Machine<'a> {
             now: self.input.now,
             limit: PATIENCE,
         };
-        let state = &mut journal.ok_or(Stop::Again)?.state;
+        let state = &mut journal.ok_or(Interrupt::Requeue)?.state;
         Ok(custody::markers_or_resend(
             &covered,
             joined,
@@ -243,10 +243,10 @@ impl<'a> Machine<'a> {
     }
 
     /// The pin goes, and with it what was kept back.
-    pub(super) fn take_pin_off(&mut self) -> Result<(), Stop> {
+    pub(super) fn take_pin_off(&mut self) -> Result<(), Interrupt> {
         if !self.pinning()?.state.unpinning {
             self.pinning_mut()?.state.unpinning = true;
-            return Err(Stop::Again);
+            return Err(Interrupt::Requeue);
         }
         let pinning = self.pinning()?;
         let works = self.world().works.get()?.iter();
@@ -258,10 +258,10 @@ impl<'a> Machine<'a> {
         Ok(self.custody()?.leave(pinning.host.as_ref(), &covered, own)?)
     }
 
-    fn pinned_workload(&self) -> Result<ObjectKey, Stop> {
+    fn pinned_workload(&self) -> Result<ObjectKey, Interrupt> {
         let (journal, pin) = (self.journal()?, self.pinning()?);
         let target = journal.spec.target.workload.as_ref();
-        let target = target.ok_or_else(|| Stop::Wait("the journal names no workload".to_owned()))?;
+        let target = target.ok_or_else(|| Interrupt::Wait("the journal names no workload".to_owned()))?;
         Ok(target.key(self.input.namespace.filter(|_| !pin.cluster_scoped)))
     }
 
@@ -271,31 +271,31 @@ impl<'a> Machine<'a> {
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
     }
 
-    fn beside(&self) -> Result<&'a Beside, Stop> {
+    fn beside(&self) -> Result<&'a Beside, Interrupt> {
         let beside = self.world().beside.as_ref();
-        beside.ok_or_else(|| Stop::Wait("what stands beside the pin was not read".to_owned()))
+        beside.ok_or_else(|| Interrupt::Wait("what stands beside the pin was not read".to_owned()))
     }
 
-    fn pinning(&self) -> Result<&SuspensionPin, Stop> {
+    fn pinning(&self) -> Result<&SuspensionPin, Interrupt> {
         let pin = self.journal()?.pin.as_ref();
-        pin.ok_or_else(|| Stop::Wait("the journal has no pin".to_owned()))
+        pin.ok_or_else(|| Interrupt::Wait("the journal has no pin".to_owned()))
     }
 
-    fn pinning_mut(&mut self) -> Result<&mut SuspensionPin, Stop> {
+    fn pinning_mut(&mut self) -> Result<&mut SuspensionPin, Interrupt> {
         let pin = self.journal_mut()?.pin.as_mut();
-        pin.ok_or_else(|| Stop::Wait("the journal has no pin".to_owned()))
+        pin.ok_or_else(|| Interrupt::Wait("the journal has no pin".to_owned()))
     }
 }
 
 /// Begins the journal of a pin; which clusters keep what is noted when the claim is there.
-pub(super) fn begin(bindings: &[ResourceBinding]) -> Result<SuspensionPin, Stop> {
+pub(super) fn begin(bindings: &[ResourceBinding]) -> Result<SuspensionPin, Interrupt> {
     let Some(binding) = bindings.first() else {
-        return Err(Stop::Wait(
+        return Err(Interrupt::Wait(
             "no policy has taken the workload up yet: it has no binding".to_owned(),
         ));
     };
-    let id =
-        binding_id(binding).ok_or_else(|| Stop::Wait("Karmada has not marked the binding yet".to_owned()))?;
+    let id = binding_id(binding)
+        .ok_or_else(|| Interrupt::Wait("Karmada has not marked the binding yet".to_owned()))?;
     Ok(SuspensionPin {
         binding_id: id.to_owned(),
         cluster_scoped: binding.metadata.namespace.is_none(),

@@ -179,7 +179,7 @@ impl Outlook {
 
 fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
     if let Some(status) = &migration.status
-        && status.started_at.is_some()
+        && status.common.started_at.is_some()
         && !status.phase.is_terminal()
     {
         return Verdict::UnderWay(status.phase);
@@ -205,15 +205,16 @@ fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
         })
         .status;
         let goes_on = matches!(status.phase, Phase::Pending | Phase::Preflight);
-        if !goes_on || status.waiting_for.is_some() {
+        if !goes_on || status.common.waiting_for.is_some() {
             break;
         }
     }
     match status.phase {
         Phase::Completed => Verdict::There,
-        Phase::Failed => Verdict::Blocked(status.findings),
+        Phase::Failed => Verdict::Blocked(status.common.findings),
         Phase::Pending | Phase::Preflight => Verdict::Waits(
             status
+                .common
                 .waiting_for
                 .map_or_else(|| "it is looked at again".to_owned(), |wait| wait.reason),
         ),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::{Input, Machine, World, step};
+use super::super::{Input, Operation, World, step};
 use crate::api::{Claim, FailoverPhase, FailoverPlanSpec, FailoverPlanStatus, MARKER_ANNOTATION, claim_name};
 use crate::intent::effect::Effect;
 use crate::intent::world::{Member, Overrides, Pod};
@@ -326,14 +326,9 @@ impl Scene {
         }
     }
 
-    fn with<T>(&self, look: impl FnOnce(&Machine<'_>) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&Operation<'_>) -> T) -> T {
         let input = self.input();
-        look(&Machine {
-            input: &input,
-            status: self.status.clone(),
-            beside: Vec::new(),
-            recheck: None,
-        })
+        look(&Operation::of(&input))
     }
 
     /// One pass, whose status is written and whose effects aren't sent.
@@ -349,7 +344,8 @@ impl Scene {
             let before = self.status.clone();
             let step = self.pass();
             if !step.effects.is_empty() || before == self.status {
-                let goes_round = step.effects.is_empty() && step.recheck == Some(std::time::Duration::ZERO);
+                let goes_round =
+                    step.effects.is_empty() && step.requeue_after == Some(std::time::Duration::ZERO);
                 assert!(!goes_round, "it goes round in circles: {:#?}", self.status);
                 return step.effects;
             }

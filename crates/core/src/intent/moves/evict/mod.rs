@@ -16,7 +16,7 @@ use serde_json::Value;
 use self::enough::{Enough, Others};
 use self::patch::{confirm, lists, mark, own_task, put_back, put_mark, take_mark_off, take_out};
 use super::survey::Candidate;
-use super::{Aim, Machine};
+use super::{Aim, Operation};
 use crate::api::{
     Claim, Eviction, EvictionStage as Stage, Means, Move, MoveState, PinState, Share, WorkloadProfile,
     watched,
@@ -82,7 +82,7 @@ impl From<Due> for Halt {
     }
 }
 
-impl<A: Aim> Machine<'_, A> {
+impl<A: Aim> Operation<'_, A> {
     /// Returns how far a move is now, and what is to be sent once that is written. `back`: why what has begun is put back.
     pub(super) fn evict(&self, one: &Move, back: Option<&str>) -> (Move, Vec<Effect>) {
         let mut step = Step {
@@ -113,7 +113,7 @@ pub fn mark_of(one: &Move, uid: &str) -> String {
 }
 
 struct Step<'m, 'a, A: Aim> {
-    machine: &'m Machine<'a, A>,
+    machine: &'m Operation<'a, A>,
     one: Move,
     eviction: Eviction,
 }
@@ -479,7 +479,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
     }
 }
 
-impl<A: Aim> Machine<'_, A> {
+impl<A: Aim> Operation<'_, A> {
     /// Returns why a workload can't leave a cluster now, if so.
     fn refuses(
         &self,

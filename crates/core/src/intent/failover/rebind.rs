@@ -2,14 +2,14 @@
 //! all the while, so whatever is made anew is held, but where the token is.
 
 use super::fence::record;
-use super::{Machine, Phase, Stop};
+use super::{Interrupt, Operation, Phase};
 use crate::api::{BindingId, Fence, Finding, OldCopy};
 use crate::intent::fence::identify;
 use cutover_karmada::name::ClusterName;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The plan goes on with the binding that there is now, once nothing of the one before can come to life again.
-    pub(super) fn meet_anew(&mut self) -> Result<(), Stop> {
+    pub(super) fn adopt_recreated_binding(&mut self) -> Result<(), Interrupt> {
         let Some(journal) = &self.status.journal else {
             return Ok(());
         };
@@ -18,10 +18,10 @@ impl Machine<'_> {
             return Ok(());
         }
         let known = journal.binding.clone();
-        match self.world().binding.get() {
+        match self.around().binding.get() {
             Ok(Some(binding)) if binding.metadata.uid.as_deref() != Some(&known.uid) => {
                 let Some(id) = identify(binding) else {
-                    return Err(Stop::Wait(
+                    return Err(Interrupt::Wait(
                         "Karmada has not marked the binding that was made anew yet".to_owned(),
                     ));
                 };
@@ -40,7 +40,7 @@ impl Machine<'_> {
                 };
                 self.adopt(id, fence, left)
             }
-            Ok(None) if self.status.phase.in_flight() && matches!(self.world().template.get(), Ok(None)) => {
+            Ok(None) if self.status.phase.in_flight() && matches!(self.around().template.get(), Ok(None)) => {
                 self.dissolve()
             }
             _ => Ok(()),
@@ -49,13 +49,13 @@ impl Machine<'_> {
 
     /// Returns the clusters that have a Work of the binding that was deleted. One that isn't about to go keeps its copy alive,
     /// and no pin reaches it any more.
-    fn works_that_go(&self) -> Result<Vec<ClusterName>, Stop> {
-        let works = self.world().works.get()?;
+    fn works_that_go(&self) -> Result<Vec<ClusterName>, Interrupt> {
+        let works = self.around().works.get()?;
         let stays = works
             .iter()
             .find(|(_, work)| work.metadata.deletion_timestamp.is_none());
         match stays {
-            Some((cluster, work)) => Err(Stop::Wait(format!(
+            Some((cluster, work)) => Err(Interrupt::Wait(format!(
                 "the binding was deleted and made anew, and the Work {} of the one before, of {cluster}, to go: where Karmada leaves \
                  it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
@@ -64,9 +64,9 @@ impl Machine<'_> {
         }
     }
 
-    fn adopt(&mut self, binding: BindingId, fence: Fence, left: Vec<ClusterName>) -> Result<(), Stop> {
+    fn adopt(&mut self, binding: BindingId, fence: Fence, left: Vec<ClusterName>) -> Result<(), Interrupt> {
         let (now, attempt) = (self.input.now, self.status.common.attempt);
-        let template = self.world().template.get().ok().and_then(Option::as_ref);
+        let template = self.around().template.get().ok().and_then(Option::as_ref);
         let template_uid = template.map(super::look::uid);
         let journal = self.journal_mut()?;
         journal.binding = binding;
@@ -112,7 +112,7 @@ impl Machine<'_> {
             Phase::Evicted | Phase::Fencing => self.enter(Phase::Evicted, evidence),
             _ => {}
         }
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// What the writer has become nobody can undo: whoever deleted it has to know what it began from.
@@ -142,12 +142,12 @@ impl Machine<'_> {
     }
 
     /// The workload was deleted in the midst of a failover: the pin stays until no copy is left that could go on.
-    fn dissolve(&mut self) -> Result<(), Stop> {
+    fn dissolve(&mut self) -> Result<(), Interrupt> {
         let journal = self.journal()?;
         let flight = journal.flight.as_ref();
         let mut copies: Vec<ClusterName> = journal.clusters.iter().chain(&journal.writer).cloned().collect();
         copies.extend(flight.into_iter().filter_map(|flight| flight.to.clone()));
-        copies.extend(self.world().works.get()?.keys().cloned());
+        copies.extend(self.around().works.get()?.keys().cloned());
         copies.extend(self.status.old_copies.keys().cloned());
         let from = self.flight()?.from.clone();
         copies.retain(|cluster| *cluster != from);
@@ -166,13 +166,13 @@ impl Machine<'_> {
                 }
                 // Whoever deletes the workload with the belt on deletes no copy.
                 Err(_) if self.is_dropped(cluster) => {
-                    return Err(Stop::Wait(format!(
+                    return Err(Interrupt::Wait(format!(
                         "manual intervention required: the workload was deleted in mid-flight, and Karmada left its copy in {cluster}: \
                          delete it there"
                     )));
                 }
                 Err(why) => {
-                    return Err(Stop::Wait(format!(
+                    return Err(Interrupt::Wait(format!(
                         "the workload was deleted, and its copies to go: {why}"
                     )));
                 }
@@ -181,6 +181,6 @@ impl Machine<'_> {
         let why = "the workload was deleted";
         self.journal_mut()?.ending = Some(why.to_owned());
         self.enter(Phase::Disarming, vec![why.to_owned()]);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 }

@@ -3,7 +3,7 @@
 use crate::api::{Finding, ReplicaShiftSpec};
 
 /// Returns what a spec asks for that can't be, whatever the clusters are.
-pub fn refused(spec: &ReplicaShiftSpec) -> Vec<Finding> {
+pub fn validate(spec: &ReplicaShiftSpec) -> Vec<Finding> {
     let mut found = Vec::new();
     if spec.from.cluster.as_ref() == Some(&spec.to) {
         found.push(Finding::new(

@@ -1,14 +1,14 @@
 //! A binding that was deleted and made anew. Karmada deleted the copies with it, and makes them anew under the pin, which
 //! stands all the while: what it says of the replicas holds whatever the binding lists.
 
-use super::{Machine, Stop};
+use super::{Interrupt, Operation};
 use crate::api::{Fence, Finding};
 use crate::intent::fence::identify;
 
-impl Machine<'_> {
+impl Operation<'_> {
     /// The shift goes on with the binding that there is now, where that is about the same workload, and nothing of the one before
     /// runs on. Other clusters that it lists are taken out, as ever: by the pin they have no replicas.
-    pub(super) fn meet_anew(&mut self) -> Result<(), Stop> {
+    pub(super) fn adopt_recreated_binding(&mut self) -> Result<(), Interrupt> {
         let Some(journal) = self
             .status
             .journal
@@ -26,14 +26,14 @@ impl Machine<'_> {
             return Ok(());
         }
         if template["metadata"]["uid"] != journal.template_uid.as_str() {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "manual intervention required: the workload was deleted and recreated: delete the ReplicaShift and take its finalizer \
                  off; its pin and its claim go by themselves where that is safe"
                     .to_owned(),
             ));
         }
         let Some(id) = identify(binding) else {
-            return Err(Stop::Wait(
+            return Err(Interrupt::Wait(
                 "Karmada has not marked the binding that was made anew yet".to_owned(),
             ));
         };
@@ -53,14 +53,14 @@ impl Machine<'_> {
         let findings = &mut self.status.common.findings;
         findings.retain(|found| found.code != finding.code);
         findings.push(finding);
-        Err(Stop::Again)
+        Err(Interrupt::Requeue)
     }
 
     /// A Work of the binding that was deleted keeps its copy as it is, and no pin reaches it any more.
-    fn nothing_stays(&self) -> Result<(), Stop> {
+    fn nothing_stays(&self) -> Result<(), Interrupt> {
         let mut works = self.world().works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
-            Some((cluster, work)) => Err(Stop::Wait(format!(
+            Some((cluster, work)) => Err(Interrupt::Wait(format!(
                 "the binding was deleted and made anew, and the Work {} of the one before, of {cluster}, to go: where Karmada \
                  leaves it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()

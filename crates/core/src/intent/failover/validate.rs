@@ -3,7 +3,7 @@
 use crate::api::{FailoverPlanSpec, Finding, WorkloadProfileSpec};
 
 /// Returns why a plan doesn't fit the kind of its workload, wherever that runs.
-pub fn unfit(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
+pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !profile.stateful {
         findings.push(Finding::new(
