@@ -62,7 +62,7 @@ impl Recorded {
 
     /// Returns the record of one intent; `None` if there certainly is none.
     pub async fn migration(&self, git: &GitArgs, namespace: &str, name: &str) -> Result<Option<Migration>> {
-        let path = record::path("Migration", namespace, name);
+        let path = record::path("Migration", Some(namespace), name);
         let files = self.read(git, &[&path]).await?.unwrap_or_default();
         files
             .first()
@@ -78,11 +78,7 @@ impl Recorded {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Option<serde_json::Value>> {
-        let path = match namespace {
-            Some(namespace) => record::path(kind, namespace, name),
-            None => record::path_of_cluster_scope(kind, name),
-        };
-        self.one(git, &path).await
+        self.one(git, &record::path(kind, namespace, name)).await
     }
 
     /// Returns the record of one failover plan; `None` if there certainly is none.
@@ -92,7 +88,7 @@ impl Recorded {
         namespace: &str,
         name: &str,
     ) -> Result<Option<FailoverPlan>> {
-        self.one(git, &record::path("FailoverPlan", namespace, name))
+        self.one(git, &record::path("FailoverPlan", Some(namespace), name))
             .await
     }
 
@@ -154,7 +150,7 @@ fn documents<'a, T: serde::de::DeserializeOwned>(
         .collect()
 }
 
-/// Evacuations and rebalances are of cluster scope: see [`record::path_of_cluster_scope`].
+/// Evacuations and rebalances are of cluster scope: see [`record::path`].
 fn is_many(path: &str) -> bool {
     path.starts_with("intents/_cluster/")
 }

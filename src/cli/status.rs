@@ -94,29 +94,11 @@ impl Status {
                 None => error.hint(hint),
             }
         })?;
-        let gvk = Gvk::new(api::API_VERSION, "Migration");
-        let Lookup::Served(served) = cluster.lookup(&gvk).await? else {
-            return Err(Error::user(format!("{} does not serve {gvk}", cluster.server()))
-                .hint("install the CRDs: cutover init --cluster"));
-        };
-        let mut all = vec![served];
-        for kind in [
-            "FailoverPlan",
-            "ReplicaShift",
-            "Rollout",
-            "RolloutPolicy",
-            "Suspension",
-        ] {
-            if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
-                all.push(served);
-            }
-        }
-        for kind in report::MANY {
-            if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
-                all.push(served);
-            }
-        }
-        let served = all;
+        let served: Vec<_> = served(&cluster, None)
+            .await?
+            .into_iter()
+            .map(|(_, served)| served)
+            .collect();
         let mut screen = Screen::default();
         self.show(&observed(&cluster, &served).await?, &mut screen)?;
         if self.watch {
@@ -271,6 +253,30 @@ async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
         failover_plans: intents(cluster, served).await?,
         ..Overview::default()
     }))
+}
+
+/// Returns the kinds of intents that a control plane serves; `wanted`: that one alone.
+pub(super) async fn served(
+    cluster: &Cluster,
+    wanted: Option<&str>,
+) -> Result<Vec<(&'static api::Kind, Served)>> {
+    let mut all = Vec::new();
+    let is_wanted = |kind: &&api::Kind| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind.name));
+    for kind in api::KINDS.iter().filter(is_wanted) {
+        if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind.name)).await? {
+            all.push((kind, served));
+        }
+    }
+    if all.is_empty() {
+        let kinds: Vec<_> = api::KINDS.iter().map(|kind| kind.name).collect();
+        let what = wanted.unwrap_or("any kind of intents");
+        let error = Error::user(format!("{} does not serve {what}", cluster.server()));
+        return Err(error.hint(format!(
+            "kinds are {}; install the CRDs: cutover init --cluster",
+            kinds.join(", ")
+        )));
+    }
+    Ok(all)
 }
 
 async fn many(cluster: &Cluster, served: &[Served]) -> Result<Vec<Many>> {

@@ -8,15 +8,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::connection::ClusterArgs;
-use super::status::{gathered, list};
+use super::status::{gathered, list, served};
 use super::{output, signal};
-use cutover_cluster::{Cluster, Lookup, Observer, Served, Watched};
-use cutover_core::api::{
-    self, EvacuationSpec, FailoverPlanStatus, MigrationStatus, MovesStatus, Progress, RebalanceSpec,
-    ReplicaShiftStatus, RolloutPolicyStatus, RolloutStatus, Standing, SuspensionStatus, WaitingFor,
-};
+use cutover_cluster::{Cluster, Observer, Served, Watched};
+use cutover_core::api::{self, Standing, WaitingFor};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_karmada::name::Gvk;
 
 #[derive(Args, Debug)]
 pub struct Wait {
@@ -39,21 +35,6 @@ pub struct Wait {
     cluster: ClusterArgs,
 }
 
-/// What the status of an intent can be read as.
-type Read = fn(&Value) -> Option<Shown>;
-
-/// The kinds that can be waited for.
-const KINDS: [(&str, Read); 8] = [
-    ("Migration", shown::<MigrationStatus>),
-    ("FailoverPlan", shown::<FailoverPlanStatus>),
-    ("Rollout", shown::<RolloutStatus>),
-    ("RolloutPolicy", shown::<RolloutPolicyStatus>),
-    ("ReplicaShift", shown::<ReplicaShiftStatus>),
-    ("Suspension", shown::<SuspensionStatus>),
-    ("Evacuation", shown::<MovesStatus<EvacuationSpec>>),
-    ("Rebalance", shown::<MovesStatus<RebalanceSpec>>),
-];
-
 /// What a status says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shown {
@@ -65,18 +46,15 @@ struct Shown {
     asks: bool,
 }
 
-fn shown<S: Progress>(intent: &Value) -> Option<Shown> {
-    let status = match intent.get("status") {
-        Some(status) => serde_json::from_value::<S>(status.clone()).ok()?,
-        None => S::default(),
-    };
+fn shown(kind: &api::Kind, intent: &Value) -> Option<Shown> {
+    let glance = kind.glance(intent)?;
     let conditions = intent.pointer("/status/conditions").and_then(Value::as_array);
     let completed = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == "Completed"));
     let said = completed.and_then(|condition| condition["message"].as_str());
-    let wait = status.waiting_for();
+    let wait = glance.waiting_for.as_ref();
     Some(Shown {
-        phase: status.phase_name().to_owned(),
-        standing: status.standing(),
+        phase: glance.phase.to_owned(),
+        standing: glance.standing,
         why: wait
             .map(|wait| wait.reason.clone())
             .or_else(|| said.filter(|said| !said.is_empty()).map(str::to_owned)),
@@ -94,10 +72,10 @@ struct Found {
 impl Wait {
     pub async fn run(self) -> Result<ExitCode> {
         let cluster = self.cluster.connect().await?;
-        let served = self.served(&cluster).await?;
+        let served = served(&cluster, self.kind.as_deref()).await?;
         let observer = Observer::new(cluster.clone());
         let mut changes = observer.changes();
-        for (_, _, served) in &served {
+        for (_, served) in &served {
             observer.watch(Watched::all(served.gvk.clone()));
         }
         let until = Instant::now() + self.timeout.unsigned_abs();
@@ -127,50 +105,30 @@ impl Wait {
         }
     }
 
-    async fn served(&self, cluster: &Cluster) -> Result<Vec<(&'static str, Read, Served)>> {
-        let mut all = Vec::new();
-        let named = |kind: &str| {
-            self.kind
-                .as_ref()
-                .is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind))
-        };
-        for (kind, read) in KINDS.into_iter().filter(|(kind, _)| named(kind)) {
-            if let Lookup::Served(served) = cluster.lookup(&Gvk::new(api::API_VERSION, kind)).await? {
-                all.push((kind, read, served));
-            }
-        }
-        if !all.is_empty() {
-            return Ok(all);
-        }
-        let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-        let wanted = self.kind.as_deref().unwrap_or("any kind of intents");
-        Err(
-            Error::user(format!("{} does not serve {wanted}", cluster.server())).hint(format!(
-                "kinds are {kinds}; install the CRDs: cutover init --cluster"
-            )),
-        )
-    }
-
     async fn find(
         &self,
         cluster: &Cluster,
-        served: &[(&'static str, Read, Served)],
+        served: &[(&'static api::Kind, Served)],
     ) -> Result<Option<Found>> {
         let (namespace, name) = match self.name.split_once('/') {
             Some((namespace, name)) => (Some(namespace), name),
             None => (self.namespace.as_deref(), self.name.as_str()),
         };
         let mut found = Vec::new();
-        for (kind, read, served) in served {
+        for (kind, served) in served {
             let objects = list(cluster, served).await?;
             found.extend(objects.iter().filter_map(|object| {
                 let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
                 let there = text("/metadata/namespace");
                 let is_meant = text("/metadata/name") == Some(name)
                     && namespace.is_none_or(|wanted| there == Some(wanted));
-                let shown = is_meant.then(|| read(object)).flatten()?;
+                let shown = is_meant.then(|| shown(kind, object)).flatten()?;
                 let place = there.map_or_else(|| name.to_owned(), |there| format!("{there}/{name}"));
-                Some(Found { kind, place, shown })
+                Some(Found {
+                    kind: kind.name,
+                    place,
+                    shown,
+                })
             }));
         }
         if found.len() > 1 {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cutover_core::intent::record::{self, Kept, Record};
+use cutover_core::api::{FailoverPlan, Intent, Migration};
+use cutover_core::intent::record::{Kept, Record};
 use serde_json::Value;
 
 use crate::plane::Answer;
@@ -49,7 +50,7 @@ impl Git {
             return Answer::Failed(why.to_owned());
         }
         let uid = new.uid.clone().unwrap_or_default();
-        let is_older = |old: &Arc<Record>| record::rank(&old.status) > record::rank(&new.status);
+        let is_older = |old: &Arc<Record>| Migration::rank(&old.status) > Migration::rank(&new.status);
         if self.records.get(&uid).is_some_and(is_older) {
             return Answer::Exists;
         }
@@ -61,7 +62,7 @@ impl Git {
         if let Err(why) = self.answers() {
             return Answer::Failed(why.to_owned());
         }
-        let is_older = |old: &Arc<Kept>| record::is_newer_plan(&old.document, &new.uid, &new.status);
+        let is_older = |old: &Arc<Kept>| FailoverPlan::rank(&old.status) > FailoverPlan::rank(&new.status);
         if self.kept.get(&new.uid).is_some_and(is_older) {
             return Answer::Exists;
         }

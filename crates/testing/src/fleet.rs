@@ -10,9 +10,9 @@ use cutover_controller::reconcile::intents::{
     self, Canaries, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
 };
 use cutover_controller::telemetry::Telemetry;
-use cutover_core::api::{self, FailoverPlanStatus, Migration, Phase};
+use cutover_core::api::{self, FailoverPlan, FailoverPlanStatus, Intent, Migration, Phase};
 use cutover_core::error::{Error, Kind};
-use cutover_core::intent::record::{Kept, Record, digest, is_newer, is_newer_plan};
+use cutover_core::intent::record::{Kept, Record, digest};
 use cutover_core::manifest::{self, Entry, Packer, Source};
 use cutover_karmada::name::{GroupKind, ObjectKey};
 use cutover_sandbox::api::{ApiServer, ListOptions, Patch, Resource, Snapshot, WriteOptions};
@@ -530,8 +530,7 @@ impl Records for MemoryRecords {
             let uid = intent.metadata.uid.clone();
             let mut records = self.migrations.lock().unwrap();
             let is_old = records.get(&key).is_some_and(|(uid_there, there)| {
-                let there = json!({"metadata": {"uid": uid_there}, "status": there.status});
-                is_newer(&there, uid.as_deref().unwrap_or_default(), &record.status)
+                *uid_there == uid && Migration::rank(&there.status) > Migration::rank(&record.status)
             });
             self.in_reach()?;
             if is_old {
@@ -554,9 +553,9 @@ impl Records for MemoryRecords {
 
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
         let mut all = self.kept.lock().unwrap();
-        let is_old = all
-            .get(&kept.intent)
-            .is_some_and(|there| is_newer_plan(&there.document, &kept.uid, &kept.status));
+        let is_old = all.get(&kept.intent).is_some_and(|there| {
+            there.uid == kept.uid && FailoverPlan::rank(&there.status) > FailoverPlan::rank(&kept.status)
+        });
         let outcome = if is_old {
             Err(Error::new(Kind::Conflict, "what is kept is newer"))
         } else {

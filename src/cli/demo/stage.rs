@@ -162,7 +162,7 @@ impl Stage {
 
     /// Waits until the status branch says how a migration ended.
     pub async fn recorded(&self, name: &str, phase: Phase) -> Result<()> {
-        let path = record::path("Migration", NAMESPACE, name);
+        let path = record::path("Migration", Some(NAMESPACE), name);
         let read = async {
             loop {
                 let bytes = self.repo.read_fresh(Branch::Status, path.clone()).await?;

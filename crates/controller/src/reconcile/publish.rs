@@ -19,9 +19,8 @@ use super::refusals::Refusals;
 use super::sync::LeftBehind;
 use crate::telemetry::{PUBLISH, Telemetry};
 use cutover_cluster::{Observer, off_the_runtime};
-use cutover_core::api::{self, MigrationStatus};
+use cutover_core::api;
 use cutover_core::error::Error;
-use cutover_core::intent::record;
 use cutover_core::report::{self, CommitText, Ended, Overview, TrailerKey, Urgency, Web};
 use cutover_git::{self as repo, Branch, Draft, Files, Message, Published, Repo, Squashed, Trailer};
 
@@ -304,21 +303,6 @@ impl std::fmt::Debug for Keep {
     }
 }
 
-/// Returns whether what is recorded of an intent has come further than our copy of it.
-fn is_further<S: Default + serde::de::DeserializeOwned>(
-    ours: &Value,
-    recorded: Option<&Value>,
-    is_newer: fn(&Value, &str, &S) -> bool,
-) -> bool {
-    let uid = ours.pointer("/metadata/uid").and_then(Value::as_str);
-    let status = ours.get("status").cloned().unwrap_or_default();
-    let Ok(status) = serde_json::from_value::<Option<S>>(status) else {
-        return true;
-    };
-    let status = status.unwrap_or_default();
-    recorded.is_some_and(|recorded| is_newer(recorded, uid.unwrap_or_default(), &status))
-}
-
 /// Returns the files of the history that grow: from what the branch has now, so that nobody's lines are lost.
 fn history(
     ended: &[Ended],
@@ -343,35 +327,12 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
         return Ok(false);
     };
     let ours = parse(path, ours)?;
-    let there = parse(path, recorded).ok();
-    match ours.get("kind").and_then(Value::as_str) {
-        Some("ReplicaShift") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_shift)),
-        Some("FailoverPlan") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_plan)),
-        Some("Rollout") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout)),
-        Some("RolloutPolicy") => {
-            return Ok(is_further(&ours, there.as_ref(), record::is_newer_rollout_policy));
-        }
-        Some("Suspension") => return Ok(is_further(&ours, there.as_ref(), record::is_newer_suspension)),
-        _ => {}
-    }
-    let kind = ours.get("kind").and_then(Value::as_str).unwrap_or_default();
-    if report::MANY.contains(&kind) {
-        let recorded = parse(path, recorded).ok();
-        return Ok(recorded.is_some_and(|recorded| record::is_newer_moves(&recorded, &ours)));
-    }
-    let uid = ours
-        .pointer("/metadata/uid")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    let status = ours
-        .get("status")
-        .cloned()
-        .and_then(|status| serde_json::from_value(status).ok());
-    let Some(status): Option<MigrationStatus> = status else {
+    let kind = ours.get("kind").and_then(Value::as_str);
+    let Some(kind) = kind.and_then(api::kind) else {
         return Ok(true);
     };
-    // One that somebody made unreadable is written anew.
-    Ok(parse(path, recorded).is_ok_and(|recorded| record::is_newer(&recorded, uid, &status)))
+    // One that somebody made unreadable is written again.
+    Ok(parse(path, recorded).is_ok_and(|recorded| kind.is_newer(&recorded, &ours)))
 }
 
 fn message(text: CommitText) -> Message {

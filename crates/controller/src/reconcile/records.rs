@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::intents::Records;
-use cutover_core::api::{FailoverPlanStatus, Migration};
+use cutover_core::api::{self, FailoverPlan, FailoverPlanStatus, Migration};
 use cutover_core::error::{Error, Kind};
 use cutover_core::intent::record::{self, Kept, Record};
 use cutover_git::{Branch, Draft, Files, Message, Repo, Tip, Trailer};
@@ -113,16 +113,16 @@ impl GitRecords {
     async fn commit(
         &self,
         path: String,
-        document: &Value,
+        document: Value,
         message: Message,
-        is_newer: impl Fn(&Value) -> bool + Send + 'static,
+        kind: &api::Kind,
     ) -> Result<(), Error> {
         let _waited_for = self.status.begin();
-        let (bytes, file) = (to_yaml(document)?, path.clone());
+        let (bytes, file, kind) = (to_yaml(&document)?, path.clone(), *kind);
         let draft = move |tip: &Tip<'_>| {
             // A replica that stood still meanwhile brings what is old by now.
             let recorded = tip.read(&path)?.and_then(|bytes| parse(&path, &bytes).ok());
-            if recorded.is_some_and(|recorded| is_newer(&recorded)) {
+            if recorded.is_some_and(|recorded| kind.is_newer(&recorded, &document)) {
                 let why = format!("{path} on the status branch is newer than what is to be recorded");
                 return Err(Error::new(Kind::Conflict, why));
             }
@@ -184,9 +184,8 @@ impl Records for GitRecords {
         Box::pin(async move {
             let namespace = intent.metadata.namespace.clone().unwrap_or_default();
             let name = intent.metadata.name.clone().unwrap_or_default();
-            let path = record::path("Migration", &namespace, &name);
-            let uid = intent.metadata.uid.clone().unwrap_or_default();
-            let (status, phase) = (record.status.clone(), record.status.phase);
+            let path = record::path("Migration", Some(&namespace), &name);
+            let phase = record.status.phase;
             let mut message = Message::new(format!("{namespace}/{name}: {phase}"));
             if let Some(revision) = &record.status.common.revision {
                 message = message.trailer(Trailer::Revision, revision);
@@ -194,8 +193,8 @@ impl Records for GitRecords {
             let message = message
                 .trailer(Trailer::Intent, format!("{namespace}/{name}"))
                 .trailer(Trailer::Phase, phase.to_string());
-            let is_newer = move |recorded: &Value| record::is_newer(recorded, &uid, &status);
-            self.commit(path, &document(intent, record), message, is_newer)
+            let document = document(intent, record);
+            self.commit(path, document, message, &api::Kind::of::<Migration>())
                 .await
         })
     }
@@ -215,7 +214,6 @@ impl Records for GitRecords {
     fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let name = kept.intent.place();
-            let (status, uid) = (kept.status.clone(), kept.uid.clone());
             let mut message = Message::new(format!("{name}: {}", kept.news));
             if let Some(revision) = &kept.status.common.revision {
                 message = message.trailer(Trailer::Revision, revision);
@@ -223,8 +221,8 @@ impl Records for GitRecords {
             let message = message
                 .trailer(Trailer::Intent, name)
                 .trailer(Trailer::Phase, kept.status.phase.to_string());
-            let is_newer = move |recorded: &Value| record::is_newer_plan(recorded, &uid, &status);
-            self.commit(path(&kept.intent), &kept.document, message, is_newer)
+            let (path, document) = (path(&kept.intent), kept.document.clone());
+            self.commit(path, document, message, &api::Kind::of::<FailoverPlan>())
                 .await
         })
     }
@@ -268,10 +266,7 @@ fn document(intent: &Migration, record: &Record) -> Value {
 }
 
 fn path(intent: &ObjectKey) -> String {
-    match intent.namespace.as_deref() {
-        Some(namespace) => record::path(&intent.kind, namespace, &intent.name),
-        None => record::path_of_cluster_scope(&intent.kind, &intent.name),
-    }
+    record::path(&intent.kind, intent.namespace.as_deref(), &intent.name)
 }
 
 pub(super) fn to_yaml(document: &Value) -> Result<Vec<u8>, Error> {

@@ -37,18 +37,6 @@ use health::{Attempts, Working};
 /// What the text of [`Telemetry::metrics`] is.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
 
-/// Intents, by the names of their kinds.
-const KINDS: [&str; 8] = [
-    "Evacuation",
-    "FailoverPlan",
-    "Migration",
-    "Rebalance",
-    "ReplicaShift",
-    "Rollout",
-    "RolloutPolicy",
-    "Suspension",
-];
-
 type Labels<const N: usize> = [(&'static str, String); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
 type Number = Gauge<f64, AtomicU64>;
@@ -355,7 +343,7 @@ impl Telemetry {
         families.intents.clear();
         families.waiting.clear();
         let Some(observer) = observer else { return };
-        for kind in KINDS {
+        for kind in api::KINDS.iter().map(|kind| kind.name) {
             for intent in observer.list(api::GROUP, kind) {
                 self.count(kind, &intent);
             }

@@ -4,7 +4,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::moves::{MovesSpec, MovesStatus};
+use super::Intent;
+use super::moves::{MovesRank, MovesSpec, MovesStatus, moves_rank};
 use cutover_karmada::Taint;
 use cutover_karmada::name::ClusterName;
 
@@ -74,6 +75,15 @@ impl TaintMatch {
 
 /// Where an evacuation stands.
 pub type EvacuationStatus = MovesStatus<EvacuationSpec>;
+
+impl Intent for Evacuation {
+    const KIND: &'static str = "Evacuation";
+    type Rank = MovesRank;
+
+    fn rank(status: &EvacuationStatus) -> MovesRank {
+        moves_rank(status)
+    }
+}
 
 impl Evacuation {
     /// Returns the spec of the attempt that runs, else the one that is asked for.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{anything, is_zero, lifecycle, phase_common_journal};
 use super::{
-    BindingId, ClaimOwner, Common, Differences, Fence, Lifecycle, PinState, Progress, Standing, Starts,
-    TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
+    BindingId, ClaimOwner, Common, Differences, Fence, Intent, Lifecycle, PinState, Progress, Standing,
+    Starts, TimeSpan, Watched, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::PurgeMode;
 use cutover_karmada::name::ClusterName;
@@ -634,6 +634,23 @@ pub struct Flight {
     /// When the new copy was first seen healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_since: Option<Timestamp>,
+}
+
+impl Intent for FailoverPlan {
+    const KIND: &'static str = "FailoverPlan";
+    type Rank = (u32, u32, u64, bool, Option<Timestamp>);
+
+    fn rank(status: &FailoverPlanStatus) -> Self::Rank {
+        let journal = status.journal.as_ref();
+        let flight = journal.and_then(|journal| journal.flight.as_ref());
+        (
+            status.rounds,
+            status.common.attempt,
+            journal.map_or(0, |journal| journal.pin.seq),
+            flight.is_some_and(|flight| flight.state.is_some()),
+            status.last_known.as_ref().map(|known| known.at),
+        )
+    }
 }
 
 impl Progress for FailoverPlanStatus {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::common::{any_object, anything, is_zero, lifecycle, phase_common_journal};
 use super::profile::WorkloadProfileSpec;
 use super::{
-    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Lifecycle, PatchOp, PinState, PolicyName,
-    Progress, Standing, TimeSpan, Watched, Window, WorkloadRef,
+    Approval, ApprovalGate, Assumption, ClaimOwner, Common, Fact, Intent, Lifecycle, PatchOp, PinState,
+    PolicyName, Progress, Standing, TimeSpan, Watched, Window, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
 
@@ -449,6 +449,24 @@ impl MigrationStatus {
     /// not make one workload pass for another.
     pub fn spec_in_force<'s>(&'s self, asked: &'s MigrationSpec) -> &'s MigrationSpec {
         self.journal_in_force().map_or(asked, |journal| &journal.spec)
+    }
+}
+
+impl Intent for Migration {
+    const KIND: &'static str = "Migration";
+    // The template change that goes along.
+    const TEMPLATES: &'static [&'static str] = &["/status/journal/templateChange"];
+    type Rank = (u32, bool, u64, bool, usize);
+
+    fn rank(status: &MigrationStatus) -> Self::Rank {
+        let journal = status.journal.as_ref();
+        (
+            status.common.attempt,
+            status.phase.is_terminal(),
+            journal.map_or(0, |journal| journal.pin.seq),
+            journal.is_some_and(|journal| journal.captured.is_some()),
+            status.common.steps.len(),
+        )
     }
 }
 

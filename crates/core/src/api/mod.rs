@@ -5,6 +5,7 @@ mod common;
 mod evacuation;
 mod eviction;
 mod failover_plan;
+mod intent;
 mod migration;
 mod moves;
 mod offer;
@@ -34,6 +35,7 @@ pub use failover_plan::{
     MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
     UnreachableAction, WriterCopy,
 };
+pub use intent::{Glance, Intent, KINDS, Kind, kind};
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
     InGit, Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase,
@@ -118,18 +120,8 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 }
 
 fn generated() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![
-        FailoverPlan::crd(),
-        Migration::crd(),
-        ReplicaShift::crd(),
-        Rollout::crd(),
-        RolloutPolicy::crd(),
-        Suspension::crd(),
-        Evacuation::crd(),
-        Rebalance::crd(),
-        Claim::crd(),
-        WorkloadProfile::crd(),
-    ];
+    let mut crds: Vec<_> = KINDS.iter().map(Kind::crd).collect();
+    crds.extend([Claim::crd(), WorkloadProfile::crd()]);
     let versions = crds.iter_mut().flat_map(|crd| &mut crd.spec.versions);
     for schema in versions.filter_map(|version| version.schema.as_mut()) {
         schema

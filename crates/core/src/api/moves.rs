@@ -466,6 +466,19 @@ pub struct MovesEnding {
     pub turns_back: bool,
 }
 
+/// Attempt, whether it has ended, round, and how many moves are over.
+pub(super) type MovesRank = (u32, bool, u32, u32);
+
+pub(super) fn moves_rank<S>(status: &MovesStatus<S>) -> MovesRank {
+    let tally = status.progress.as_ref();
+    (
+        status.common.attempt,
+        status.phase.is_terminal(),
+        status.journal.as_ref().map_or(0, |journal| journal.round),
+        tally.map_or(0, |tally| tally.done.saturating_add(tally.failed)),
+    )
+}
+
 impl<S> Progress for MovesStatus<S>
 where
     S: Clone + PartialEq + Serialize + serde::de::DeserializeOwned + Send + Sync,

@@ -4,7 +4,8 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::moves::{MovesSpec, MovesStatus};
+use super::Intent;
+use super::moves::{MovesRank, MovesSpec, MovesStatus, moves_rank};
 
 /// Asks for workloads to be spread anew, within what their policies allow.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -56,6 +57,16 @@ pub enum Occasion {
 
 /// Where a rebalance stands.
 pub type RebalanceStatus = MovesStatus<RebalanceSpec>;
+
+impl Intent for Rebalance {
+    const KIND: &'static str = "Rebalance";
+    const CLAIMS: bool = false;
+    type Rank = MovesRank;
+
+    fn rank(status: &RebalanceStatus) -> MovesRank {
+        moves_rank(status)
+    }
+}
 
 impl Rebalance {
     /// Returns the spec of the attempt that runs, else the one that is asked for.

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{lifecycle, phase_common_journal};
+use super::intent::common_rank;
 use super::{
-    BindingId, Common, Fence, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan, Window,
+    BindingId, Common, Fence, Intent, Lifecycle, OnFailure, PinState, Progress, Standing, TimeSpan, Window,
     WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
@@ -309,6 +310,16 @@ pub struct ShiftBack {
     pub reason: String,
     /// The phase in which it ends.
     pub ends_as: ShiftPhase,
+}
+
+impl Intent for ReplicaShift {
+    const KIND: &'static str = "ReplicaShift";
+    type Rank = ((u32, bool, usize), u64);
+
+    fn rank(status: &ReplicaShiftStatus) -> Self::Rank {
+        let seq = status.journal.as_ref().map_or(0, |journal| journal.pin.seq);
+        (common_rank(status), seq)
+    }
 }
 
 impl Progress for ReplicaShiftStatus {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{any_object, is_zero, phase_common_journal};
 use super::{
-    BindingId, Check, ClaimOwner, Common, HeldBack, Lifecycle, PatchOp, PinState, Progress, Standing,
+    BindingId, Check, ClaimOwner, Common, HeldBack, Intent, Lifecycle, PatchOp, PinState, Progress, Standing,
     TimeSpan, Watched, Window, WorkloadProfileSpec, WorkloadRef,
 };
 use cutover_karmada::name::ClusterName;
@@ -435,6 +435,22 @@ pub struct PinnedRule {
     pub only: Option<Vec<ClusterName>>,
     /// What it changes in their copies.
     pub patches: Vec<PatchOp>,
+}
+
+impl Intent for Rollout {
+    const KIND: &'static str = "Rollout";
+    const TEMPLATES: &'static [&'static str] = &["/status/revisions", "/status/journal/rules"];
+    type Rank = (u32, bool, u64, usize);
+
+    fn rank(status: &RolloutStatus) -> Self::Rank {
+        let (journal, common) = (status.journal.as_ref(), &status.common);
+        (
+            common.attempt,
+            status.phase.is_at_rest(),
+            journal.map_or(0, |journal| journal.pin.seq),
+            common.steps.len(),
+        )
+    }
 }
 
 impl Progress for RolloutStatus {

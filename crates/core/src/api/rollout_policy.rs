@@ -6,7 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Common, Lifecycle, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing};
+use super::{Common, Intent, Lifecycle, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing};
 
 /// Asks for the changes of many templates to go cluster by cluster, for as long as it is there.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -185,6 +185,17 @@ pub struct SelectedWorkload {
     /// What it waits for, or who is in charge of it; absent: nothing is to be said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+impl Intent for RolloutPolicy {
+    const KIND: &'static str = "RolloutPolicy";
+    const CLAIMS: bool = false;
+    type Rank = (i64, usize);
+
+    /// It goes round and round: what it was made from tells which copy is the newer.
+    fn rank(status: &RolloutPolicyStatus) -> Self::Rank {
+        (status.common.observed_generation, status.common.steps.len())
+    }
 }
 
 impl Progress for RolloutPolicyStatus {

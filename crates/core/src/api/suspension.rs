@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{any_object, lifecycle, phase_common_journal};
-use super::{Barrier, Common, Lifecycle, PinState, Progress, Standing, WorkloadRef};
+use super::intent::common_rank;
+use super::{Barrier, Common, Intent, Lifecycle, PinState, Progress, Standing, WorkloadRef};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 
 /// Asks for changes to stop at the control plane.
@@ -347,6 +348,15 @@ pub struct Ending {
     pub listed: bool,
     /// `Completed` when its time was over, `Aborted` when a person ended it, `Pending` when it makes room for another intent.
     pub ends_as: SuspensionPhase,
+}
+
+impl Intent for Suspension {
+    const KIND: &'static str = "Suspension";
+    type Rank = (u32, bool, usize);
+
+    fn rank(status: &SuspensionStatus) -> Self::Rank {
+        common_rank(status)
+    }
 }
 
 impl Progress for SuspensionStatus {

@@ -104,7 +104,7 @@ pub(super) fn untouched(status: &MigrationStatus) -> bool {
 pub(super) fn next(migration: &Migration) -> Option<String> {
     let status = status(migration);
     let (namespace, name) = names(migration);
-    if status.phase == Phase::Failed && untouched(status) {
+    if status.phase == Phase::Failed && untouched(&status) {
         return Some("nothing was touched: mend that, and ask again with cutover migrate".to_owned());
     }
     let wait = status.common.waiting_for.as_ref()?;

@@ -58,7 +58,7 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
         told.push(Told::new(false, "Started", &note));
     }
     if after.phase != was.phase {
-        told.extend(entered(&is, was));
+        told.extend(entered(&is, &was));
     }
     let pin_lost = |status: &MigrationStatus| {
         status
@@ -66,7 +66,7 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
             .as_ref()
             .is_some_and(|journal| journal.pin.repairing)
     };
-    if pin_lost(after) && !pin_lost(was) {
+    if pin_lost(after) && !pin_lost(&was) {
         let note = "the pin was edited or removed by somebody else, and is put back";
         told.push(Told::new(true, "PinRepaired", note));
     }
@@ -84,7 +84,7 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
             &format!("{}{hint}", finding.message),
         ));
     }
-    told.extend(asked(&is, was));
+    told.extend(asked(&is, &was));
     told
 }
 
@@ -141,7 +141,7 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
             let workload = &is.spec.workload;
             format!("{} {} moved to {to}; {}", workload.kind, workload.name, spent())
         }
-        Phase::Failed if untouched(status) => {
+        Phase::Failed if untouched(&status) => {
             "the checks before the first change have found something; nothing was touched".to_owned()
         }
         Phase::RolledBack | Phase::Aborted | Phase::Failed => format!("{why}; {}", spent()),
@@ -190,7 +190,7 @@ fn asked(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
             .map(|wait| (wait.code, wait.approval))
     };
     let now = super::status(is);
-    let (before, after) = (code(was), code(now));
+    let (before, after) = (code(was), code(&now));
     if before == after {
         return Vec::new();
     }

@@ -41,7 +41,7 @@ pub(super) fn chart(migration: &Migration) -> Option<String> {
             millis(step.started_at)
         );
     }
-    running(&mut chart, migration, status, begin, end);
+    running(&mut chart, migration, &status, begin, end);
     chart.push_str("```\n");
     Some(chart)
 }

@@ -1,10 +1,9 @@
 //! The one line that sums everything up, the worst first: "all is well" is what is left when nothing else is to be said.
 
 use super::snapshot::SyncSnapshot;
-use super::{
-    Overview, account::reason, failover, instant, names, rollout, rollout_policy, shift, status, suspension,
-};
-use crate::api::{Common, MovesPhase, Phase, RolloutPhase, SuspensionPhase, WaitCode, WaitingFor};
+use super::summary::Summary;
+use super::{Overview, account::reason, instant, names, status};
+use crate::api::{Phase, RolloutPhase, Standing, SuspensionPhase};
 
 /// What a line is about, the most urgent first. Equal ones are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,7 +121,11 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
                     format!("{workload} has not been seen running since {}", instant(since)),
                 );
             }
-            asks(&who, status.common.waiting_for.as_ref(), items);
+            let text = Summary::of(migration, workload).asks();
+            items.extend(text.map(|text| Item {
+                rank: Rank::WaitsForYou,
+                text,
+            }));
             continue;
         }
         match status.phase {
@@ -156,8 +159,8 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
 
 fn failovers(overview: &Overview, items: &mut Vec<Item>) {
     for plan in &overview.failover_plans {
-        let status = failover::status(plan);
-        let (namespace, name) = failover::names(plan);
+        let status = status(plan);
+        let (namespace, name) = names(plan);
         let who = format!("FailoverPlan {namespace}/{name}");
         let flight = status
             .journal
@@ -171,49 +174,42 @@ fn failovers(overview: &Overview, items: &mut Vec<Item>) {
             );
             push(items, Rank::Down, text);
         }
-        asks(&who, status.common.waiting_for.as_ref(), items);
     }
 }
 
 fn others(overview: &Overview, items: &mut Vec<Item>) {
-    let mut of = |kind: &str, (namespace, name): (&str, &str), common: &Common| {
-        asks(
-            &format!("{kind} {namespace}/{name}"),
-            common.waiting_for.as_ref(),
-            items,
-        );
-    };
-    for one in &overview.rollouts {
-        of("Rollout", rollout::names(one), &rollout::status(one).common);
-    }
-    for one in &overview.rollout_policies {
-        let status = rollout_policy::status(one);
-        of("RolloutPolicy", rollout_policy::names(one), &status.common);
-    }
-    for one in &overview.suspensions {
-        of(
-            "Suspension",
-            suspension::names(one),
-            &suspension::status(one).common,
-        );
-    }
-    for one in &overview.shifts {
-        of("ReplicaShift", shift::names(one), &shift::status(one).common);
-    }
-    for one in &overview.many {
-        let who = format!("{} {}", one.kind, one.name);
-        asks(&who, one.status.common.waiting_for.as_ref(), items);
-        if one.status.phase == MovesPhase::Failed {
-            push(items, Rank::Failed, format!("{who} failed"));
+    for one in overview.summaries() {
+        let who = format!("{} {}", one.kind, one.place);
+        items.extend(one.asks().map(|text| Item {
+            rank: Rank::WaitsForYou,
+            text,
+        }));
+        let why = || {
+            one.why()
+                .map_or_else(String::new, |why| format!(": {}", super::brief(&why)))
+        };
+        match (one.standing, one.phase) {
+            (Standing::Failed, "Failed") => push(items, Rank::Failed, format!("{who} failed{}", why())),
+            (Standing::Failed, "RolledBack" | "Undone") => {
+                push(items, Rank::RolledBack, format!("{who} was rolled back{}", why()));
+            }
+            (Standing::UnderWay | Standing::InForce, _) => {
+                let trouble = one.trouble.iter();
+                items.extend(trouble.map(|trouble| Item {
+                    rank: Rank::Failed,
+                    text: format!("{who} {trouble}"),
+                }));
+            }
+            _ => {}
         }
     }
 }
 
 fn counts(overview: &Overview, syncs: SyncCounts, items: &mut Vec<Item>) {
     let halted = overview.rollouts.iter();
-    let halted = halted.filter(|one| rollout::status(one).phase == RolloutPhase::Halted);
+    let halted = halted.filter(|one| status(*one).phase == RolloutPhase::Halted);
     let suspended = overview.suspensions.iter();
-    let suspended = suspended.filter(|one| suspension::status(one).phase == SuspensionPhase::Suspended);
+    let suspended = suspended.filter(|one| status(*one).phase == SuspensionPhase::Suspended);
     for (rank, number) in [
         (Rank::Problem, syncs.problems),
         (Rank::Halted, halted.count()),
@@ -227,20 +223,6 @@ fn counts(overview: &Overview, syncs: SyncCounts, items: &mut Vec<Item>) {
     }
 }
 
-/// An intent that goes on only when a person says so.
-fn asks(who: &str, waiting: Option<&WaitingFor>, items: &mut Vec<Item>) {
-    let Some(wait) = waiting else { return };
-    if !wait.asks_a_person() {
-        return;
-    }
-    let text = if wait.code == WaitCode::Pause && wait.offers.is_empty() {
-        format!("{who} is paused")
-    } else {
-        format!("{who} waits for you: {}", super::brief(&wait.reason))
-    };
-    push(items, Rank::WaitsForYou, text);
-}
-
 fn push(items: &mut Vec<Item>, rank: Rank, text: String) {
     items.push(Item { rank, text });
 }
@@ -251,7 +233,7 @@ fn several(rank: Rank, number: usize) -> String {
         Rank::Down => format!("{number} workload{s} not seen running"),
         Rank::WaitsForYou => format!("{number} intent{s} wait{verb} for you"),
         Rank::Failed => format!("{number} intent{s} failed"),
-        Rank::RolledBack => format!("{number} migration{s} rolled back"),
+        Rank::RolledBack => format!("{number} intent{s} rolled back"),
         Rank::Problem => format!("{number} problem{s} in the desired state"),
         Rank::Halted => format!("{number} rollout{s} halted"),
         Rank::HeldBack => format!("{number} change{s} held back"),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-use super::{Account, failover, names, route, status, suspension};
+use super::{Account, names, route, status, suspension};
 use crate::api::{Assumption, FailoverPlan, Migration, Phase, Relocation, Suspension};
 use crate::error::Error;
 use crate::redact;
@@ -71,10 +71,10 @@ struct Known {
 pub fn ended(migrations: &[Migration]) -> Result<Vec<Ended>, Error> {
     let mut all: Vec<(Timestamp, &Migration)> = migrations
         .iter()
-        .filter(|migration| status(migration).phase.is_terminal())
+        .filter(|migration| status(*migration).phase.is_terminal())
         .filter_map(|migration| Some((status(migration).common.finished_at?, migration)))
         .collect();
-    all.sort_by_key(|(at, migration)| (*at, names(migration)));
+    all.sort_by_key(|(at, migration)| (*at, names(*migration)));
     all.into_iter().map(|(at, migration)| of(migration, at)).collect()
 }
 
@@ -82,18 +82,22 @@ pub fn ended(migrations: &[Migration]) -> Result<Vec<Ended>, Error> {
 pub fn failed_over(plans: &[FailoverPlan]) -> Vec<Ended> {
     let mut all: Vec<(&Relocation, &FailoverPlan)> = plans
         .iter()
-        .flat_map(|plan| failover::status(plan).history.iter().map(move |done| (done, plan)))
+        .flat_map(|plan| {
+            let status = plan.status.iter();
+            let history = status.flat_map(|status| &status.history);
+            history.map(move |done| (done, plan))
+        })
         // A migration has a line of its own.
         .filter(|(done, _)| done.attempt > 0)
         .collect();
-    all.sort_by_key(|(done, plan)| (done.finished_at, failover::names(plan)));
+    all.sort_by_key(|(done, plan)| (done.finished_at, names(*plan)));
     all.into_iter()
         .map(|(done, plan)| of_failover(plan, done))
         .collect()
 }
 
 fn of_failover(plan: &FailoverPlan, done: &Relocation) -> Ended {
-    let (namespace, name) = failover::names(plan);
+    let (namespace, name) = names(plan);
     let uid = plan.metadata.uid.as_deref().unwrap_or_default();
     let workload = &plan.spec.workload;
     let line = serde_json::json!({
@@ -115,7 +119,7 @@ fn of_failover(plan: &FailoverPlan, done: &Relocation) -> Ended {
         "purgeMode": done.purge_mode,
         "state": done.state,
         "evidence": done.evidence,
-        "revision": failover::status(plan).common.revision,
+        "revision": status(plan).common.revision,
     });
     let line = without_nulls(line).to_string();
     let month = done
@@ -135,7 +139,7 @@ fn of_failover(plan: &FailoverPlan, done: &Relocation) -> Ended {
 pub fn suspended(suspensions: &[Suspension]) -> Vec<Ended> {
     let mut all: Vec<(Timestamp, bool, &Suspension)> = Vec::new();
     for one in suspensions {
-        let status = suspension::status(one);
+        let status = status(one);
         all.extend(status.since.map(|since| (since, false, one)));
         let ended = status.phase.is_terminal() && status.since.is_some();
         all.extend(
@@ -146,7 +150,7 @@ pub fn suspended(suspensions: &[Suspension]) -> Vec<Ended> {
                 .map(|at| (at, true, one)),
         );
     }
-    all.sort_by_key(|(at, ended, one)| (*at, *ended, suspension::names(one)));
+    all.sort_by_key(|(at, ended, one)| (*at, *ended, names(*one)));
     all.into_iter()
         .map(|(at, ended, one)| of_suspension(one, at, ended))
         .collect()
@@ -157,15 +161,15 @@ pub fn suspensions_gone(before: &[Suspension], now: &[Suspension]) -> Vec<Ended>
     let is_there = |one: &&Suspension| now.iter().any(|now| now.metadata.uid == one.metadata.uid);
     let gone = before.iter().filter(|one| !is_there(one));
     gone.filter_map(|one| {
-        let since = suspension::status(one).since?;
-        (!suspension::status(one).phase.is_terminal()).then(|| of_suspension(one, since, true))
+        let since = status(one).since?;
+        (!status(one).phase.is_terminal()).then(|| of_suspension(one, since, true))
     })
     .collect()
 }
 
 fn of_suspension(one: &Suspension, at: Timestamp, ended: bool) -> Ended {
-    let status = suspension::status(one);
-    let (namespace, name) = suspension::names(one);
+    let status = status(one);
+    let (namespace, name) = names(one);
     let uid = one.metadata.uid.as_deref().unwrap_or_default();
     let spec = one.spec_in_force();
     let event = if ended { "ended" } else { "began" };

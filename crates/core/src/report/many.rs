@@ -2,22 +2,24 @@
 
 use std::fmt::Write;
 
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::markdown::escape;
-use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled};
-use super::{Told, brief, duration, instant};
-use crate::api::{Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Stay, Tally, WaitingFor};
+use super::snapshot::change;
+use super::summary::{Part, Summary, evidence, found};
+use super::told::{BAD, NAME};
+use super::{Told, brief, instant};
+use crate::api::{
+    self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
+};
 use crate::intent::record;
 use cutover_karmada::name::ClusterName;
 
 /// An Evacuation or a Rebalance.
 #[derive(Clone, Debug)]
 pub struct Many {
-    pub kind: String,
+    pub kind: &'static str,
     pub name: String,
     /// The object without what doesn't last.
     pub document: Value,
@@ -31,28 +33,34 @@ impl Many {
     /// Reads one of those intents; `None`: it has a form that this release doesn't know.
     pub fn read(object: &Value) -> Option<Self> {
         let kind = object.get("kind").and_then(Value::as_str)?;
-        let metadata: kube::core::ObjectMeta =
-            serde_json::from_value(object.get("metadata")?.clone()).ok()?;
+        let kind = MANY.into_iter().find(|known| *known == kind)?;
+        let metadata = object.get("metadata")?;
+        let name = metadata.get("name").and_then(Value::as_str).unwrap_or_default();
         let status = object.get("status").filter(|status| !status.is_null());
         let read = status.map(|status| serde_json::from_value(status.clone()));
         let status: Option<MovesStatus<Value>> = read.transpose().ok()?;
-        let spec = object.get("spec").cloned().unwrap_or_default();
         Some(Self {
-            kind: kind.to_owned(),
-            name: metadata.name.clone().unwrap_or_default(),
-            document: record::moves_document(kind, &metadata, &spec, status.as_ref()),
+            kind,
+            name: name.to_owned(),
+            document: json!({
+                "apiVersion": api::API_VERSION,
+                "kind": kind,
+                "metadata": {"name": name, "uid": metadata.get("uid")},
+                "spec": object.get("spec").cloned().unwrap_or_default(),
+                "status": status,
+            }),
             status: status.unwrap_or_default(),
         })
     }
 
     pub(super) fn path(&self) -> String {
-        record::path_of_cluster_scope(&self.kind, &self.name)
+        record::path(self.kind, None, &self.name)
     }
 
     /// Returns what it does: `empties east`.
     fn what(&self) -> String {
         let text = |pointer: &str| self.document.pointer(pointer).and_then(Value::as_str);
-        match self.kind.as_str() {
+        match self.kind {
             "Rebalance" if self.document.pointer("/spec/dryRun") == Some(&Value::Bool(true)) => {
                 "would spread workloads anew".to_owned()
             }
@@ -113,7 +121,7 @@ pub struct ManySnapshot {
 impl ManySnapshot {
     pub(super) fn of(one: &Many) -> Self {
         Self {
-            kind: one.kind.clone(),
+            kind: one.kind.to_owned(),
             name: one.name.clone(),
             what: one.what(),
             phase: one.status.phase,
@@ -126,17 +134,6 @@ impl ManySnapshot {
         }
     }
 
-    /// Says how it went on since `before`, if it did.
-    pub(super) fn change(&self, before: &[Self]) -> Option<String> {
-        let was = before.iter().find(|was| was.record == self.record);
-        let (name, phase) = (&self.name, self.phase);
-        match was {
-            Some(was) if was.phase == phase && was.attempt == self.attempt => None,
-            Some(was) if was.attempt == self.attempt => Some(format!("{name}: {} → {phase}", was.phase)),
-            _ => Some(format!("{name}: {phase}")),
-        }
-    }
-
     /// Returns whether somebody should learn of it at once.
     pub(super) fn is_urgent(&self, before: &[Self]) -> bool {
         let was = before.iter().find(|was| was.record == self.record);
@@ -146,7 +143,7 @@ impl ManySnapshot {
                 .as_ref()
                 .is_some_and(|wait| wait.code.is_for_a_person())
         };
-        let ended = self.phase.is_terminal() && self.change(before).is_some();
+        let ended = self.phase.is_terminal() && change(before, self).is_some();
         ended || failed(self) > was.map_or(0, failed) || (asks(self) && !was.is_some_and(asks))
     }
 }
@@ -155,13 +152,7 @@ impl ManySnapshot {
 pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<Told> {
     let mut told = Vec::new();
     if before.phase != after.phase {
-        let evidence = after
-            .common
-            .steps
-            .iter()
-            .rev()
-            .find(|step| step.name == before.phase.name());
-        let note = evidence.map(|step| step.evidence.join("; ")).unwrap_or_default();
+        let note = evidence(&after.common, before.phase.name());
         let warning = matches!(after.phase, Phase::Failed);
         told.push(Told::new(warning, after.phase.name(), &note));
     }
@@ -195,11 +186,7 @@ pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<T
             &format!("{}: {}", stay.workload, stay.why.message),
         ));
     }
-    for finding in &after.common.findings {
-        if !before.common.findings.contains(finding) {
-            told.push(Told::new(true, &finding.code, &finding.message));
-        }
-    }
+    told.extend(found(&before.common.findings, &after.common.findings));
     told
 }
 
@@ -212,147 +199,82 @@ fn route(one: &Move) -> String {
     }
 }
 
-/// Returns one as lines: a head line, how far each workload is, what stays and why.
-pub(super) fn lines(one: &Many, now: Timestamp) -> Vec<String> {
-    let status = &one.status;
-    let style = match status.phase {
-        Phase::Completed => GOOD,
-        Phase::Failed => BAD,
-        _ => BUSY,
-    };
-    let mut head = format!(
-        "{}  {}  {}",
-        styled(NAME, &one.name),
-        one.what(),
-        styled(style, status.phase)
-    );
-    let progress = one.progress();
-    if !progress.is_empty() {
-        let _ = write!(head, "  {progress}");
+pub(super) const TITLE: &str = "Evacuations and rebalances";
+pub(super) const COLUMNS: &[&str] = &["Since"];
+
+impl Many {
+    pub(super) fn summary(&self) -> Summary {
+        let status = &self.status;
+        let mut steps = status.common.steps.iter().rev();
+        let since = steps.clone().next().map(|step| instant(step.started_at));
+        let last = steps.find(|step| !step.evidence.is_empty());
+        let last = last.map(|step| brief(&step.evidence.join("; ")));
+        let later = (status.later > 0)
+            .then(|| Part::new(format!("and {} more, when these have moved", status.later)).on_terminal());
+        let more = (status.more_stays > 0)
+            .then(|| Part::new(format!("{} more", status.more_stays)).labelled(BAD, "stays:"));
+        let stays = status.stays.iter().map(stay_part).chain(more);
+        let progress = self.progress();
+        Summary {
+            kind: self.kind,
+            place: self.name.clone(),
+            record: self.path(),
+            what: match progress.as_str() {
+                "" => self.what(),
+                progress => format!("{}, {progress}", self.what()),
+            },
+            phase: status.phase.name(),
+            standing: status.standing(),
+            has_ended: status.has_ended(),
+            common: status.common.clone(),
+            trouble: status
+                .progress
+                .filter(|tally| tally.failed > 0)
+                .map(|tally| match tally.failed {
+                    1 => "could not move 1 workload".to_owned(),
+                    many => format!("could not move {many} workloads"),
+                }),
+            intro: last.into_iter().collect(),
+            parts: status
+                .moves
+                .iter()
+                .map(move_part)
+                .chain(later)
+                .chain(stays)
+                .collect(),
+            cells: vec![since.unwrap_or_default()],
+        }
     }
-    let mut lines = vec![head];
-    if let Some(last) = status
-        .common
-        .steps
-        .iter()
-        .rev()
-        .find(|step| !step.evidence.is_empty())
-    {
-        lines.push(format!("  {}", brief(&last.evidence.join("; "))));
-    }
-    if let Some(wait) = &status.common.waiting_for {
-        let since = duration(now.duration_since(wait.since));
-        lines.push(format!(
-            "  {} {} ({since})",
-            styled(BUSY, "waits:"),
-            brief(&wait.reason)
-        ));
-    }
-    lines.extend(status.moves.iter().map(move_line));
-    if status.later > 0 {
-        lines.push(format!("  and {} more, when these have moved", status.later));
-    }
-    for stay in &status.stays {
-        let style = if stay.runs { BAD } else { NAME };
-        lines.push(format!(
-            "  {} {} in {}: {}",
-            styled(style, "stays:"),
-            stay.workload,
-            stay.cluster,
-            stay.why.message
-        ));
-    }
-    if status.more_stays > 0 {
-        lines.push(format!("  {} {} more", styled(BAD, "stays:"), status.more_stays));
-    }
-    lines.extend(status.common.findings.iter().flat_map(finding_line));
-    lines
 }
 
-fn move_line(one: &Move) -> String {
-    let mark = match one.state {
-        MoveState::Waiting => " ",
-        MoveState::Starting | MoveState::Moving => "•",
-        MoveState::Moved => "✓",
-        MoveState::Failed => "✗",
+fn move_part(one: &Move) -> Part {
+    let (mark, symbol) = match one.state {
+        MoveState::Waiting => (" ", ""),
+        MoveState::Starting | MoveState::Moving => ("•", "🔄 "),
+        MoveState::Moved => ("✓", "✅ "),
+        MoveState::Failed => ("✗", "❌ "),
     };
-    let note = one
-        .note
-        .as_ref()
-        .map_or_else(String::new, |note| format!("  {}", brief(note)));
-    format!("  {mark} {}{}{note}", one.workload, route(one))
+    let note = one.note.as_ref();
+    let note = note.map_or_else(String::new, |note| format!(": {}", brief(note)));
+    let part = Part::new(format!("{}{}{note}", one.workload, route(one))).marked(symbol);
+    let part = part.bulleted(mark);
+    if one.state == MoveState::Waiting {
+        part.on_terminal()
+    } else {
+        part
+    }
 }
 
-/// Writes the part of the page that is about them; those that go on first.
-pub(super) fn section(page: &mut String, all: &[Many]) {
-    if all.is_empty() {
-        return;
-    }
-    page.push_str(
-        "## Evacuations and rebalances\n\n| Intent | What | Phase | Done | Since |\n|---|---|---|---|---|\n",
+fn stay_part(stay: &Stay) -> Part {
+    let text = format!(
+        "{} in {}: {}",
+        stay.workload,
+        stay.cluster,
+        super::finding_text(&stay.why)
     );
-    let mut sorted: Vec<&Many> = all.iter().collect();
-    sorted.sort_by_key(|one| (one.status.phase.is_terminal(), &one.kind, &one.name));
-    for one in &sorted {
-        let since = one
-            .status
-            .common
-            .steps
-            .last()
-            .map(|step| instant(step.started_at));
-        let _ = writeln!(
-            page,
-            "| [{} {}]({}) | {} | {} | {} | {} |",
-            one.kind,
-            escape(&one.name),
-            one.path(),
-            escape(&one.what()),
-            one.status.phase,
-            one.progress(),
-            since.unwrap_or_default()
-        );
+    if stay.runs {
+        Part::new(text).marked("⚠️ ").labelled(BAD, "stays:")
+    } else {
+        Part::new(text).labelled(NAME, "stays:").on_terminal()
     }
-    page.push('\n');
-    for one in sorted {
-        let name = escape(&one.name);
-        let mut item = |text: &str| {
-            let _ = writeln!(page, "- {name}: {}", escape(text));
-        };
-        if let Some(wait) = &one.status.common.waiting_for {
-            item(&format!(
-                "⏳ waits since {}: {}",
-                instant(wait.since),
-                brief(&wait.reason)
-            ));
-        }
-        for one in one
-            .status
-            .moves
-            .iter()
-            .filter(|one| one.state != MoveState::Waiting)
-        {
-            let symbol = match one.state {
-                MoveState::Moved => "✅",
-                MoveState::Failed => "❌",
-                _ => "🔄",
-            };
-            let note = one
-                .note
-                .as_ref()
-                .map_or_else(String::new, |note| format!(": {}", brief(note)));
-            item(&format!("{symbol} {}{}{note}", one.workload, route(one)));
-        }
-        for stay in one.status.stays.iter().filter(|stay| stay.runs) {
-            item(&format!(
-                "⚠️ {} stays in {}: {}",
-                stay.workload,
-                stay.cluster,
-                super::finding_text(&stay.why)
-            ));
-        }
-        for finding in &one.status.common.findings {
-            item(&format!("⚠️ {}", super::finding_text(finding)));
-        }
-    }
-    page.push('\n');
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::summary::{section, section_of};
 use super::{
-    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
-    failover, finding_text, gantt, headline, instant, names, record_path, rollout, rollout_policy, route,
-    shift, since, status, suspension, symbol,
+    Account, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency,
+    duration, finding_text, gantt, headline, instant, many, names, path, route, since, status, symbol,
 };
 use crate::api::{Migration, StepRecord, WaitingFor};
 use cutover_base::escape::markdown::code;
@@ -25,12 +25,13 @@ pub(super) fn page(overview: &Overview) -> String {
     }
     syncs(&mut page, &overview.syncs, overview.web.as_ref());
     left_behind(&mut page, &overview.left_behind);
-    rollout_policy::section(&mut page, &overview.rollout_policies);
-    rollout::section(&mut page, &overview.rollouts);
-    suspension::section(&mut page, &overview.suspensions);
-    shift::section(&mut page, &overview.shifts);
-    super::many::section(&mut page, &overview.many);
-    failover::section(&mut page, &overview.failover_plans);
+    section(&mut page, &overview.rollout_policies);
+    section(&mut page, &overview.rollouts);
+    section(&mut page, &overview.suspensions);
+    section(&mut page, &overview.shifts);
+    let many = overview.many.iter().map(Many::summary).collect();
+    section_of(&mut page, many::TITLE, many::COLUMNS, many);
+    section(&mut page, &overview.failover_plans);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {
         table(&mut page, &migrations);
@@ -151,7 +152,7 @@ fn table(page: &mut String, migrations: &[&Migration]) {
     page.push_str(
         "## Migrations\n\n| Migration | Workload | Route | Phase | Since | Downtime |\n|---|---|---|---|---|--:|\n",
     );
-    for migration in migrations {
+    for &migration in migrations {
         let status = status(migration);
         let (namespace, name) = names(migration);
         let (from, to) = route(migration);
@@ -162,14 +163,14 @@ fn table(page: &mut String, migrations: &[&Migration]) {
             "| [{}/{}]({}) | {} {} | {} → {} | {} {} | {} | {downtime} |",
             escape(namespace),
             escape(name),
-            record_path(migration),
+            path(migration),
             escape(&workload.kind),
             escape(&workload.name),
             escape(from),
             escape(to),
             symbol(status.phase),
             status.phase,
-            since(status).map_or_else(String::new, instant),
+            since(&status).map_or_else(String::new, instant),
         );
     }
     page.push('\n');

@@ -22,6 +22,7 @@ mod rollout;
 mod rollout_policy;
 mod shift;
 mod snapshot;
+mod summary;
 mod suspension;
 mod text;
 mod told;
@@ -33,18 +34,19 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::api::{
-    FailoverPlan, Finding, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, RolloutPolicy,
+    FailoverPlan, Finding, Intent, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, RolloutPolicy,
     Suspension,
 };
 use crate::error::Error;
 use crate::intent::record;
 use crate::redact;
 use cutover_karmada::name::{Location, ObjectKey, Revision};
+use summary::{Summarized, Summary};
 
 pub use account::{Account, StepAccount};
 pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
 pub use event::{LONG_WAIT, Told, events, long_wait};
-pub use failover::{failover_events, failover_lines};
+pub use failover::failover_events;
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use forecast::{
     Came, Where, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast,
@@ -55,11 +57,11 @@ pub use history::{
 };
 pub use many::{MANY, Many, moves_events};
 pub use notice::{Body, Format, Notice};
-pub use rollout::{rollout_events, rollout_lines};
-pub use rollout_policy::{rollout_policy_events, rollout_policy_lines};
-pub use shift::{shift_events, shift_lines};
+pub use rollout::rollout_events;
+pub use rollout_policy::rollout_policy_events;
+pub use shift::shift_events;
 pub use snapshot::{CommitText, Snapshot, TrailerKey, Urgency, commit_text, urgency};
-pub use suspension::{suspension_events, suspension_lines};
+pub use suspension::suspension_events;
 pub use text::View;
 pub use told::{finding_lines, migration_lines, step_line};
 pub use units::{brief, duration, instant};
@@ -87,6 +89,22 @@ pub struct Overview {
     pub left_behind: Vec<LeftOverview>,
     /// Where people see the repository, if that is known.
     pub web: Option<Web>,
+}
+
+impl Overview {
+    /// Returns how every intent stands but the Migrations, in the order in which a terminal shows them.
+    fn summaries(&self) -> Vec<Summary> {
+        fn of<I: Summarized>(all: &[I]) -> impl Iterator<Item = Summary> {
+            all.iter().map(Summarized::summary)
+        }
+        of(&self.rollout_policies)
+            .chain(of(&self.rollouts))
+            .chain(of(&self.suspensions))
+            .chain(of(&self.shifts))
+            .chain(self.many.iter().map(Many::summary))
+            .chain(of(&self.failover_plans))
+            .collect()
+    }
 }
 
 /// How one sync stands. Counts are of objects as they are now, not of requests.
@@ -194,32 +212,14 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
             yaml(&snapshot::Snapshot::of(overview))?.into_bytes(),
         ),
     ]);
-    for migration in &overview.migrations {
-        let document = yaml(&record::document(migration))?;
-        files.insert(record_path(migration), document.into_bytes());
-    }
-    for rollout in &overview.rollouts {
-        let document = yaml(&record::rollout_document(rollout))?;
-        files.insert(rollout_path(rollout), document.into_bytes());
-    }
-    for policy in &overview.rollout_policies {
-        let document = yaml(&record::rollout_policy_document(policy))?;
-        files.insert(rollout_policy::path(policy), document.into_bytes());
-    }
-    for suspension in &overview.suspensions {
-        let document = yaml(&record::suspension_document(suspension))?;
-        files.insert(suspension_path(suspension), document.into_bytes());
-    }
-    for shift in &overview.shifts {
-        let document = yaml(&record::shift_document(shift))?;
-        files.insert(shift_path(shift), document.into_bytes());
-    }
+    records(&mut files, &overview.migrations)?;
+    records(&mut files, &overview.rollouts)?;
+    records(&mut files, &overview.rollout_policies)?;
+    records(&mut files, &overview.suspensions)?;
+    records(&mut files, &overview.shifts)?;
+    records(&mut files, &overview.failover_plans)?;
     for one in &overview.many {
         files.insert(one.path(), yaml(&one.document)?.into_bytes());
-    }
-    for plan in &overview.failover_plans {
-        let document = yaml(&record::failover_plan_document(plan))?;
-        files.insert(failover::path(plan), document.into_bytes());
     }
     for content in files.values_mut() {
         if let Cow::Owned(clean) = redact::text(&String::from_utf8_lossy(content)) {
@@ -229,24 +229,12 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
     Ok(files)
 }
 
-fn record_path(migration: &Migration) -> String {
-    let (namespace, name) = names(migration);
-    record::path("Migration", namespace, name)
-}
-
-fn rollout_path(one: &Rollout) -> String {
-    let (namespace, name) = rollout::names(one);
-    record::path("Rollout", namespace, name)
-}
-
-fn suspension_path(suspension: &Suspension) -> String {
-    let (namespace, name) = suspension::names(suspension);
-    record::path("Suspension", namespace, name)
-}
-
-fn shift_path(shift: &ReplicaShift) -> String {
-    let (namespace, name) = shift::names(shift);
-    record::path("ReplicaShift", namespace, name)
+/// Adds the record of each intent of a kind.
+fn records<I: Intent>(files: &mut BTreeMap<String, Vec<u8>>, all: &[I]) -> Result<(), Error> {
+    for one in all {
+        files.insert(path(one), yaml(&record::document(one))?.into_bytes());
+    }
+    Ok(())
 }
 
 fn yaml(value: &impl serde::Serialize) -> Result<String, Error> {
@@ -254,20 +242,24 @@ fn yaml(value: &impl serde::Serialize) -> Result<String, Error> {
         .map_err(|error| Error::internal(format!("the status cannot be written as YAML: {error}")))
 }
 
-/// Returns namespace and name.
-fn names(migration: &Migration) -> (&str, &str) {
-    let meta = &migration.metadata;
+/// Returns namespace and name; the first is empty where the kind is of cluster scope.
+fn names<I: Intent>(intent: &I) -> (&str, &str) {
+    let meta = intent.meta();
     (
         meta.namespace.as_deref().unwrap_or_default(),
         meta.name.as_deref().unwrap_or_default(),
     )
 }
 
-/// What stands in for the status of an intent that no pass has looked at yet.
-static NOT_BEGUN: std::sync::LazyLock<MigrationStatus> = std::sync::LazyLock::new(MigrationStatus::default);
+/// Returns where on the status branch the record of an intent stands.
+fn path<I: Intent>(intent: &I) -> String {
+    let (_, name) = names(intent);
+    record::path(I::KIND, intent.meta().namespace.as_deref(), name)
+}
 
-fn status(migration: &Migration) -> &MigrationStatus {
-    migration.status.as_ref().unwrap_or(&NOT_BEGUN)
+/// Returns the status of an intent; the default where no pass has looked at it yet.
+fn status<I: Intent>(intent: &I) -> Cow<'_, I::Status> {
+    intent.status().map_or_else(Cow::default, Cow::Borrowed)
 }
 
 /// Returns when the present phase began.
@@ -281,8 +273,9 @@ fn since(status: &MigrationStatus) -> Option<jiff::Timestamp> {
 
 /// Returns the clusters a migration goes from and to; the first is unknown until it was looked at.
 fn route(migration: &Migration) -> (&str, &str) {
-    let status = status(migration);
-    let source = status.source.as_ref().or(migration.spec.from.as_ref());
+    let status = migration.status.as_ref();
+    let source = status.and_then(|status| status.source.as_ref());
+    let source = source.or(migration.spec.from.as_ref());
     (
         source.map_or("?", |cluster| cluster.as_str()),
         migration.spec.to.as_str(),
@@ -292,7 +285,7 @@ fn route(migration: &Migration) -> (&str, &str) {
 /// Returns what is running first, then what ended, the last first; ties by name.
 fn by_urgency(migrations: &[Migration]) -> Vec<&Migration> {
     let mut all: Vec<&Migration> = migrations.iter().collect();
-    all.sort_by(|one, other| {
+    all.sort_by(|&one, &other| {
         let (a, b) = (status(one), status(other));
         let ended = a.phase.is_terminal().cmp(&b.phase.is_terminal());
         ended

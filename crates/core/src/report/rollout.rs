@@ -2,29 +2,11 @@
 
 use std::fmt::Write;
 
-use jiff::Timestamp;
-
-use super::markdown::escape;
-use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled};
-use super::{Told, brief, duration, instant};
+use super::summary::{Part, Summarized, Summary, found};
+use super::{Told, brief, instant, status};
 use crate::api::{
     Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutStatus,
 };
-
-/// What stands in for the status of one that no pass has looked at yet.
-static NOT_BEGUN: std::sync::LazyLock<RolloutStatus> = std::sync::LazyLock::new(RolloutStatus::default);
-
-pub(super) fn status(rollout: &Rollout) -> &RolloutStatus {
-    rollout.status.as_ref().unwrap_or(&NOT_BEGUN)
-}
-
-pub(super) fn names(rollout: &Rollout) -> (&str, &str) {
-    let meta = &rollout.metadata;
-    (
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    )
-}
 
 /// Returns what is to be told once the journal says what `after` says.
 pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<Told> {
@@ -46,7 +28,7 @@ pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<Told> {
             .map(|journal| (journal.target.clone(), journal.released.clone()))
             .unwrap_or_default()
     };
-    let ((_, before_that), (target, now)) = (released(was), released(after));
+    let ((_, before_that), (target, now)) = (released(&was), released(after));
     for cluster in now.keys().filter(|cluster| !before_that.contains_key(*cluster)) {
         told.push(Told::new(
             false,
@@ -54,13 +36,7 @@ pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<Told> {
             &format!("{cluster} gets revision {target}"),
         ));
     }
-    for finding in &after.common.findings {
-        if !was.common.findings.contains(finding) {
-            let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})"));
-            let note = format!("{}{}", finding.message, hint.unwrap_or_default());
-            told.push(Told::new(true, &finding.code, &note));
-        }
-    }
+    told.extend(found(&was.common.findings, &after.common.findings));
     told
 }
 
@@ -101,92 +77,35 @@ fn cluster_text(cluster: &RolloutCluster) -> String {
     )
 }
 
-/// Returns a rollout: a head line, what it waits for, its clusters, findings, what can be gone back to.
-pub fn rollout_lines(rollout: &Rollout, now: Timestamp) -> Vec<String> {
-    let status = status(rollout);
-    let (namespace, name) = names(rollout);
-    let style = match status.phase {
-        Phase::Completed => GOOD,
-        Phase::Halted | Phase::Undone => BAD,
-        _ => BUSY,
-    };
-    let mut lines = vec![format!(
-        "{}  {}  {}",
-        styled(NAME, format!("{namespace}/{name}")),
-        what(rollout),
-        styled(style, status.phase)
-    )];
-    if let Some(since) = status.common.started_at.filter(|_| status.journal.is_some()) {
-        let age = duration(now.duration_since(since));
-        lines.push(format!(
-            "  attempt {}, since {} ({age})",
-            status.common.attempt,
-            instant(since)
-        ));
-    }
-    if let Some(wait) = &status.common.waiting_for {
-        lines.push(format!("  {} {}", styled(BUSY, "waits:"), brief(&wait.reason)));
-    }
-    lines.extend(
-        status
+impl Summarized for Rollout {
+    const TITLE: &'static str = "Rollouts";
+
+    fn summary(&self) -> Summary {
+        let status = status(self);
+        let began = status.common.started_at.filter(|_| status.journal.is_some());
+        let attempt = status.common.attempt;
+        let intro = began.map(|began| format!("attempt {attempt}, since {}", instant(began)));
+        let clusters = status
             .clusters
             .iter()
-            .map(|cluster| format!("  {}", cluster_text(cluster))),
-    );
-    if let Some(held_back) = &status.held_back {
-        let revision = held_back.revision.as_deref().unwrap_or("unknown");
-        lines.push(format!(
-            "  the change of Git revision {revision} was undone, and waits for a commit that changes it"
-        ));
-    }
-    for revision in status.revisions.iter().skip(1) {
-        let undone = revision
-            .undone
-            .as_ref()
-            .map_or_else(String::new, |why| format!(", undone: {}", brief(why)));
-        let git = revision
-            .git
-            .as_ref()
-            .map_or_else(String::new, |git| format!(" of {git}"));
-        lines.push(format!("  before: {}{git}{undone}", revision.name));
-    }
-    lines.extend(status.common.findings.iter().flat_map(finding_line));
-    lines
-}
-
-/// Writes the part of the page that is about rollouts; those under way first.
-pub(super) fn section(page: &mut String, rollouts: &[Rollout]) {
-    if rollouts.is_empty() {
-        return;
-    }
-    page.push_str("## Rollouts\n\n| Rollout | What | Phase | Waits for |\n|---|---|---|---|\n");
-    let mut all: Vec<&Rollout> = rollouts.iter().collect();
-    all.sort_by_key(|one| (status(one).phase.is_at_rest(), names(one)));
-    for rollout in &all {
-        let status = status(rollout);
-        let (namespace, name) = names(rollout);
-        let wait = status.common.waiting_for.as_ref();
-        let _ = writeln!(
-            page,
-            "| [{}/{}]({}) | {} | {} | {} |",
-            escape(namespace),
-            escape(name),
-            super::rollout_path(rollout),
-            escape(&what(rollout)),
-            status.phase,
-            escape(&wait.map_or_else(String::new, |wait| brief(&wait.reason)))
-        );
-    }
-    page.push('\n');
-    for rollout in all {
-        let (namespace, name) = names(rollout);
-        let name = escape(&format!("{namespace}/{name}"));
-        for cluster in &status(rollout).clusters {
-            let _ = writeln!(page, "- {name}: {}", escape(&cluster_text(cluster)));
-        }
-        for finding in &status(rollout).common.findings {
-            let _ = writeln!(page, "- {name}: ⚠️ {}", escape(&super::finding_text(finding)));
+            .map(|cluster| Part::new(cluster_text(cluster)));
+        let undone = status.held_back.as_ref().map(|held_back| {
+            let revision = held_back.revision.as_deref().unwrap_or("unknown");
+            Part::new(format!(
+                "the change of Git revision {revision} was undone, and waits for a commit that changes it"
+            ))
+        });
+        let before = status.revisions.iter().skip(1).map(|revision| {
+            let undone = revision.undone.as_ref();
+            let undone = undone.map_or_else(String::new, |why| format!(", undone: {}", brief(why)));
+            let git = revision.git.as_ref();
+            let git = git.map_or_else(String::new, |git| format!(" of {git}"));
+            Part::new(format!("before: {}{git}{undone}", revision.name)).on_terminal()
+        });
+        Summary {
+            intro: intro.into_iter().collect(),
+            parts: clusters.chain(undone).chain(before).collect(),
+            ..Summary::of(self, what(self))
         }
     }
-    page.push('\n');
 }

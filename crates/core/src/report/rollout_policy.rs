@@ -5,32 +5,9 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::markdown::escape;
-use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled};
-use super::{Told, brief};
+use super::summary::{Part, Summarized, Summary, found};
+use super::{Told, brief, names, path, status};
 use crate::api::{RolloutPolicy, RolloutPolicyPhase, RolloutPolicyStatus, SelectedWorkload, WaitingFor};
-use crate::intent::record;
-
-/// What stands in for the status of one that no pass has looked at yet.
-static NOT_BEGUN: std::sync::LazyLock<RolloutPolicyStatus> =
-    std::sync::LazyLock::new(RolloutPolicyStatus::default);
-
-pub(super) fn status(policy: &RolloutPolicy) -> &RolloutPolicyStatus {
-    policy.status.as_ref().unwrap_or(&NOT_BEGUN)
-}
-
-pub(super) fn names(policy: &RolloutPolicy) -> (&str, &str) {
-    let meta = &policy.metadata;
-    (
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    )
-}
-
-pub(super) fn path(policy: &RolloutPolicy) -> String {
-    let (namespace, name) = names(policy);
-    record::path("RolloutPolicy", namespace, name)
-}
 
 /// A policy, as `status.yaml` says it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -76,11 +53,7 @@ pub fn rollout_policy_events(before: &RolloutPolicy, after: &RolloutPolicyStatus
             told.push(Told::new(true, "LeftOut", &workload_text(one)));
         }
     }
-    for finding in &after.common.findings {
-        if !was.common.findings.contains(finding) {
-            told.push(Told::new(true, &finding.code, &super::finding_text(finding)));
-        }
-    }
+    told.extend(found(&was.common.findings, &after.common.findings));
     told
 }
 
@@ -118,60 +91,15 @@ fn workload_text(one: &SelectedWorkload) -> String {
     text
 }
 
-/// Returns a policy: a head line, what it waits for, the workloads of which there is something to say, findings.
-pub fn rollout_policy_lines(policy: &RolloutPolicy) -> Vec<String> {
-    let status = status(policy);
-    let (namespace, name) = names(policy);
-    let style = match (status.halted, status.rolling) {
-        (0, 0) => GOOD,
-        (0, _) => BUSY,
-        _ => BAD,
-    };
-    let mut lines = vec![format!(
-        "{}  {}  {}",
-        styled(NAME, format!("{namespace}/{name}")),
-        what(policy),
-        styled(style, status.phase)
-    )];
-    if let Some(wait) = &status.common.waiting_for {
-        lines.push(format!("  {} {}", styled(BUSY, "waits:"), brief(&wait.reason)));
-    }
-    let workloads = status.workloads.iter();
-    lines.extend(workloads.map(|one| format!("  {}", workload_text(one))));
-    lines.extend(status.common.findings.iter().flat_map(finding_line));
-    lines
-}
+impl Summarized for RolloutPolicy {
+    const TITLE: &'static str = "Rollout policies";
 
-/// Writes the part of the page that is about rollout policies.
-pub(super) fn section(page: &mut String, policies: &[RolloutPolicy]) {
-    if policies.is_empty() {
-        return;
-    }
-    page.push_str("## Rollout policies\n\n| Policy | Selects | Phase |\n|---|---|---|\n");
-    let mut all: Vec<&RolloutPolicy> = policies.iter().collect();
-    all.sort_by_key(|one| names(one));
-    for policy in &all {
-        let (namespace, name) = names(policy);
-        let _ = writeln!(
-            page,
-            "| [{}/{}]({}) | {} | {} |",
-            escape(namespace),
-            escape(name),
-            path(policy),
-            escape(&what(policy)),
-            status(policy).phase
-        );
-    }
-    page.push('\n');
-    for policy in all {
-        let (namespace, name) = names(policy);
-        let name = escape(&format!("{namespace}/{name}"));
-        for one in &status(policy).workloads {
-            let _ = writeln!(page, "- {name}: {}", escape(&workload_text(one)));
-        }
-        for finding in &status(policy).common.findings {
-            let _ = writeln!(page, "- {name}: ⚠️ {}", escape(&super::finding_text(finding)));
+    fn summary(&self) -> Summary {
+        let workloads = status(self);
+        let workloads = workloads.workloads.iter();
+        Summary {
+            parts: workloads.map(|one| Part::new(workload_text(one))).collect(),
+            ..Summary::of(self, what(self))
         }
     }
-    page.push('\n');
 }

@@ -9,11 +9,11 @@ use super::many::ManySnapshot;
 use super::rollout_policy::RolloutPolicySnapshot;
 use super::{
     Account, LeftOverview, ObjectNote, Overview, Problem, SNAPSHOT_FILE, SyncOverview, WaitOverview, names,
-    record_path, rollout, rollout_path, route, shift, shift_path, since, status, suspension, suspension_path,
+    path, rollout, route, shift, since, status, suspension,
 };
 use crate::api::{
-    HeldCopy, Migration, MigrationStatus, Phase, ReplicaShift, Rollout, RolloutCluster, RolloutPhase,
-    ShiftPhase, Suspension, SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
+    FailoverPhase, HeldCopy, Migration, MigrationStatus, MovesPhase, Phase, ReplicaShift, Rollout,
+    RolloutCluster, RolloutPhase, ShiftPhase, Suspension, SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
 };
 use crate::error::Error;
 use cutover_base::escape;
@@ -158,8 +158,8 @@ pub struct RolloutSnapshot {
 
 impl RolloutSnapshot {
     fn of(one: &Rollout) -> Self {
-        let status = rollout::status(one);
-        let (namespace, name) = rollout::names(one);
+        let status = status(one);
+        let (namespace, name) = names(one);
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -167,18 +167,7 @@ impl RolloutSnapshot {
             phase: status.phase,
             waiting_for: status.common.waiting_for.clone(),
             clusters: status.clusters.clone(),
-            record: rollout_path(one),
-        }
-    }
-
-    /// Says how it went on since `before`, if it did.
-    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
-        let was = before.and_then(|before| before.rollouts.iter().find(|was| was.record == self.record));
-        let name = format!("{}/{}", self.namespace, self.name);
-        match was {
-            Some(was) if was.phase == self.phase => None,
-            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
-            None => Some(format!("{name}: {}", self.phase)),
+            record: path(one),
         }
     }
 }
@@ -209,8 +198,8 @@ pub struct SuspensionSnapshot {
 
 impl SuspensionSnapshot {
     fn of(one: &Suspension) -> Self {
-        let status = suspension::status(one);
-        let (namespace, name) = suspension::names(one);
+        let status = status(one);
+        let (namespace, name) = names(one);
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -222,18 +211,7 @@ impl SuspensionSnapshot {
             until: one.spec.until,
             waiting_for: status.common.waiting_for.clone(),
             held: status.held.clone(),
-            record: suspension_path(one),
-        }
-    }
-
-    /// Says how it went on since `before`, if it did.
-    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
-        let was = before.and_then(|before| before.suspensions.iter().find(|was| was.record == self.record));
-        let name = format!("{}/{}", self.namespace, self.name);
-        match was {
-            Some(was) if was.phase == self.phase => None,
-            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
-            None => Some(format!("{name}: {}", self.phase)),
+            record: path(one),
         }
     }
 }
@@ -266,8 +244,8 @@ pub struct ShiftSnapshot {
 
 impl ShiftSnapshot {
     fn of(one: &ReplicaShift) -> Self {
-        let status = shift::status(one);
-        let (namespace, name) = shift::names(one);
+        let status = status(one);
+        let (namespace, name) = names(one);
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -279,50 +257,92 @@ impl ShiftSnapshot {
             started_at: status.common.started_at,
             finished_at: status.common.finished_at,
             waiting_for: status.common.waiting_for.clone(),
-            record: shift_path(one),
-        }
-    }
-
-    /// Says how it went on since `before`, if it did.
-    fn change(&self, before: Option<&Snapshot>) -> Option<String> {
-        let was = before.and_then(|before| before.shifts.iter().find(|was| was.record == self.record));
-        let name = format!("{}/{}", self.namespace, self.name);
-        match was {
-            Some(was) if was.phase == self.phase => None,
-            Some(was) => Some(format!("{name}: {} → {}", was.phase, self.phase)),
-            None => Some(format!("{name}: {}", self.phase)),
+            record: path(one),
         }
     }
 }
 
+/// An intent in a [`Snapshot`], as far as it says how that went on.
+pub(super) trait Recorded {
+    type Phase: Copy + PartialEq + std::fmt::Display;
+
+    /// Where its record stands: that is whose it is.
+    fn record(&self) -> &str;
+
+    fn place(&self) -> String;
+
+    fn stage(&self) -> (Self::Phase, u32);
+}
+
+/// What [`Recorded`] asks of a snapshot: its place, and which attempt it is of.
+macro_rules! recorded {
+    ($($snapshot:ty, $phase:ty, $place:expr, $attempt:expr;)*) => {$(
+        impl Recorded for $snapshot {
+            type Phase = $phase;
+
+            fn record(&self) -> &str {
+                &self.record
+            }
+
+            fn place(&self) -> String {
+                $place(self)
+            }
+
+            fn stage(&self) -> ($phase, u32) {
+                (self.phase, $attempt(self))
+            }
+        }
+    )*};
+}
+
+recorded! {
+    IntentSnapshot, Phase, |one: &Self| format!("{}/{}", one.namespace, one.name), |one: &Self| one.attempt;
+    RolloutSnapshot, RolloutPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
+    SuspensionSnapshot, SuspensionPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
+    ShiftSnapshot, ShiftPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
+    ManySnapshot, MovesPhase, |one: &Self| one.name.clone(), |one: &Self| one.attempt;
+    FailoverSnapshot, FailoverPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |one: &Self| one.attempt;
+}
+
+/// Says how an intent went on since `before`, if it did.
+pub(super) fn change<R: Recorded>(before: &[R], now: &R) -> Option<String> {
+    let was = before.iter().find(|was| was.record() == now.record());
+    let (name, (phase, attempt)) = (now.place(), now.stage());
+    match was.map(Recorded::stage) {
+        Some((was, before)) if was == phase && before == attempt => None,
+        Some((was, before)) if before == attempt => Some(format!("{name}: {was} → {phase}")),
+        _ => Some(format!("{name}: {phase}")),
+    }
+}
+
+/// Returns the snapshots of all intents of a kind, in the order of their records.
+fn sorted<T, R: Recorded>(all: &[T], of: fn(&T) -> R) -> Vec<R> {
+    let mut all: Vec<R> = all.iter().map(of).collect();
+    all.sort_by(|one, other| one.record().cmp(other.record()));
+    all
+}
+
 impl Snapshot {
     pub(super) fn of(overview: &Overview) -> Self {
-        let mut intents: Vec<IntentSnapshot> = overview.migrations.iter().map(IntentSnapshot::of).collect();
-        intents.sort_by(|a, b| a.record.cmp(&b.record));
-        let mut rollouts: Vec<_> = overview.rollouts.iter().map(RolloutSnapshot::of).collect();
-        rollouts.sort_by(|a, b| a.record.cmp(&b.record));
-        let policies = overview.rollout_policies.iter();
-        let mut rollout_policies: Vec<_> = policies.map(RolloutPolicySnapshot::of).collect();
-        rollout_policies.sort_by(|a, b| a.record.cmp(&b.record));
-        let mut suspensions: Vec<_> = overview.suspensions.iter().map(SuspensionSnapshot::of).collect();
-        suspensions.sort_by(|a, b| a.record.cmp(&b.record));
-        let mut shifts: Vec<_> = overview.shifts.iter().map(ShiftSnapshot::of).collect();
-        shifts.sort_by(|a, b| a.record.cmp(&b.record));
-        let mut many: Vec<_> = overview.many.iter().map(ManySnapshot::of).collect();
-        many.sort_by(|a, b| a.record.cmp(&b.record));
-        let mut failover_plans: Vec<_> = overview.failover_plans.iter().map(FailoverSnapshot::of).collect();
-        failover_plans.sort_by(|a, b| a.record.cmp(&b.record));
         Self {
             version: VERSION,
             revision: overview.revision.clone(),
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
-            intents,
-            rollouts,
-            rollout_policies,
-            suspensions,
-            shifts,
-            many,
-            failover_plans,
+            intents: sorted(&overview.migrations, IntentSnapshot::of),
+            rollouts: sorted(&overview.rollouts, RolloutSnapshot::of),
+            rollout_policies: {
+                let mut all: Vec<_> = overview
+                    .rollout_policies
+                    .iter()
+                    .map(RolloutPolicySnapshot::of)
+                    .collect();
+                all.sort_by(|one, other| one.record.cmp(&other.record));
+                all
+            },
+            suspensions: sorted(&overview.suspensions, SuspensionSnapshot::of),
+            shifts: sorted(&overview.shifts, ShiftSnapshot::of),
+            many: sorted(&overview.many, ManySnapshot::of),
+            failover_plans: sorted(&overview.failover_plans, FailoverSnapshot::of),
             left_behind: overview.left_behind.iter().map(LeftSnapshot::of).collect(),
         }
     }
@@ -350,7 +370,7 @@ impl Snapshot {
         for intent in &mut self.intents {
             let of = migrations
                 .iter()
-                .find(|migration| record_path(migration) == intent.record);
+                .find(|migration| path(*migration) == intent.record);
             intent.report = of.map(Account::of);
         }
         self
@@ -442,16 +462,12 @@ impl IntentSnapshot {
             to: to.to_owned(),
             phase: status.phase,
             attempt: status.common.attempt,
-            since: since(status),
+            since: since(&status),
             waiting_for: status.common.waiting_for.clone(),
             downtime_ms: status.downtime_ms,
-            record: record_path(migration),
+            record: path(migration),
             report: None,
         }
-    }
-
-    fn full_name(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
     }
 }
 
@@ -493,20 +509,20 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
     let turned = is.intents.iter().any(|intent| {
         let ended = intent.phase.is_terminal() || intent.phase == Phase::RollingBack;
         let known = was.intents.iter().find(|known| known.record == intent.record);
-        ended && change(Some(&was), intent).is_some() || asks(intent) && !known.is_some_and(asks)
+        ended && change(&was.intents, intent).is_some() || asks(intent) && !known.is_some_and(asks)
     });
     let findings = |overview: &Overview| -> Vec<_> {
-        let of = |migration| status(migration).common.findings.clone();
+        let of = |migration: &Migration| status(migration).common.findings.clone();
         overview.migrations.iter().map(of).collect()
     };
     // What is frozen, and what is about to go out, nobody should learn late.
     let froze = is.suspensions.iter().any(|one| {
         let tells = !matches!(one.phase, SuspensionPhase::Pending | SuspensionPhase::Suspending);
-        tells && one.change(Some(&was)).is_some()
+        tells && change(&was.suspensions, one).is_some()
     });
     let stopped = is.rollouts.iter().any(|one| {
         let tells = one.phase.is_at_rest() || one.phase == RolloutPhase::Halted;
-        tells && one.change(Some(&was)).is_some()
+        tells && change(&was.rollouts, one).is_some()
     });
     let shifted = is.shifts.iter().any(|one| {
         let tells =
@@ -514,7 +530,7 @@ pub fn urgency(before: &Overview, after: &Overview) -> Urgency {
         let known = was.shifts.iter().find(|known| known.record == one.record);
         let asks =
             |one: &ShiftSnapshot| one.waiting_for.as_ref().map(|wait| wait.code) == Some(WaitCode::Approval);
-        tells && one.change(Some(&was)).is_some() || asks(one) && !known.is_some_and(asks)
+        tells && change(&was.shifts, one).is_some() || asks(one) && !known.is_some_and(asks)
     });
     let emptied = is.many.iter().any(|one| one.is_urgent(&was.many));
     let failed_over = is
@@ -537,7 +553,7 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     let others = news(before.as_ref(), &after);
     let migrations = after.intents.iter();
     let moved: Vec<String> = migrations
-        .filter_map(|intent| change(before.as_ref(), intent))
+        .filter_map(|intent| change(known(before.as_ref(), |before| &before.intents), intent))
         .chain(others.iter().map(|news| news.line.clone()))
         // A line break would begin a trailer, or what looks like another change.
         .map(|line| escape::prose(&line))
@@ -561,12 +577,12 @@ pub fn commit_text(before: Option<&[u8]>, overview: &Overview) -> CommitText {
     }
     for migration in &overview.migrations {
         let intent = IntentSnapshot::of(migration);
-        if change(before.as_ref(), &intent).is_none() {
+        if change(known(before.as_ref(), |before| &before.intents), &intent).is_none() {
             continue;
         }
-        trailers.push((TrailerKey::Intent, intent.full_name()));
+        trailers.push((TrailerKey::Intent, intent.place()));
         // One commit tells of several phases when these are short: each can be found.
-        let phases = passed(before.as_ref(), &intent, status(migration));
+        let phases = passed(before.as_ref(), &intent, &status(migration));
         trailers.extend(phases.into_iter().map(|phase| (TrailerKey::Phase, phase)));
     }
     CommitText {
@@ -586,31 +602,35 @@ struct News {
 /// Returns what is news of intents that are no Migrations.
 fn news(before: Option<&Snapshot>, after: &Snapshot) -> Vec<News> {
     let mut all = Vec::new();
-    let mut add = |line: Option<String>, intent: String, phase: String| {
-        all.extend(line.map(|line| News { line, intent, phase }));
-    };
-    for one in &after.rollouts {
-        let name = format!("{}/{}", one.namespace, one.name);
-        add(one.change(before), name, one.phase.to_string());
-    }
-    for one in &after.suspensions {
-        let name = format!("{}/{}", one.namespace, one.name);
-        add(one.change(before), name, one.phase.to_string());
-    }
-    for one in &after.shifts {
-        let name = format!("{}/{}", one.namespace, one.name);
-        add(one.change(before), name, one.phase.to_string());
-    }
-    let known = before.map_or(&[][..], |before| &before.many);
-    for one in &after.many {
-        add(one.change(known), one.name.clone(), one.phase.to_string());
-    }
-    let known = before.map_or(&[][..], |before| &before.failover_plans);
-    for one in &after.failover_plans {
-        let name = format!("{}/{}", one.namespace, one.name);
-        add(one.change(known), name, one.phase.to_string());
-    }
+    add(
+        &mut all,
+        known(before, |before| &before.rollouts),
+        &after.rollouts,
+    );
+    add(
+        &mut all,
+        known(before, |before| &before.suspensions),
+        &after.suspensions,
+    );
+    add(&mut all, known(before, |before| &before.shifts), &after.shifts);
+    add(&mut all, known(before, |before| &before.many), &after.many);
+    let plans = known(before, |before| &before.failover_plans);
+    add(&mut all, plans, &after.failover_plans);
     all
+}
+
+fn known<R>(before: Option<&Snapshot>, of: fn(&Snapshot) -> &Vec<R>) -> &[R] {
+    before.map_or(&[], |before| of(before))
+}
+
+fn add<R: Recorded>(all: &mut Vec<News>, before: &[R], after: &[R]) {
+    all.extend(after.iter().filter_map(|one| {
+        Some(News {
+            line: change(before, one)?,
+            intent: one.place(),
+            phase: one.stage().0.to_string(),
+        })
+    }));
 }
 
 /// Returns the phases that an intent has been in since a snapshot, in order, the present one last.
@@ -627,17 +647,6 @@ fn passed(before: Option<&Snapshot>, now: &IntentSnapshot, status: &MigrationSta
         phases.push(present);
     }
     phases
-}
-
-/// Returns how an intent's phase or attempt changed; `None` if neither did.
-fn change(before: Option<&Snapshot>, now: &IntentSnapshot) -> Option<String> {
-    let was = before.and_then(|snapshot| snapshot.intents.iter().find(|was| was.record == now.record));
-    let name = now.full_name();
-    match was {
-        Some(was) if was.phase == now.phase && was.attempt == now.attempt => None,
-        Some(was) if was.attempt == now.attempt => Some(format!("{name}: {} → {}", was.phase, now.phase)),
-        _ => Some(format!("{name}: {}", now.phase)),
-    }
 }
 
 fn sync_subject(before: Option<&Snapshot>, after: &Snapshot) -> String {

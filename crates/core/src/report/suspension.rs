@@ -1,35 +1,18 @@
 //! Suspensions, as people are told of them: Events, lines on a terminal, a part of the page.
 
-use std::fmt::Write;
-
 use jiff::Timestamp;
 
-use super::markdown::escape;
-use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled};
-use super::{Told, brief, duration, instant};
+use super::summary::{Part, Summarized, Summary, evidence, found};
+use super::told::BUSY;
+use super::{Told, brief, instant, status};
 use crate::api::{HeldCopy, Suspension, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus};
-
-/// What stands in for the status of one that no pass has looked at yet.
-static NOT_BEGUN: std::sync::LazyLock<SuspensionStatus> = std::sync::LazyLock::new(SuspensionStatus::default);
-
-pub(super) fn status(suspension: &Suspension) -> &SuspensionStatus {
-    suspension.status.as_ref().unwrap_or(&NOT_BEGUN)
-}
-
-pub(super) fn names(suspension: &Suspension) -> (&str, &str) {
-    let meta = &suspension.metadata;
-    (
-        meta.namespace.as_deref().unwrap_or_default(),
-        meta.name.as_deref().unwrap_or_default(),
-    )
-}
 
 /// Returns what is to be told once the journal says what `after` says.
 pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<Told> {
     let was = status(before);
     let mut told = Vec::new();
     if was.phase != after.phase {
-        told.push(entered(before, was, after));
+        told.push(entered(before, &was, after));
     }
     let listed = |status: &SuspensionStatus| {
         let ending = status
@@ -38,16 +21,10 @@ pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<T
             .and_then(|journal| journal.ending.as_ref());
         ending.is_some_and(|ending| ending.listed)
     };
-    if listed(after) && !listed(was) {
+    if listed(after) && !listed(&was) {
         told.push(Told::new(false, "GoesOut", &goes_out(&after.held)));
     }
-    for finding in &after.common.findings {
-        if !was.common.findings.contains(finding) {
-            let hint = finding.hint.as_ref().map(|hint| format!(" ({hint})"));
-            let note = format!("{}{}", finding.message, hint.unwrap_or_default());
-            told.push(Told::new(true, &finding.code, &note));
-        }
-    }
+    told.extend(found(&was.common.findings, &after.common.findings));
     for contested in &after.contested {
         let known = was.contested.iter();
         if !known
@@ -70,12 +47,7 @@ pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<T
 }
 
 fn entered(suspension: &Suspension, was: &SuspensionStatus, after: &SuspensionStatus) -> Told {
-    let evidence = after.common.steps.iter().rev();
-    let evidence = evidence
-        .clone()
-        .find(|step| step.name == was.phase.name())
-        .map(|step| step.evidence.join("; "))
-        .unwrap_or_default();
+    let evidence = evidence(&after.common, was.phase.name());
     let (warning, note) = match after.phase {
         Phase::Suspended => (false, format!("{}: {}", what(suspension), suspension.spec.reason)),
         Phase::Failed => (
@@ -92,7 +64,7 @@ fn entered(suspension: &Suspension, was: &SuspensionStatus, after: &SuspensionSt
 /// Says what goes out when a suspension ends.
 fn goes_out(held: &[HeldCopy]) -> String {
     if held.is_empty() {
-        return "nothing was kept back".to_owned();
+        return "nothing was held".to_owned();
     }
     held.iter().map(held_text).collect::<Vec<_>>().join("; ")
 }
@@ -141,112 +113,38 @@ pub(super) fn what(suspension: &Suspension) -> String {
     format!("{scope} of {of}{to}")
 }
 
-/// Returns a suspension: a head line, why and since when, what waits to go out, what was changed meanwhile, findings.
-pub fn suspension_lines(suspension: &Suspension, now: Timestamp) -> Vec<String> {
-    let status = status(suspension);
-    let (namespace, name) = names(suspension);
-    let style = match status.phase {
-        Phase::Completed => GOOD,
-        Phase::Failed => BAD,
-        _ => BUSY,
-    };
-    let mut lines = vec![format!(
-        "{}  {}  {}",
-        styled(NAME, format!("{namespace}/{name}")),
-        what(suspension),
-        styled(style, status.phase)
-    )];
-    let by = status
-        .by
-        .as_ref()
-        .map_or_else(String::new, |by| format!(", by {by}"));
-    lines.push(format!("  {}{by}", suspension.spec.reason));
-    if let Some(since) = status.since.filter(|_| !status.phase.is_terminal()) {
-        let mut line = format!(
-            "  since {} ({})",
-            instant(since),
-            duration(now.duration_since(since))
-        );
-        if let Some(until) = suspension.spec.until {
-            let _ = write!(line, ", until {}", instant(until));
-        }
-        lines.push(line);
-    }
-    if let Some(wait) = &status.common.waiting_for {
-        lines.push(format!("  {} {}", styled(BUSY, "waits:"), brief(&wait.reason)));
-    }
-    for held in &status.held {
-        lines.push(format!("  {} {}", styled(BUSY, "kept back:"), held_text(held)));
-    }
-    for contested in &status.contested {
-        lines.push(format!(
-            "  {} {} {} ({} times), by {}",
-            styled(BUSY, "contested:"),
-            contested.object,
-            contested.field,
-            contested.times,
-            contested.managers.join(", ")
-        ));
-    }
-    lines.extend(status.common.findings.iter().flat_map(finding_line));
-    lines
-}
+impl Summarized for Suspension {
+    const TITLE: &'static str = "Suspensions";
+    const COLUMNS: &'static [&'static str] = &["Why", "By", "Since", "Until"];
 
-/// Writes the part of the page that is about suspensions; those in force first.
-pub(super) fn section(page: &mut String, suspensions: &[Suspension]) {
-    if suspensions.is_empty() {
-        return;
-    }
-    page.push_str("## Suspensions\n\n| Suspension | What | Why | By | Since | Until | Phase |\n|---|---|---|---|---|---|---|\n");
-    let mut all: Vec<&Suspension> = suspensions.iter().collect();
-    all.sort_by_key(|one| (status(one).phase.is_terminal(), names(one)));
-    for suspension in &all {
-        let status = status(suspension);
-        let (namespace, name) = names(suspension);
+    fn summary(&self) -> Summary {
+        let status = status(self);
+        let by = status.by.clone().unwrap_or_default();
+        let reason = brief(&self.spec.reason);
+        let mut intro = vec![match by.as_str() {
+            "" => reason.clone(),
+            by => format!("{reason}, by {by}"),
+        }];
         let time = |at: Option<Timestamp>| at.map_or_else(String::new, instant);
-        let _ = writeln!(
-            page,
-            "| [{}/{}]({}) | {} | {} | {} | {} | {} | {} |",
-            escape(namespace),
-            escape(name),
-            super::suspension_path(suspension),
-            escape(&what(suspension)),
-            escape(&brief(&suspension.spec.reason)),
-            escape(status.by.as_deref().unwrap_or_default()),
-            time(status.since),
-            time(suspension.spec.until),
-            status.phase
-        );
-    }
-    page.push('\n');
-    for suspension in all {
-        let status = status(suspension);
-        let (namespace, name) = names(suspension);
-        let name = escape(&format!("{namespace}/{name}"));
-        let mut item = |text: &str| {
-            let _ = writeln!(page, "- {name}: {}", escape(text));
-        };
-        if let Some(wait) = &status.common.waiting_for {
-            item(&format!(
-                "⏳ waits since {}: {}",
-                instant(wait.since),
-                brief(&wait.reason)
-            ));
+        if let Some(since) = status.since.filter(|_| !status.phase.is_terminal()) {
+            let until = self.spec.until.map(|until| format!(", until {}", instant(until)));
+            intro.push(format!("since {}{}", instant(since), until.unwrap_or_default()));
         }
-        for held in &status.held {
-            item(&format!("kept back: {}", held_text(held)));
-        }
-        for contested in &status.contested {
-            item(&format!(
-                "⚠️ {} {} is changed again and again, by {}",
-                contested.object,
-                contested.field,
-                contested.managers.join(", ")
-            ));
-        }
-        for finding in &status.common.findings {
-            item(&format!("⚠️ {}", super::finding_text(finding)));
+        let held = status.held.iter().map(held_text);
+        let held = held.map(|text| Part::new(text).labelled(BUSY, "held:"));
+        let contested = status.contested.iter().map(|one| {
+            let (object, field, by) = (&one.object, &one.field, one.managers.join(", "));
+            let text = format!(
+                "{object} {field} is changed again and again ({} times), by {by}",
+                one.times
+            );
+            Part::new(text).marked("⚠️ ")
+        });
+        Summary {
+            intro,
+            parts: held.chain(contested).collect(),
+            cells: vec![reason, by, time(status.since), time(self.spec.until)],
+            ..Summary::of(self, what(self))
         }
     }
-    page.push('\n');
 }

@@ -288,7 +288,7 @@ fn running_migrations_come_first_then_the_last_that_ended() {
     let overview = overview(vec![older, completed(), running]);
     let names: Vec<&str> = by_urgency(&overview.migrations)
         .iter()
-        .map(|migration| super::names(migration).1)
+        .map(|migration| super::names(*migration).1)
         .collect();
     assert_eq!(names, ["z-running", "orders-to-west", "a-older"]);
 }
@@ -499,13 +499,60 @@ fn the_worst_is_said_first_and_all_is_well_only_when_nothing_else_is_to_be_said(
     all.migrations = vec![back, waits.clone(), waits];
     said.push(headline::headline(&all));
     assert_snapshot!(said.join("\n"), @"
-    FlinkDeployment shop/orders has not been seen running since 2026-03-01 10:00:01 UTC; 1 intent waits for you; 1 intent failed; 1 migration rolled back; 1 problem in the desired state; 2 of 4 migrations running
-    Migration shop/orders-to-west waits for you: approval of Hold; 1 intent failed; 1 migration rolled back; 1 problem in the desired state; 1 of 3 migrations running
-    Migration shop/orders-to-west failed; 1 migration rolled back; 1 problem in the desired state
+    FlinkDeployment shop/orders has not been seen running since 2026-03-01 10:00:01 UTC; 1 intent waits for you; 1 intent failed; 1 intent rolled back; 1 problem in the desired state; 2 of 4 migrations running
+    Migration shop/orders-to-west waits for you: approval of Hold; 1 intent failed; 1 intent rolled back; 1 problem in the desired state; 1 of 3 migrations running
+    Migration shop/orders-to-west failed; 1 intent rolled back; 1 problem in the desired state
     Migration shop/orders-to-west was rolled back: west: not healthy (in Verify); 1 problem in the desired state
     1 problem in the desired state
     All is well
-    Migration shop/orders-to-west waits for you: approval of Hold, and 1 more like it; 1 migration rolled back; 2 of 3 migrations running
+    Migration shop/orders-to-west waits for you: approval of Hold, and 1 more like it; 1 intent rolled back; 2 of 3 migrations running
+    ");
+}
+
+#[test]
+fn nothing_is_well_while_an_intent_of_any_kind_has_failed_or_was_rolled_back() {
+    let meta = json!({"name": "web", "namespace": "shop"});
+    let evidence = json!([step(
+        "RollingBack",
+        "01",
+        Some("02"),
+        &["the deadline has passed"]
+    )]);
+    let shift: ReplicaShift = serde_json::from_value(json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "ReplicaShift", "metadata": meta,
+        "spec": {
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "from": {"cluster": "east"}, "to": "west", "replicas": "50%",
+        },
+        "status": {"phase": "RolledBack", "steps": evidence},
+    }))
+    .unwrap();
+    let suspension: Suspension = serde_json::from_value(json!({
+        "apiVersion": "cutover.dev/v1alpha1", "kind": "Suspension", "metadata": meta,
+        "spec": {"target": {"policy": {"name": "web"}}, "reason": "audit"},
+        "status": {"phase": "Failed", "findings": [{"code": "Gone", "message": "there is no such policy"}]},
+    }))
+    .unwrap();
+    let drain = Many::read(&json!({
+        "kind": "Evacuation", "metadata": {"name": "drain"}, "spec": {"cluster": "east"},
+        "status": {"phase": "Moving", "progress": {"done": 0, "of": 2, "moving": 1, "failed": 1}},
+    }));
+    let mut all = Overview {
+        shifts: vec![shift],
+        ..overview(Vec::new())
+    };
+    let shifted = headline::headline(&all);
+    all.suspensions = vec![suspension];
+    let suspended = headline::headline(&all);
+    let many = Overview {
+        many: drain.into_iter().collect(),
+        ..overview(Vec::new())
+    };
+    let moved = headline::headline(&many);
+    assert_snapshot!([shifted, suspended, moved].join("\n"), @"
+    ReplicaShift shop/web was rolled back: the deadline has passed
+    Suspension shop/web failed: there is no such policy; 1 intent rolled back
+    Evacuation drain could not move 1 workload
     ");
 }
 
@@ -672,11 +719,11 @@ fn an_evacuation_is_told_with_what_moves_and_what_stays() {
     );
     let text = anstream::adapter::strip_str(&View::of(&overview).text(NOW)).to_string();
     assert!(
-        text.contains("drain  empties east  Moving  1 of 2, 1 failed"),
+        text.contains("drain  empties east, 1 of 2, 1 failed  Moving"),
         "{text}"
     );
     assert!(
-        text.contains("✗ Deployment shop/web from east to west  too late"),
+        text.contains("✗ Deployment shop/web from east to west: too late"),
         "{text}"
     );
     let recorded = View::recorded(

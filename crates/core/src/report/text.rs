@@ -7,10 +7,7 @@ use serde::de::DeserializeOwned;
 use super::headline::{self, SyncCounts};
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
-use super::{
-    Many, Overview, by_urgency, failover, failover_lines, many, names, rollout, rollout_lines,
-    rollout_policy, rollout_policy_lines, shift, shift_lines, suspension, suspension_lines, units::instant,
-};
+use super::{Many, Overview, by_urgency, names, units::instant};
 use crate::error::Error;
 use cutover_base::escape::{self, styled_line};
 
@@ -57,14 +54,12 @@ impl View {
             ..self.intents.clone()
         };
         intents.migrations.retain(|one| wanted(names(one)));
-        intents.rollouts.retain(|one| wanted(rollout::names(one)));
-        intents
-            .rollout_policies
-            .retain(|one| wanted(rollout_policy::names(one)));
-        intents.suspensions.retain(|one| wanted(suspension::names(one)));
-        intents.shifts.retain(|one| wanted(shift::names(one)));
+        intents.rollouts.retain(|one| wanted(names(one)));
+        intents.rollout_policies.retain(|one| wanted(names(one)));
+        intents.suspensions.retain(|one| wanted(names(one)));
+        intents.shifts.retain(|one| wanted(names(one)));
         intents.many.retain(|one| wanted(("", &one.name)));
-        intents.failover_plans.retain(|one| wanted(failover::names(one)));
+        intents.failover_plans.retain(|one| wanted(names(one)));
         Self {
             is_part: true,
             ..Self::of(&intents)
@@ -88,7 +83,7 @@ impl View {
     fn without_styles(&self) -> Self {
         let all = &self.intents;
         let many = all.many.iter().map(|one| Many {
-            kind: one.kind.clone(),
+            kind: one.kind,
             name: one.name.clone(),
             document: escape::without_styles(one.document.clone()),
             status: plain(&one.status),
@@ -124,15 +119,10 @@ impl View {
             let line = format!("left behind, as {}: {}", left.why, left.objects.join(", "));
             push(&mut text, &line);
         }
-        let migrations = by_urgency(&all.migrations).into_iter();
+        let (migrations, summaries) = (by_urgency(&all.migrations).into_iter(), all.summaries());
         let blocks = migrations
             .map(|one| migration_lines(one, now))
-            .chain(all.rollout_policies.iter().map(rollout_policy_lines))
-            .chain(all.rollouts.iter().map(|one| rollout_lines(one, now)))
-            .chain(all.suspensions.iter().map(|one| suspension_lines(one, now)))
-            .chain(all.shifts.iter().map(|one| shift_lines(one, now)))
-            .chain(all.many.iter().map(|one| many::lines(one, now)))
-            .chain(all.failover_plans.iter().map(|one| failover_lines(one, now)));
+            .chain(summaries.iter().map(|one| one.lines(now)));
         for lines in blocks {
             if !text.is_empty() {
                 text.push('\n');

@@ -2,14 +2,9 @@
 
 use jiff::Timestamp;
 
-use super::{
-    Account, Overview, STATUS_FILE, SyncOverview, brief, duration, names, record_path, rollout, route,
-};
-use super::{rollout_path, shift, shift_path, status, suspension, suspension_path};
-use crate::api::{
-    Common, Migration, MovesPhase, Phase, ReplicaShift, Rollout, RolloutPhase, ShiftPhase, Suspension,
-    SuspensionPhase,
-};
+use super::summary::Summary;
+use super::{Account, Overview, STATUS_FILE, SyncOverview, brief, duration, names, path, route, status};
+use crate::api::{Migration, Phase, Standing};
 use crate::redact;
 use cutover_base::escape;
 use cutover_karmada::name::Revision;
@@ -46,23 +41,9 @@ pub struct Verdict {
 pub fn verdicts(overview: &Overview) -> Vec<Verdict> {
     let syncs = overview.syncs.iter().filter_map(of_sync);
     let migrations = overview.migrations.iter().filter_map(of_migration);
-    let rollouts = overview.rollouts.iter().filter_map(of_rollout);
-    let suspensions = overview.suspensions.iter().filter_map(of_suspension);
-    let shifts = overview.shifts.iter().filter_map(of_shift);
-    let many = overview.many.iter().filter_map(|one| {
-        let outcome = ended(
-            one.status.phase.is_terminal(),
-            one.status.phase == MovesPhase::Completed,
-        )?;
-        let end = End {
-            phase: one.status.phase.name(),
-            common: &one.status.common,
-            outcome,
-        };
-        end.verdict(&one.kind, "", &one.name, one.path())
-    });
-    let all = syncs.chain(migrations).chain(rollouts);
-    all.chain(suspensions).chain(shifts).chain(many).collect()
+    let others = overview.summaries();
+    let others = others.iter().filter_map(of_summary);
+    syncs.chain(migrations).chain(others).collect()
 }
 
 /// Returns so many of them, the last of which stands for all that are left out: whoever may push decides how many syncs and
@@ -161,85 +142,29 @@ fn of_migration(migration: &Migration) -> Option<Verdict> {
         subject: format!("Migration/{namespace}/{name}"),
         outcome,
         note: said(&note),
-        file: record_path(migration),
+        file: path(migration),
         ended_at: status.common.finished_at,
     })
 }
 
-fn of_rollout(one: &Rollout) -> Option<Verdict> {
-    let status = rollout::status(one);
-    let outcome = match status.phase {
-        RolloutPhase::Completed => Outcome::Success,
-        RolloutPhase::Undone | RolloutPhase::Halted => Outcome::Failure,
+/// What is in force, or goes on, is not judged; one that failed is, though it may stand until a person decides.
+fn of_summary(one: &Summary) -> Option<Verdict> {
+    let outcome = match one.standing {
+        Standing::Done if one.has_ended => Outcome::Success,
+        Standing::Failed => Outcome::Failure,
         _ => return None,
     };
-    let end = End {
-        phase: status.phase.name(),
-        common: &status.common,
+    let finding = one.common.findings.first().map(|finding| finding.message.clone());
+    let why = finding.or_else(|| one.why().filter(|_| outcome != Outcome::Success));
+    let note = why.map_or_else(|| one.phase.to_owned(), |why| format!("{}: {why}", one.phase));
+    Some(Verdict {
+        revision: one.common.revision.clone()?.try_into().ok()?,
+        subject: format!("{}/{}", one.kind, one.place),
         outcome,
-    };
-    let (namespace, name) = rollout::names(one);
-    end.verdict("Rollout", namespace, name, rollout_path(one))
-}
-
-fn of_suspension(one: &Suspension) -> Option<Verdict> {
-    let status = suspension::status(one);
-    let end = End {
-        phase: status.phase.name(),
-        common: &status.common,
-        outcome: ended(
-            status.phase.is_terminal(),
-            status.phase == SuspensionPhase::Completed,
-        )?,
-    };
-    let (namespace, name) = suspension::names(one);
-    end.verdict("Suspension", namespace, name, suspension_path(one))
-}
-
-fn of_shift(one: &ReplicaShift) -> Option<Verdict> {
-    let status = shift::status(one);
-    let end = End {
-        phase: status.phase.name(),
-        common: &status.common,
-        outcome: ended(status.phase.is_terminal(), status.phase == ShiftPhase::Completed)?,
-    };
-    let (namespace, name) = shift::names(one);
-    end.verdict("ReplicaShift", namespace, name, shift_path(one))
-}
-
-/// An operation that has ended, of whatever kind.
-struct End<'a> {
-    phase: &'a str,
-    common: &'a Common,
-    outcome: Outcome,
-}
-
-impl End<'_> {
-    fn verdict(&self, kind: &str, namespace: &str, name: &str, file: String) -> Option<Verdict> {
-        let finding = self.common.findings.first();
-        let last = self
-            .common
-            .steps
-            .last()
-            .filter(|_| self.outcome != Outcome::Success);
-        let evidence = last.filter(|step| !step.evidence.is_empty());
-        let why = finding
-            .map(|finding| finding.message.clone())
-            .or_else(|| evidence.map(|step| step.evidence.join("; ")));
-        let note = why.map_or_else(|| self.phase.to_owned(), |why| format!("{}: {why}", self.phase));
-        let place = match namespace {
-            "" => name.to_owned(),
-            namespace => format!("{namespace}/{name}"),
-        };
-        Some(Verdict {
-            revision: self.common.revision.clone()?.try_into().ok()?,
-            subject: format!("{kind}/{place}"),
-            outcome: self.outcome,
-            note: said(&note),
-            file,
-            ended_at: self.common.finished_at,
-        })
-    }
+        note: said(&note),
+        file: one.record.clone(),
+        ended_at: one.common.finished_at,
+    })
 }
 
 fn ended(is_over: bool, well: bool) -> Option<Outcome> {

@@ -173,15 +173,10 @@ pub fn watched() -> Vec<Watched> {
     };
     // The statuses of Works and bindings change when something happens in a member or in the scheduler. There are as many of
     // them as there are workloads, and they are read afresh.
-    vec![
-        kind(api::API_VERSION, "Evacuation", with_status, Form::Tree),
-        kind(api::API_VERSION, "FailoverPlan", with_status, Form::Tree),
-        kind(api::API_VERSION, "Migration", with_status, Form::Tree),
-        kind(api::API_VERSION, "Rollout", with_status, Form::Tree),
-        kind(api::API_VERSION, "RolloutPolicy", with_status, Form::Tree),
-        kind(api::API_VERSION, "Rebalance", with_status, Form::Tree),
-        kind(api::API_VERSION, "ReplicaShift", with_status, Form::Tree),
-        kind(api::API_VERSION, "Suspension", with_status, Form::Tree),
+    let intents = api::KINDS
+        .iter()
+        .map(|intent| kind(api::API_VERSION, intent.name, with_status, Form::Tree));
+    let others = [
         kind(api::API_VERSION, "Claim", slim, Form::Tree),
         kind(
             "policy.karmada.io/v1alpha1",
@@ -216,7 +211,8 @@ pub fn watched() -> Vec<Watched> {
             slim,
             Form::Version,
         ),
-    ]
+    ];
+    intents.chain(others).collect()
 }
 
 /// Runs the intents until it is cancelled: then each worker ends before its next write. Dropped or killed at any point, a

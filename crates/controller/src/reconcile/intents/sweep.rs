@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kube::core::object::HasStatus;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,10 +15,7 @@ use super::execute::{self, Sent};
 use super::left_held::{GONE_FOR, LeftHeld};
 use super::policies::{claimed_by, policy};
 use cutover_cluster::{Change, Lookup};
-use cutover_core::api::{
-    self, Claim, Evacuation, FailoverPlan, Migration, Progress, ReplicaShift, Rollout, Suspension,
-    WorkloadProfile,
-};
+use cutover_core::api::{self, Claim, KINDS, Kind, WorkloadProfile};
 use cutover_core::error::Error;
 use cutover_core::intent::custody::belt::overwrites;
 use cutover_core::intent::custody::canary_name;
@@ -32,17 +27,10 @@ use cutover_core::report::Told;
 use cutover_karmada::name::{ClusterName, Gvk};
 use cutover_karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work, meta};
 
-/// The kinds of intents that claim workloads, and how it is told that one has ended.
-const CLAIMING: [(&str, HasEnded); 6] = [
-    ("Evacuation", ended::<Evacuation>),
-    ("FailoverPlan", ended::<FailoverPlan>),
-    ("Migration", ended::<Migration>),
-    ("ReplicaShift", ended::<ReplicaShift>),
-    ("Rollout", ended::<Rollout>),
-    ("Suspension", ended::<Suspension>),
-];
-
-type HasEnded = fn(&Value) -> bool;
+/// The kinds of intents that claim workloads.
+fn claiming() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| kind.claims)
+}
 
 const OVERRIDES: &str = "policy.karmada.io/v1alpha1";
 
@@ -91,7 +79,7 @@ impl Sweep {
         observer.heard(FILLED).await;
         let (mut held, mut gone) = (LeftHeld::new(), BTreeMap::new());
         let is_gone = |change: &Change| {
-            let claims = CLAIMING.iter().any(|(kind, _)| *kind == change.key.kind);
+            let claims = claiming().any(|kind| kind.name == change.key.kind);
             claims && change.key.group == api::GROUP && !observer.contains(&change.key)
         };
         loop {
@@ -125,9 +113,9 @@ impl Sweep {
     fn candidates(&self) -> Vec<Candidate> {
         let observer = &self.parts.observer;
         let mut running = BTreeSet::new();
-        for (kind, has_ended) in CLAIMING {
-            let intents = observer.list(api::GROUP, kind);
-            let at_work = intents.iter().filter(|intent| !has_ended(intent));
+        for kind in claiming() {
+            let intents = observer.list(api::GROUP, kind.name);
+            let at_work = intents.iter().filter(|intent| !kind.has_ended(intent));
             running.extend(at_work.filter_map(|intent| uid_of(intent)));
         }
         let mut found = BTreeMap::new();
@@ -351,20 +339,20 @@ impl Sweep {
 
     /// Returns whether an intent with one of these uids has not ended; `None` when that isn't known.
     async fn is_at_work(&self, uids: &[String]) -> Option<bool> {
-        for (kind, has_ended) in CLAIMING {
-            let gvk = Gvk::new(api::API_VERSION, kind);
+        for kind in claiming() {
+            let gvk = Gvk::new(api::API_VERSION, kind.name);
             if let Lookup::NotServed = self.parts.cluster.lookup(&gvk).await.ok()? {
                 continue;
             }
             let intents: Seen<Vec<Value>> =
-                ask::list(&self.parts.cluster, api::API_VERSION, kind, None, None).await;
+                ask::list(&self.parts.cluster, api::API_VERSION, kind.name, None, None).await;
             let is_meant = |intent: &&Value| uid_of(intent).is_some_and(|uid| uids.contains(&uid));
             if intents
                 .get()
                 .ok()?
                 .iter()
                 .filter(is_meant)
-                .any(|intent| !has_ended(intent))
+                .any(|intent| !kind.has_ended(intent))
             {
                 return Some(true);
             }
@@ -483,17 +471,17 @@ impl Sweep {
             return Ok(());
         }
         let mut needed = BTreeSet::new();
-        for (kind, has_ended) in CLAIMING {
-            let gvk = Gvk::new(api::API_VERSION, kind);
+        for kind in claiming() {
+            let gvk = Gvk::new(api::API_VERSION, kind.name);
             if let Lookup::NotServed = self.parts.cluster.lookup(&gvk).await? {
                 continue;
             }
             let intents: Seen<Vec<Value>> =
-                ask::list(&self.parts.cluster, api::API_VERSION, kind, None, None).await;
+                ask::list(&self.parts.cluster, api::API_VERSION, kind.name, None, None).await;
             let Ok(intents) = intents.get() else {
                 return Ok(());
             };
-            let at_work = intents.iter().filter(|intent| !has_ended(intent));
+            let at_work = intents.iter().filter(|intent| !kind.has_ended(intent));
             needed.extend(at_work.filter_map(canary_of));
         }
         for name in names.difference(&needed) {
@@ -533,12 +521,6 @@ fn canary_of(intent: &Value) -> Option<String> {
 
 fn uid_of(intent: &Value) -> Option<String> {
     intent["metadata"]["uid"].as_str().map(str::to_owned)
-}
-
-/// One that can't be read has not ended.
-fn ended<I: HasStatus<Status: Progress> + DeserializeOwned>(intent: &Value) -> bool {
-    let intent = serde_json::from_value::<I>(intent.clone());
-    intent.is_ok_and(|intent| intent.status().is_some_and(Progress::has_ended))
 }
 
 /// Reads the namespace from what a claim says of its workload: `<kind>.<group> <namespace>/<name>`.

@@ -1,0 +1,185 @@
+//! The registry of kinds of intents: whoever handles all of them alike asks here, and a new kind is one line in [`KINDS`].
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::object::{HasSpec, HasStatus};
+use kube::{CustomResourceExt, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    Evacuation, FailoverPlan, Migration, Progress, Rebalance, ReplicaShift, Rollout, RolloutPolicy, Standing,
+    Suspension, WaitingFor,
+};
+
+/// An intent of some kind.
+pub trait Intent:
+    Resource<DynamicType = ()>
+    + CustomResourceExt
+    + HasSpec<Spec: Serialize>
+    + HasStatus<Status: Progress>
+    + DeserializeOwned
+    + Clone
+{
+    /// The kind, as it is written in YAML.
+    const KIND: &'static str;
+
+    /// It claims workloads, or stands as a guest in the claim of another intent.
+    const CLAIMS: bool = true;
+
+    /// Where in an object templates stand, as JSON pointers: they are in Git as they are, and in a record without their secrets.
+    const TEMPLATES: &'static [&'static str] = &[];
+
+    /// How far an attempt has come.
+    type Rank: PartialOrd;
+
+    /// Returns how far a status has come: of two copies of one intent, the one with the higher rank is the newer.
+    fn rank(status: &Self::Status) -> Self::Rank;
+}
+
+/// Attempt, whether it has ended, how many phases there were: what kinds with nothing better go by.
+pub(super) fn common_rank(status: &impl Progress) -> (u32, bool, usize) {
+    let common = status.common();
+    (common.attempt, status.has_ended(), common.steps.len())
+}
+
+/// A kind of intents, as whoever handles all of them alike knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub name: &'static str,
+    /// See [`Intent::CLAIMS`].
+    pub claims: bool,
+    crd: fn() -> CustomResourceDefinition,
+    glance: fn(&Value) -> Option<Glance>,
+    is_newer: fn(&Value, &Value) -> bool,
+}
+
+/// How an intent stands, whatever its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glance {
+    pub phase: &'static str,
+    pub standing: Standing,
+    pub has_ended: bool,
+    pub waiting_for: Option<WaitingFor>,
+}
+
+/// Every kind of intents, in the order in which documentation lists them.
+pub static KINDS: [Kind; 8] = [
+    Kind::of::<FailoverPlan>(),
+    Kind::of::<Migration>(),
+    Kind::of::<ReplicaShift>(),
+    Kind::of::<Rollout>(),
+    Kind::of::<RolloutPolicy>(),
+    Kind::of::<Suspension>(),
+    Kind::of::<Evacuation>(),
+    Kind::of::<Rebalance>(),
+];
+
+/// Returns a kind of intents by its name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
+impl Kind {
+    /// Returns what the registry knows of a kind.
+    pub const fn of<I: Intent>() -> Self {
+        Self {
+            name: I::KIND,
+            claims: I::CLAIMS,
+            crd: I::crd,
+            glance: glance::<I>,
+            is_newer: is_newer::<I>,
+        }
+    }
+
+    pub(super) fn crd(&self) -> CustomResourceDefinition {
+        (self.crd)()
+    }
+
+    /// Reads how an intent of this kind stands; `None`: it has a form that this release doesn't know.
+    pub fn glance(&self, intent: &Value) -> Option<Glance> {
+        (self.glance)(intent)
+    }
+
+    /// Returns whether an attempt of an intent has certainly ended.
+    pub fn has_ended(&self, intent: &Value) -> bool {
+        let has_status = intent.get("status").is_some_and(|status| !status.is_null());
+        has_status && self.glance(intent).is_some_and(|glance| glance.has_ended)
+    }
+
+    /// Returns whether a recorded copy of an intent is newer than another one: it must not be overwritten. A copy that can't be
+    /// read never replaces one that can.
+    pub fn is_newer(&self, recorded: &Value, ours: &Value) -> bool {
+        (self.is_newer)(recorded, ours)
+    }
+}
+
+/// Reads the status of an intent of which no more may be there; the default where no pass has looked at it yet.
+fn status<I: Intent>(intent: &Value) -> Option<I::Status> {
+    let status = intent.get("status").cloned().unwrap_or_default();
+    let status = serde_json::from_value::<Option<I::Status>>(status).ok()?;
+    Some(status.unwrap_or_default())
+}
+
+fn glance<I: Intent>(intent: &Value) -> Option<Glance> {
+    let status = status::<I>(intent)?;
+    Some(Glance {
+        phase: status.phase_name(),
+        standing: status.standing(),
+        has_ended: status.has_ended(),
+        waiting_for: status.waiting_for().cloned(),
+    })
+}
+
+fn is_newer<I: Intent>(recorded: &Value, ours: &Value) -> bool {
+    let uid = |intent: &Value| intent.pointer("/metadata/uid").cloned();
+    let Some(ours_is) = status::<I>(ours) else {
+        return true;
+    };
+    let is_same = uid(recorded).is_some() && uid(recorded) == uid(ours);
+    let recorded = status::<I>(recorded).filter(|_| is_same);
+    recorded.is_some_and(|recorded| I::rank(&recorded) > I::rank(&ours_is))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_registry_names_every_kind_as_its_crd_does() {
+        for kind in &KINDS {
+            assert_eq!(kind.crd().spec.names.kind, kind.name);
+        }
+        assert!(kind("Migration").is_some_and(|kind| kind.claims));
+        assert!(kind("Claim").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_has_no_status_has_not_ended() {
+        for kind in &KINDS {
+            assert!(!kind.has_ended(&json!({})), "{}", kind.name);
+            assert!(
+                !kind.has_ended(&json!({"status": {"phase": "Newer"}})),
+                "{}",
+                kind.name
+            );
+        }
+        let ended = json!({"status": {"phase": "Completed"}});
+        let all = KINDS.iter().filter(|kind| kind.has_ended(&ended));
+        assert_eq!(all.count(), 7, "a RolloutPolicy has no end of its own");
+    }
+
+    #[test]
+    fn only_a_newer_copy_of_the_same_intent_is_newer() {
+        let copy =
+            |uid: &str, attempt: u32| json!({"metadata": {"uid": uid}, "status": {"attempt": attempt}});
+        let kind = kind("Suspension").unwrap();
+        assert!(kind.is_newer(&copy("a", 2), &copy("a", 1)));
+        assert!(!kind.is_newer(&copy("a", 1), &copy("a", 1)));
+        assert!(!kind.is_newer(&copy("b", 2), &copy("a", 1)));
+        assert!(!kind.is_newer(&json!({"metadata": {"uid": "a"}, "status": 1}), &copy("a", 1)));
+        assert!(kind.is_newer(&copy("a", 1), &json!({"metadata": {"uid": "a"}, "status": 1})));
+    }
+}

@@ -1,0 +1,264 @@
+//! How an intent stands, said once whatever its kind: the terminal, the page, the headline and what is said beside a commit are
+//! renderings of one [`Summary`].
+
+use std::fmt::Write;
+
+use anstyle::Style;
+use jiff::Timestamp;
+
+use super::markdown::escape;
+use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled, wait_lines};
+use super::{Told, brief, finding_text, instant, path};
+use crate::api::{Common, Finding, Intent, Lifecycle, Progress, Standing, WaitCode};
+
+/// An intent of a kind that tells of itself by a [`Summary`].
+pub(super) trait Summarized: Intent {
+    /// What a list of them is called.
+    const TITLE: &'static str;
+    /// The columns of their table, between what it is about and its phase.
+    const COLUMNS: &'static [&'static str] = &[];
+
+    fn summary(&self) -> Summary;
+}
+
+/// How an intent stands.
+#[derive(Clone, Debug)]
+pub(super) struct Summary {
+    pub kind: &'static str,
+    /// Namespace and name, or the name alone.
+    pub place: String,
+    /// Where on the status branch its record stands.
+    pub record: String,
+    /// What it is about, in a few words.
+    pub what: String,
+    pub phase: &'static str,
+    pub standing: Standing,
+    pub has_ended: bool,
+    pub common: Common,
+    /// What has gone wrong already, though it goes on.
+    pub trouble: Option<String>,
+    /// What a terminal says below the head line.
+    pub intro: Vec<String>,
+    /// Its parts, in the order of importance.
+    pub parts: Vec<Part>,
+    /// A cell for each of the columns.
+    pub cells: Vec<String>,
+}
+
+/// One of the parts of an intent: a workload, a cluster, a question.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// A mark that is put before the text on the page.
+    symbol: &'static str,
+    /// The same on a terminal.
+    bullet: String,
+    label: Option<(Style, &'static str)>,
+    text: String,
+    shown: Shown,
+}
+
+/// Where a part is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Everywhere,
+    OnTerminal,
+    OnPage,
+}
+
+impl Part {
+    pub(super) fn new(text: String) -> Self {
+        Self {
+            symbol: "",
+            bullet: String::new(),
+            label: None,
+            text,
+            shown: Shown::Everywhere,
+        }
+    }
+
+    pub(super) const fn labelled(mut self, style: Style, label: &'static str) -> Self {
+        self.label = Some((style, label));
+        self
+    }
+
+    /// Puts a bullet before it on a terminal.
+    pub(super) fn bulleted(mut self, bullet: &str) -> Self {
+        self.bullet = format!("{bullet} ");
+        self
+    }
+
+    pub(super) const fn marked(mut self, symbol: &'static str) -> Self {
+        self.symbol = symbol;
+        self
+    }
+
+    pub(super) const fn on_terminal(mut self) -> Self {
+        self.shown = Shown::OnTerminal;
+        self
+    }
+
+    pub(super) const fn on_page(mut self) -> Self {
+        self.shown = Shown::OnPage;
+        self
+    }
+}
+
+impl Summary {
+    /// Returns what all kinds have in common.
+    pub(super) fn of<I: Intent>(intent: &I, what: String) -> Self {
+        let status = super::status(intent);
+        let (namespace, name) = super::names(intent);
+        Self {
+            kind: I::KIND,
+            place: match namespace {
+                "" => name.to_owned(),
+                namespace => format!("{namespace}/{name}"),
+            },
+            record: path(intent),
+            what,
+            phase: status.phase().name(),
+            standing: status.standing(),
+            has_ended: status.has_ended(),
+            common: status.common().clone(),
+            trouble: None,
+            intro: Vec::new(),
+            parts: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    const fn style(&self) -> Style {
+        match self.standing {
+            Standing::Done | Standing::InForce => GOOD,
+            Standing::Failed => BAD,
+            Standing::UnderWay => BUSY,
+        }
+    }
+
+    /// Returns it as lines on a terminal: a head line, what it waits for, its parts, findings.
+    pub(super) fn lines(&self, now: Timestamp) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{}  {}  {}",
+            styled(NAME, &self.place),
+            self.what,
+            styled(self.style(), self.phase)
+        )];
+        lines.extend(self.intro.iter().map(|line| format!("  {line}")));
+        if let Some(wait) = &self.common.waiting_for {
+            lines.extend(wait_lines(wait, now));
+        }
+        let parts = self.parts.iter().filter(|part| part.shown != Shown::OnPage);
+        lines.extend(parts.map(|part| match part.label {
+            Some((style, label)) => format!("  {}{} {}", part.bullet, styled(style, label), part.text),
+            None => format!("  {}{}", part.bullet, part.text),
+        }));
+        lines.extend(self.common.findings.iter().flat_map(finding_line));
+        lines
+    }
+
+    /// Writes what there is to say of it below the table of its kind.
+    fn items(&self, page: &mut String) {
+        let place = escape(&self.place);
+        let mut item = |text: &str| {
+            let _ = writeln!(page, "- {place}: {}", escape(text));
+        };
+        if let Some(wait) = &self.common.waiting_for {
+            let since = instant(wait.since);
+            item(&format!("⏳ waits since {since}: {}", brief(&wait.reason)));
+        }
+        for part in self.parts.iter().filter(|part| part.shown != Shown::OnTerminal) {
+            let label = part
+                .label
+                .map_or_else(String::new, |(_, label)| format!("{label} "));
+            item(&format!("{}{label}{}", part.symbol, part.text));
+        }
+        for finding in &self.common.findings {
+            item(&format!("⚠️ {}", finding_text(finding)));
+        }
+    }
+
+    /// Returns why it stands as it does, if it says so.
+    pub(super) fn why(&self) -> Option<String> {
+        if let Some(finding) = self.common.findings.first() {
+            return Some(finding.message.clone());
+        }
+        let last = self.common.steps.last().filter(|step| !step.evidence.is_empty());
+        last.map(|step| step.evidence.join("; "))
+    }
+
+    /// Returns what it asks of a person, if it goes on only when one says so.
+    pub(super) fn asks(&self) -> Option<String> {
+        let (kind, place) = (self.kind, &self.place);
+        let wait = self.common.waiting_for.as_ref()?;
+        if !wait.asks_a_person() {
+            return None;
+        }
+        Some(if wait.code == WaitCode::Pause && wait.offers.is_empty() {
+            format!("{kind} {place} is paused")
+        } else {
+            format!("{kind} {place} waits for you: {}", brief(&wait.reason))
+        })
+    }
+}
+
+/// Writes the part of the page that is about the intents of one kind: a table, and what there is to say of each. Those under way
+/// come first.
+pub(super) fn section<I: Summarized>(page: &mut String, all: &[I]) {
+    let summaries = all.iter().map(Summarized::summary).collect();
+    section_of(page, I::TITLE, I::COLUMNS, summaries);
+}
+
+pub(super) fn section_of(page: &mut String, title: &str, columns: &[&str], mut all: Vec<Summary>) {
+    if all.is_empty() {
+        return;
+    }
+    all.sort_by(|one, other| order(one).cmp(&order(other)));
+    let cells = columns
+        .iter()
+        .fold(String::new(), |cells, column| cells + column + " | ");
+    let rule = "|---".repeat(columns.len() + 3);
+    let _ = write!(page, "## {title}\n\n| Intent | What | {cells}Phase |\n{rule}|\n");
+    for one in &all {
+        let cells = one.cells.iter();
+        let cells = cells.fold(String::new(), |cells, cell| cells + &escape(cell) + " | ");
+        let _ = writeln!(
+            page,
+            "| [{}]({}) | {} | {cells}{} |",
+            escape(&one.place),
+            one.record,
+            escape(&one.what),
+            one.phase
+        );
+    }
+    page.push('\n');
+    for one in &all {
+        one.items(page);
+    }
+    page.push('\n');
+}
+
+fn order(one: &Summary) -> (bool, bool, &str, &str) {
+    (
+        one.has_ended,
+        one.standing == Standing::InForce,
+        one.kind,
+        &one.place,
+    )
+}
+
+/// Returns the Events of findings that a status has and the one before had not.
+pub(super) fn found<'f>(before: &[Finding], after: &'f [Finding]) -> impl Iterator<Item = Told> + use<'f> {
+    let new: Vec<_> = after.iter().filter(|finding| !before.contains(finding)).collect();
+    new.into_iter().map(|finding| {
+        let hint = finding.hint.as_ref();
+        let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+        Told::new(true, &finding.code, &format!("{}{hint}", finding.message))
+    })
+}
+
+/// Returns what was observed that let a phase end.
+pub(super) fn evidence(common: &Common, phase: &str) -> String {
+    let mut steps = common.steps.iter().rev();
+    let step = steps.find(|step| step.name == phase);
+    step.map(|step| step.evidence.join("; ")).unwrap_or_default()
+}
