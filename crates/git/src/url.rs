@@ -390,30 +390,28 @@ fn hidden(url: &str) -> String {
     }
 }
 
-/// Masks what stands between `://` and `@` in a text that others wrote, such as a library's message. A password may have
-/// a `/` in it.
+/// Masks what stands between `://` and the last `@` of a word in a text that others wrote, such as a library's message; and what
+/// stands before `://` where that is no scheme. A password may have a `/` in it, or even `://`.
 pub(super) fn scrub(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("://") {
-        clean.push_str(before);
-        clean.push_str("://");
-        // A URL within a URL is one of its own, and what is read twice is no longer than that.
-        let next = after.find("://").unwrap_or(after.len());
-        let end = after[..next].find(char::is_whitespace).unwrap_or(next);
-        match after[..end].rfind('@') {
-            Some(at) => {
-                clean.push_str("***");
-                rest = &after[at..];
-            }
-            None => rest = after,
-        }
-    }
-    clean.push_str(rest);
+    let words = text.split_inclusive(char::is_whitespace);
+    let clean: String = words
+        .map(|word| masked(word).unwrap_or_else(|| word.to_owned()))
+        .collect();
     clean
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
+}
+
+fn masked(word: &str) -> Option<String> {
+    let (before, after) = word.split_once("://")?;
+    let (_, rest) = after.rsplit_once('@')?;
+    let scheme = if before.contains([':', '@']) {
+        "***"
+    } else {
+        before
+    };
+    Some(format!("{scheme}://***@{rest}"))
 }
 
 #[cfg(test)]
@@ -563,6 +561,10 @@ mod tests {
         assert_eq!(
             scrub("cannot reach https://ci:a/b@host/x now"),
             "cannot reach https://***@host/x now"
+        );
+        assert_eq!(
+            scrub("not a URL: ci:s3cret://@host:team/fleet"),
+            "not a URL: ***://***@host:team/fleet"
         );
         let refused = "https://ci:s3cret@host/x?y".parse::<RemoteUrl>().unwrap_err();
         assert!(!format!("{refused} {refused:?}").contains("s3cret"));
