@@ -100,6 +100,7 @@ impl Mirror {
         };
         match mirror.repository() {
             Ok(repo) => {
+                tidy::remove_stale_locks(&repo);
                 tidy::remove_partial_packs(&repo);
                 if loose::remove_broken(&repo) {
                     mirror.damaged.store(true, Ordering::Relaxed);
@@ -402,7 +403,7 @@ impl Mirror {
 
     /// Makes a new mirror beside the damaged one, and swaps them when it is complete.
     fn rebuild(&self) -> Result<(), Error> {
-        tracing::warn!(remote = %self.options.url, "making the mirror anew: it is damaged, of another repository, or can't be walked");
+        tracing::warn!(remote = %self.options.url, "recreating the mirror: it is damaged, of another repository, or can't be walked");
         let state = &self.options.state_dir;
         let (new, old) = (beside(state), aside(state));
         remove(&new)?;

@@ -110,6 +110,29 @@ pub(super) fn remove_partial_packs(repo: &Repository) {
     }
 }
 
+/// Removes the lock files of processes that were killed while they wrote a reference or the configuration: as long as they are
+/// there, libgit2 writes neither. The caller keeps others from writing to the mirror.
+pub(super) fn remove_stale_locks(repo: &Repository) {
+    let mut folders = vec![repo.path().join("refs")];
+    let mut files = entries(repo.path());
+    while let Some(folder) = folders.pop() {
+        for entry in entries(&folder) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else {
+                files.push(entry);
+            }
+        }
+    }
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "lock"))
+    {
+        tracing::info!(file = %file.display(), "removing the lock of a process that was killed");
+        delete(file);
+    }
+}
+
 fn repack(repo: &Repository, objects: &Path) -> Result<(), git2::Error> {
     let mut walk = repo.revwalk()?;
     for reference in repo.references()? {
@@ -216,5 +239,28 @@ mod tests {
         for (id, _) in small.iter().chain([&large]) {
             assert!(fresh.find_blob(*id).is_ok());
         }
+    }
+
+    #[test]
+    fn what_a_killed_process_had_locked_can_be_written_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let repo = Repository::init_bare(directory.path()).unwrap();
+        let blob = repo.blob(b"a").unwrap();
+        let (name, write) = ("refs/remotes/origin/main", |name: &str| {
+            repo.reference(name, blob, true, "").map(drop)
+        });
+        write(name).unwrap();
+        for locked in [
+            format!("{name}.lock"),
+            "config.lock".to_owned(),
+            "packed-refs.lock".to_owned(),
+        ] {
+            fs::write(directory.path().join(locked), "").unwrap();
+        }
+        assert!(write(name).is_err(), "a lock file is in the way");
+        remove_stale_locks(&repo);
+        write(name).unwrap();
+        repo.config().unwrap().set_str("remote.origin.url", "a").unwrap();
+        assert!(!directory.path().join("packed-refs.lock").exists());
     }
 }
