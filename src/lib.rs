@@ -15,9 +15,9 @@ pub use cutover_forge::notify;
 pub use cutover_git as repo;
 pub use cutover_karmada as karmada;
 pub use cutover_karmada::name;
+pub use cutover_leadership as leadership;
 #[cfg(feature = "sandbox")]
 pub use cutover_sandbox as sandbox;
-pub use cutover_tenure as tenure;
 
 /// Of the program, the tests and the benches alike. Objects are trees of small pieces: a quarter of the time went into the C
 /// library's allocator.

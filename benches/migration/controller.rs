@@ -11,7 +11,7 @@ use cutover::error::Error;
 use cutover::intent::record::Record;
 use cutover::manifest;
 use cutover::name::{GroupKind, ObjectKey};
-use cutover::reconcile::intents::{self, Parts, Point, Records, Side, Templates, Wanted, Witness};
+use cutover::reconcile::intents::{self, Failpoint, FailpointHook, Parts, Records, Side, Templates, Wanted};
 use futures::future::BoxFuture;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -89,7 +89,7 @@ impl Controller {
             records: Arc::new(Kept::default()),
             templates: Arc::new(NotInGit),
             clock: Arc::new(jiff::Timestamp::now),
-            witness: Arc::new(trace.clone()),
+            failpoints: Arc::new(trace.clone()),
             canaries: intents::Canaries::default(),
             telemetry: cutover::telemetry::Telemetry::default(),
             metrics: Arc::new(intents::NoMetrics),
@@ -150,8 +150,8 @@ async fn client(kubeconfig: &Path, trace: &Trace) -> kube::Client {
     kube::Client::new(tracing, "default")
 }
 
-impl Witness for Trace {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+impl FailpointHook for Trace {
+    fn reached<'a>(&'a self, point: &'a Failpoint) -> BoxFuture<'a, ()> {
         self.add(What::Wrote {
             intent: point.intent.clone(),
             side: point.side,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cutover::cluster::{Cluster, Limits, Observer};
 use cutover::config::Config;
-use cutover::reconcile::intents::{self, Nobody, Parts};
+use cutover::reconcile::intents::{self, NoFailpoints, Parts};
 use cutover::reconcile::sync::{Selection, Sync};
 use cutover::reconcile::{GitRecords, Publisher, Reports};
 use cutover::repo::{Options, Polling, Repo};
@@ -133,7 +133,7 @@ pub async fn run(kubeconfig: &str, url: &str, state: &str) {
         metrics: Arc::new(intents::NoMetrics),
         notifier: None,
         clock: Arc::new(jiff::Timestamp::now),
-        witness: Arc::new(Nobody),
+        failpoints: Arc::new(NoFailpoints),
         canaries: intents::Canaries::default(),
         telemetry: cutover::telemetry::Telemetry::default(),
     };

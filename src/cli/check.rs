@@ -108,7 +108,7 @@ fn text(checks: &[check::Check], failed: usize) -> String {
         }
     }
     let _ = match failed {
-        0 => writeln!(text, "nothing stands in the way"),
+        0 => writeln!(text, "nothing blocks it"),
         1 => writeln!(text, "1 check failed"),
         failed => writeln!(text, "{failed} checks failed"),
     };

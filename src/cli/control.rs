@@ -8,15 +8,15 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::connection::{ClusterArgs, GitArgs, StatusBranchArgs};
+use super::control_edit::{self, At, ControlEdit, Gate, Target};
 use super::recorded::Recorded;
-use super::said::{self, At, Gate, Said, To};
 use super::selected;
 use super::workspace::{ChangeArgs, Edit, Intent, Workspace};
 use super::{evacuate, failover, output, suspend};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{self, Fact, FailoverGate, FailoverPlan, FailoverPlanStatus, Migration, Phase};
 use cutover_core::error::{Error, Result};
-use cutover_core::intent::control::{self, Decision, GATES, Standing};
+use cutover_core::intent::control::{self, Decision, GATES, Observed};
 use cutover_core::manifest::{Manifest, edit};
 use cutover_karmada::name::{ClusterName, Gvk};
 
@@ -208,7 +208,7 @@ impl IntentArgs {
                          --wave, a Migration by --phase",
                     ));
                 };
-                To::intent(manifest, namespace)
+                Target::intent(manifest, namespace)
             }
         };
         let attempt = match attempt {
@@ -217,7 +217,7 @@ impl IntentArgs {
                 let present = selected::object(&self.look, &workspace, &to).await;
                 present.as_ref().and_then(attempt_of).ok_or_else(|| {
                     Error::user(format!(
-                        "which attempt of {} is meant can't be told: nobody could be asked how it stands",
+                        "which attempt of {} is meant can't be told: no control plane could be asked how it stands",
                         to.name()
                     ))
                     .hint("say it with --attempt; the first is 1")
@@ -225,25 +225,25 @@ impl IntentArgs {
             }
         };
         let by = by.or_else(|| workspace.checkout().and_then(cutover_git::Checkout::author));
-        let said = Said::Gate(Gate { at, attempt, by });
-        said::say(&workspace, &to, &said, &self.change, &self.look.git)
+        let said = ControlEdit::Gate(Gate { at, attempt, by });
+        control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git)
     }
 
     /// Changes the file of the intent so that it asks for this.
     pub async fn ask(self, mut control: control::Control) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let namespace = self.namespace.as_deref();
-        let mut kinds = said::KINDS.into_iter();
+        let mut kinds = control_edit::KINDS.into_iter();
         let to = match &self.workload {
             Some(workload) => Some(selected::find(&workspace, &self.name, namespace, workload)?),
             None => {
                 let found = kinds.find_map(|kind| workspace.only(kind, &self.name, namespace));
-                found.map(|(manifest, namespace)| To::intent(manifest, namespace))
+                found.map(|(manifest, namespace)| Target::intent(manifest, namespace))
             }
         };
         if let Some(to) = to {
-            let said = Said::Control(&control);
-            return said::say(&workspace, &to, &said, &self.change, &self.look.git);
+            let said = ControlEdit::Control(&control);
+            return control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git);
         }
         if let Some(manifest) = evacuate::find(&workspace, &self.name, namespace) {
             let present = match &control {
@@ -266,9 +266,9 @@ impl IntentArgs {
         author(&workspace, &mut control);
         let known = self.look.known(&workspace, &intent.namespace, &intent.name).await;
         let standing = match &known {
-            Known::As(migration) => Standing::Known(migration),
-            Known::Fresh => Standing::Fresh,
-            Known::Not(_) => Standing::Unknown,
+            Known::As(migration) => Observed::Known(migration),
+            Known::Fresh => Observed::Fresh,
+            Known::Not(_) => Observed::Unknown,
         };
         let name = intent.full_name();
         if let Known::Not(reasons) = &known {
@@ -353,7 +353,7 @@ impl LookArgs {
     /// Asks the control plane how a failover plan stands, and the status branch if that can't say.
     pub async fn failover_plan(&self, workspace: &Workspace, namespace: &str, name: &str) -> Stands {
         if self.offline {
-            return Stands::Unknown("nobody was asked".to_owned());
+            return Stands::Unknown("no control plane was asked".to_owned());
         }
         let live =
             async {

@@ -11,7 +11,7 @@ use super::connection::GitArgs;
 use super::fresh::{Placed, Spec};
 use super::moves::MovesArgs;
 use super::workspace::{ChangeArgs, Edit, Workspace};
-use super::{output, said};
+use super::{control_edit, output};
 use cutover_core::api::{self, MovesApproval, MovesPhase};
 use cutover_core::error::{Error, Result};
 use cutover_core::intent::control::Control;
@@ -73,19 +73,19 @@ impl Evacuate {
     /// Returns only what was asked for: what is left out has its default.
     fn spec(&self, taint: Option<(&str, &str)>) -> Value {
         let mut spec = Spec::default();
-        spec.say("cluster", self.cluster.as_ref().map(|cluster| json!(cluster)));
-        spec.say(
+        spec.apply("cluster", self.cluster.as_ref().map(|cluster| json!(cluster)));
+        spec.apply(
             "taint",
             taint.map(|(key, value)| match value {
                 "" => json!({"key": key}),
                 value => json!({"key": key, "value": value}),
             }),
         );
-        self.moves.say(&mut spec);
+        self.moves.apply(&mut spec);
         let leave = self.leave_unmovable.then(|| json!(api::Unmovable::Leave));
-        spec.say("unmovable", leave);
-        spec.say("cordon", self.no_cordon.then(|| json!(false)));
-        spec.say("keepCordoned", self.keep_cordoned.then(|| json!(true)));
+        spec.apply("unmovable", leave);
+        spec.apply("cordon", self.no_cordon.then(|| json!(false)));
+        spec.apply("keepCordoned", self.keep_cordoned.then(|| json!(true)));
         spec.value()
     }
 }
@@ -143,7 +143,7 @@ pub fn control(
             format!("Abort {name}"),
             "No more moves begin, and those that are not past their commit point are rolled back.".to_owned(),
         ),
-        Control::Assume { .. } => return Err(said::only_migrations(name, manifest)),
+        Control::Assume { .. } => return Err(control_edit::only_migrations(name, manifest)),
         Control::Approve {
             phase: Some(phase), ..
         } => {
@@ -154,7 +154,7 @@ pub fn control(
         Control::Approve { attempt, by, .. } => {
             let attempt = attempt.or(present).ok_or_else(|| {
                 Error::user(format!(
-                    "which attempt of {name} is meant can't be told: nobody could be asked how it stands"
+                    "which attempt of {name} is meant can't be told: no control plane could be asked how it stands"
                 ))
                 .hint("say it with --attempt; the first is 1")
             })?;

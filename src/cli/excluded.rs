@@ -63,8 +63,8 @@ fn judge(named: &str, other: &str, want: &str, manifest: &Manifest, stands: Stan
         ))
         .at(manifest.source.clone())
         .hint(
-            "abort the other one first; of two migrations, the second can begin where the first ends, with --from; --offline asks \
-             nobody how the other one stands",
+            "abort the other one first; of two migrations, the second can begin where the first ends, with --from; --offline does \
+             not ask how the other one stands",
         )),
     }
 }

@@ -216,7 +216,7 @@ pub struct Spec(serde_json::Map<String, Value>);
 
 impl Spec {
     /// Says a field, if there is something to say.
-    pub fn say(&mut self, field: &str, value: Option<Value>) {
+    pub fn apply(&mut self, field: &str, value: Option<Value>) {
         if let Some(value) = value {
             self.0.insert(field.to_owned(), value);
         }
@@ -224,7 +224,7 @@ impl Spec {
 
     /// Says a list, if there is anything in it.
     pub fn list<T: serde::Serialize>(&mut self, field: &str, values: &[T]) {
-        self.say(field, (!values.is_empty()).then(|| json!(values)));
+        self.apply(field, (!values.is_empty()).then(|| json!(values)));
     }
 
     /// Returns what was said, if anything was.

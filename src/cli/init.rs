@@ -34,7 +34,7 @@ impl Init {
     pub async fn run(self) -> Result<ExitCode> {
         if self.cluster {
             let cluster = self.connection.connect().await?;
-            say(&install_crds(&cluster).await?)?;
+            apply(&install_crds(&cluster).await?)?;
             if !self.no_fence {
                 self.fence(&cluster).await?;
             }
@@ -60,10 +60,10 @@ impl Init {
             );
             return Ok(());
         };
-        say(&fence.objects)?;
+        apply(&fence.objects)?;
         let names = reconcilers.join(", ");
         output::note(format!(
-            "claims and pins are written by {names} alone; `cutover run` as somebody else needs --reconciler here"
+            "claims and pins are written by {names} alone; `cutover run` as another user needs --reconciler here"
         ));
         match fence.in_force {
             Outcome::Refused => output::note("the admission fence was tried: it refuses"),
@@ -78,7 +78,7 @@ impl Init {
     }
 }
 
-fn say(installed: &[Installed]) -> Result<()> {
+fn apply(installed: &[Installed]) -> Result<()> {
     for Installed { object, change } in installed {
         output::data(format!("{object} {change}\n"))?;
     }

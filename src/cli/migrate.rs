@@ -1,11 +1,11 @@
 //! `cutover migrate`: writes and commits the file that asks for a migration.
 
-mod asked;
+mod args;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use asked::Asked;
+use args::MigrateArgs;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub struct Migrate {
     #[command(flatten)]
     placed: Placed,
     #[command(flatten)]
-    asked: Asked,
+    args: MigrateArgs,
     #[command(flatten)]
     change: ChangeArgs,
     #[command(flatten)]
@@ -49,17 +49,17 @@ impl Migrate {
     pub async fn run(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let (workload, namespace) = self.workload(&workspace)?;
-        let spec = self.asked.spec(&workload);
+        let spec = self.args.spec(&workload);
         let name = self.name(&workspace, &namespace, &spec).await?;
         let about = workload.key(Some(&namespace));
         let named = (namespace.as_str(), name);
         let migration = Fresh::at(&workspace, "Migration", &about, named, self.placed.file())?;
         let from = self
-            .asked
+            .args
             .from
             .as_ref()
             .map_or_else(String::new, |from| format!(" from {from}"));
-        let subject = format!("Move {}{from} to {}", workload.name, self.asked.to);
+        let subject = format!("Move {}{from} to {}", workload.name, self.args.to);
         let own = json!({"kind": "Migration", "metadata": {"namespace": namespace}, "spec": spec});
         let called = format!("Migration {}", migration.full_name());
         excluded::by_none(&self.look, &workspace, &called, &own).await?;
@@ -114,7 +114,7 @@ impl Migrate {
             };
         }
         let workload = spec["workload"]["name"].as_str().unwrap_or_default();
-        let base = format!("{workload}-to-{}", self.asked.to);
+        let base = format!("{workload}-to-{}", self.args.to);
         let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
         let mut last = None;
         for name in std::iter::once(base.clone()).chain(numbered) {
@@ -139,7 +139,7 @@ impl Migrate {
         name: &str,
         there: &Manifest,
     ) -> Result<()> {
-        let asked: Option<MigrationSpec> = serde_json::from_value(there.value["spec"].clone()).ok();
+        let args: Option<MigrationSpec> = serde_json::from_value(there.value["spec"].clone()).ok();
         let error = |why: &str| {
             Error::user(format!(
                 "Migration {namespace}/{name} asks for that already, {why}"
@@ -150,7 +150,7 @@ impl Migrate {
         match self.look.known(workspace, namespace, name).await {
             Known::As(migration) => {
                 let obeyed = migration.spec_in_force();
-                let same = asked.is_some_and(|asked| record::asks_the_same(obeyed, &asked));
+                let same = args.is_some_and(|args| record::asks_the_same(obeyed, &args));
                 match migration
                     .status
                     .as_ref()

@@ -10,6 +10,7 @@ mod check;
 mod completions;
 mod connection;
 mod control;
+mod control_edit;
 #[cfg(feature = "sandbox")]
 mod demo;
 mod evacuate;
@@ -31,7 +32,6 @@ mod recorded;
 mod review;
 mod rollout;
 mod run;
-mod said;
 #[cfg(feature = "sandbox")]
 mod sandbox;
 mod schema;

@@ -65,35 +65,35 @@ enum Choose {
 
 impl MovesArgs {
     /// Says what was asked for: what is left out has its default.
-    pub fn say(&self, spec: &mut Spec) {
+    pub fn apply(&self, spec: &mut Spec) {
         let mut to = Spec::default();
         to.list("clusters", &self.to);
-        to.say(
+        to.apply(
             "choose",
             (self.choose == Choose::Scheduler).then(|| json!(api::Choose::Scheduler)),
         );
-        spec.say("to", to.some());
+        spec.apply("to", to.some());
         let mut select = Spec::default();
         select.list("kinds", &self.kinds);
-        select.say(
+        select.apply(
             "labelSelector",
             self.selector.as_ref().map(|labels| json!(labels)),
         );
         select.list("namespaces", &self.namespaces);
-        spec.say("select", select.some());
+        spec.apply("select", select.some());
         let order = self.first.iter();
         let order: Vec<Value> = order.map(|first| json!({"labelSelector": first})).collect();
         spec.list("order", &order);
-        spec.say("maxParallel", Some(json!(self.max_parallel)));
-        spec.say("maxFailures", Some(json!(self.max_failures)));
+        spec.apply("maxParallel", Some(json!(self.max_parallel)));
+        spec.apply("maxFailures", Some(json!(self.max_failures)));
         let verify = self.healthy_for.as_ref().map(|long| json!({"healthyFor": long}));
-        spec.say("verify", verify);
+        spec.apply("verify", verify);
         let gate = self
             .approve_before
             .as_ref()
             .map(|_| json!({"before": [MovesPhase::Moving]}));
-        spec.say("approval", gate);
-        spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
+        spec.apply("approval", gate);
+        spec.apply("deadline", self.deadline.map(|deadline| json!(deadline)));
     }
 }
 

@@ -76,8 +76,8 @@ impl Plan {
         let (url, branch, target) = self.source()?;
         let options = self.git.options(url, &branch)?;
         let mut plan = reconcile::plan(&options, &cluster, target, &CancellationToken::new()).await?;
-        let outlooks = reconcile::outlooks(&cluster, &plan, Timestamp::now()).await;
-        plan.changes.foretell(outlooks.forecasts);
+        let previews = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
+        plan.changes.dry_run(previews.forecasts);
         let synced = self.repo.is_some().then_some(branch.as_str());
         let refused = plan
             .status

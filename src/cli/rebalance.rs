@@ -1,4 +1,4 @@
-//! `cutover rebalance`: writes and commits the file that spreads workloads over the clusters anew.
+//! `cutover rebalance`: writes and commits the file that redistributes workloads over the clusters.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use super::workspace::{ChangeArgs, Workspace};
 use cutover_core::api::Occasion;
 use cutover_core::error::Result;
 
-/// Writes the file that spreads workloads over the clusters anew, within what their policies allow.
+/// Writes the file that redistributes workloads over the clusters, within what their policies allow.
 #[derive(Args, Debug)]
 pub struct Rebalance {
     /// Do it again whenever this happens, for as long as the intent is there [default: once, now]
@@ -74,9 +74,9 @@ impl Rebalance {
         let mut spec = Spec::default();
         let when: Vec<Occasion> = self.when.iter().map(|when| when.occasion()).collect();
         spec.list("when", &when);
-        spec.say("dryRun", self.say_only.then(|| json!(true)));
-        spec.say("tolerance", self.tolerance.map(|percent| json!(percent)));
-        self.moves.say(&mut spec);
+        spec.apply("dryRun", self.say_only.then(|| json!(true)));
+        spec.apply("tolerance", self.tolerance.map(|percent| json!(percent)));
+        self.moves.apply(&mut spec);
         spec.value()
     }
 }

@@ -1,5 +1,7 @@
 //! What the status branch says, read at the remote without a control plane.
 
+use std::collections::BTreeMap;
+
 use tokio_util::sync::CancellationToken;
 
 use super::connection::GitArgs;
@@ -7,7 +9,7 @@ use cutover_core::api::{FailoverPlan, Migration};
 use cutover_core::config::{Config, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::intent::record;
-use cutover_core::report::{self, Many, Overview, View};
+use cutover_core::report::{self, Overview, View};
 use cutover_git::{self as repo, Checkout, RemoteUrl, Repo};
 
 /// The status branch of a repository.
@@ -44,18 +46,25 @@ impl Recorded {
         let (intents, others): (Vec<_>, Vec<_>) = files
             .into_iter()
             .partition(|(path, _)| path.starts_with("intents/"));
-        let (many, intents): (Vec<_>, Vec<_>) = intents.into_iter().partition(|(path, _)| is_many(path));
-        let many: Vec<serde_json::Value> = documents(many.iter())?;
-        let intents = Overview {
-            failover_plans: of_kind(&intents, "failoverplan")?,
-            migrations: of_kind(&intents, "migration")?,
-            rollouts: of_kind(&intents, "rollout")?,
-            rollout_policies: of_kind(&intents, "rolloutpolicy")?,
-            suspensions: of_kind(&intents, "suspension")?,
-            shifts: of_kind(&intents, "replicashift")?,
-            many: many.iter().filter_map(Many::read).collect(),
-            ..Overview::default()
-        };
+        let mut documents: BTreeMap<String, Vec<serde_json::Value>> = BTreeMap::new();
+        for (path, bytes) in &intents {
+            let document: serde_json::Value =
+                serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))?;
+            let kind = document["kind"].as_str().unwrap_or_default().to_owned();
+            documents.entry(kind).or_default().push(document);
+        }
+        let mut failed = None;
+        let intents = Overview::of_intents(
+            |kind| documents.remove(kind).unwrap_or_default(),
+            |kind, document, error| {
+                let text = |field: &str| document["metadata"][field].as_str();
+                let path = record::path(kind, text("namespace"), text("name").unwrap_or_default());
+                failed = Some(unreadable(&path, &error));
+            },
+        );
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
         let snapshot = others.first().map(|(_, bytes)| bytes.as_slice());
         View::recorded(snapshot, intents).map(Some)
     }
@@ -133,28 +142,6 @@ impl Recorded {
     }
 }
 
-/// Reads the records of one kind, which stands in the name of the file: see [`record::path`].
-fn of_kind<T: serde::de::DeserializeOwned>(files: &[(String, Vec<u8>)], kind: &str) -> Result<Vec<T>> {
-    let is_meant = |path: &str| {
-        let file = path.rsplit('/').next().unwrap_or_default();
-        file.strip_prefix(kind).is_some_and(|rest| rest.starts_with('-'))
-    };
-    documents(files.iter().filter(|(path, _)| is_meant(path)))
-}
-
-fn documents<'a, T: serde::de::DeserializeOwned>(
-    files: impl Iterator<Item = &'a (String, Vec<u8>)>,
-) -> Result<Vec<T>> {
-    files
-        .map(|(path, bytes)| serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error)))
-        .collect()
-}
-
-/// Evacuations and rebalances are of cluster scope: see [`record::path`].
-fn is_many(path: &str) -> bool {
-    path.starts_with("intents/_cluster/")
-}
-
 fn migration(path: &str, bytes: &[u8]) -> Result<Migration> {
     serde_yaml::from_slice(bytes).map_err(|error| unreadable(path, &error))
 }
@@ -164,5 +151,5 @@ fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
         Kind::User,
         format!("{path} on the status branch cannot be read: {error}"),
     )
-    .hint("is it of a newer release, or did somebody edit it?")
+    .hint("is it of a newer release, or was it edited?")
 }

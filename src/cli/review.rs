@@ -14,7 +14,7 @@ use super::plan::{commit, local, range};
 use super::{output, validate};
 use cutover_cluster::Cluster;
 use cutover_controller::reconcile::sync::Range;
-use cutover_controller::reconcile::{self, Outlooks, Target};
+use cutover_controller::reconcile::{self, Previews, Target};
 use cutover_core::error::{Error, Kind, Result};
 use cutover_core::lint::Finding;
 use cutover_core::plan::{ChangeSet, Hash};
@@ -84,7 +84,7 @@ const SUMMARY_LIMIT: usize = (1 << 20) / 4;
 struct Reviewed {
     findings: Vec<Finding>,
     plan: Option<(ChangeSet, Option<Hash>)>,
-    outlooks: Outlooks,
+    previews: Previews,
     live: bool,
     notes: Vec<String>,
     /// Why there is less than was asked for.
@@ -106,8 +106,8 @@ impl Review {
                 .as_ref()
                 .map(|(changes, hash)| changes.view(hash.as_ref())),
             findings: &reviewed.findings,
-            moves: &reviewed.outlooks.moves,
-            reaches: &reviewed.outlooks.reaches,
+            moves: &reviewed.previews.moves,
+            reaches: &reviewed.previews.reaches,
             live: reviewed.live,
             notes: &reviewed.notes,
             whole: whole.as_deref(),
@@ -146,10 +146,10 @@ impl Review {
         };
         if !self.offline {
             match self.live(&clone, range.clone()).await {
-                Ok((changes, hash, outlooks)) => {
-                    reviewed.notes.extend(outlooks.notes.iter().cloned());
+                Ok((changes, hash, previews)) => {
+                    reviewed.notes.extend(previews.notes.iter().cloned());
                     reviewed.plan = Some((changes, Some(hash)));
-                    reviewed.outlooks = outlooks;
+                    reviewed.previews = previews;
                     reviewed.live = true;
                     return Ok(reviewed);
                 }
@@ -173,10 +173,10 @@ impl Review {
         }
         match self.in_git(&clone, &range).await {
             Ok(mut changes) => {
-                let outlooks = reconcile::outlooks_offline(&changes);
-                reviewed.notes.extend(outlooks.notes.iter().cloned());
-                changes.foretell(outlooks.forecasts.clone());
-                reviewed.outlooks = outlooks;
+                let previews = reconcile::outlooks_offline(&changes);
+                reviewed.notes.extend(previews.notes.iter().cloned());
+                changes.dry_run(previews.forecasts.clone());
+                reviewed.previews = previews;
                 reviewed.plan = Some((changes, None));
             }
             Err(error) => {
@@ -187,15 +187,15 @@ impl Review {
         Ok(reviewed)
     }
 
-    async fn live(&self, clone: &git2::Repository, range: Range) -> Result<(ChangeSet, Hash, Outlooks)> {
+    async fn live(&self, clone: &git2::Repository, range: Range) -> Result<(ChangeSet, Hash, Previews)> {
         let cluster: Cluster = self.cluster.connect().await?;
         cluster.require_karmada().await?;
         let options = self.git.options(local(clone.path())?, "main")?;
         let cancel = CancellationToken::new();
         let mut plan = reconcile::plan(&options, &cluster, Target::Range(range), &cancel).await?;
-        let outlooks = reconcile::outlooks(&cluster, &plan, Timestamp::now()).await;
-        plan.changes.foretell(outlooks.forecasts.clone());
-        Ok((plan.changes, plan.hash, outlooks))
+        let previews = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
+        plan.changes.dry_run(previews.forecasts.clone());
+        Ok((plan.changes, plan.hash, previews))
     }
 
     async fn in_git(&self, clone: &git2::Repository, range: &Range) -> Result<ChangeSet> {
@@ -278,7 +278,7 @@ impl Review {
             ("recreate", summary.recreate.to_string()),
             ("held-back", summary.held_back.to_string()),
             ("left-behind", summary.left_behind.to_string()),
-            ("migrations", reviewed.outlooks.moves.len().to_string()),
+            ("migrations", reviewed.previews.moves.len().to_string()),
             ("blockers", counts.blockers.to_string()),
             ("errors", counts.errors.to_string()),
             ("warnings", counts.warnings.to_string()),

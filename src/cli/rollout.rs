@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use super::connection::GitArgs;
 use super::control::LookArgs;
+use super::control_edit::{self, ControlEdit, Target};
 use super::fresh::{self, Placed, Spec, Within};
 use super::named;
 use super::output;
-use super::said::{self, Said, To};
 use super::selected;
 use super::workspace::{ChangeArgs, Workspace};
 use cutover_core::api::RolloutStatus;
@@ -136,15 +136,15 @@ impl Begin {
 
     fn spec(&self, workload: &Manifest) -> Value {
         let mut spec = Spec::default();
-        spec.say("workload", Some(fresh::about(workload)));
-        self.strategy.say(&mut spec);
-        spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
+        spec.apply("workload", Some(fresh::about(workload)));
+        self.strategy.apply(&mut spec);
+        spec.apply("deadline", self.deadline.map(|deadline| json!(deadline)));
         spec.value()
     }
 }
 
 impl Which {
-    fn find<'a>(&'a self, workspace: &'a Workspace) -> Result<To<'a>> {
+    fn find<'a>(&'a self, workspace: &'a Workspace) -> Result<Target<'a>> {
         let namespace = self.namespace.as_deref();
         if let Some(workload) = &self.workload {
             return selected::find(workspace, &self.name, namespace, workload);
@@ -159,35 +159,35 @@ impl Which {
             };
             Error::user(format!("there is no one Rollout {} in the repository", self.name)).hint(hint)
         })?;
-        Ok(To::intent(manifest, namespace))
+        Ok(Target::intent(manifest, namespace))
     }
 
     fn follow(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let to = self.find(&workspace)?;
         let name = to.name();
-        if to.hears("/undoTo").is_none() {
+        if to.current("/undoTo").is_none() {
             output::note(format!("nothing to do: {name} follows Git"));
             return Ok(ExitCode::SUCCESS);
         }
-        let said = Said::Plain {
+        let said = ControlEdit::Plain {
             change: Change::Unset("/spec/undoTo", Value::Null),
             subject: format!("Let {name} follow Git again"),
             body: "What Git has of the template is rolled out again, cluster by cluster.",
         };
-        said::say(&workspace, &to, &said, &self.change, &self.look.git)
+        control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git)
     }
 
     fn retry(self) -> Result<ExitCode> {
         let workspace = Workspace::open(&self.change)?;
         let to = self.find(&workspace)?;
-        let retry = to.hears("/retry").and_then(Value::as_u64);
-        let said = Said::Plain {
+        let retry = to.current("/retry").and_then(Value::as_u64);
+        let said = ControlEdit::Plain {
             change: Change::Set("/spec/retry", (retry.unwrap_or_default() + 1).into()),
             subject: format!("Try {} again", to.name()),
             body: "A halted rollout goes on where it stopped.",
         };
-        said::say(&workspace, &to, &said, &self.change, &self.look.git)
+        control_edit::apply(&workspace, &to, &said, &self.change, &self.look.git)
     }
 }
 
@@ -207,23 +207,23 @@ impl Undo {
             (None, Some(status)) => before(&name, status)?,
             (None, None) => {
                 return Err(Error::user(format!(
-                    "which revisions {name} has can't be told: nobody could be asked how it stands"
+                    "which revisions {name} has can't be told: no control plane could be asked how it stands"
                 ))
                 .hint("name one with --to: the beginning of its commit will do"));
             }
         };
-        if to.hears("/undoTo") == Some(&json!(revision)) {
+        if to.current("/undoTo") == Some(&json!(revision)) {
             output::note(format!(
                 "nothing to do: {name} is to go back to {revision} already"
             ));
             return Ok(ExitCode::SUCCESS);
         }
-        let said = Said::Plain {
+        let said = ControlEdit::Plain {
             change: Change::Set("/spec/undoTo", json!(revision)),
             subject: format!("Take {name} back to revision {revision}"),
             body: "Every cluster gets it, in the order of its waves, until `cutover rollout follow`.",
         };
-        said::say(&workspace, &to, &said, &self.which.change, &look.git)
+        control_edit::apply(&workspace, &to, &said, &self.which.change, &look.git)
     }
 }
 

@@ -140,7 +140,7 @@ impl HookArgs {
             .map_err(|error| Error::user(format!("cannot read {}: {error}", file.display())))?;
         let hook = Hook::new(Secret::new(secret), branch).ok_or_else(|| {
             Error::user(format!("{} holds less than 16 characters", file.display()))
-                .hint("make one that nobody guesses: openssl rand -hex 32")
+                .hint("make one that can't be guessed: openssl rand -hex 32")
         })?;
         let options = HookOptions {
             listen,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::control::LookArgs;
+use super::control_edit::{self, Target};
 use super::named;
-use super::said::{self, To};
 use super::workspace::Workspace;
 use cutover_core::api::{self, RolloutPolicySpec, RolloutPolicyStatus, WorkloadRef};
 use cutover_core::error::{Error, Result};
@@ -20,7 +20,7 @@ pub fn find<'a>(
     policy: &'a str,
     namespace: Option<&str>,
     workload: &str,
-) -> Result<To<'a>> {
+) -> Result<Target<'a>> {
     let found = workspace.only("RolloutPolicy", policy, namespace);
     let (manifest, namespace) = found.ok_or_else(|| {
         Error::user(format!(
@@ -45,16 +45,16 @@ pub fn find<'a>(
     }
     let mut controls = spec.controls.iter();
     let at = controls.position(|said| said.kind == key.kind && said.name == key.name);
-    Ok(To {
+    Ok(Target {
         manifest,
         namespace,
-        workload: Some(said::Selected { template, at }),
+        workload: Some(control_edit::Selected { template, at }),
     })
 }
 
 /// Returns who is told as the control plane or else the status branch has it: of a workload, the Rollout that takes its changes
 /// along.
-pub async fn object(look: &LookArgs, workspace: &Workspace, to: &To<'_>) -> Option<Value> {
+pub async fn object(look: &LookArgs, workspace: &Workspace, to: &Target<'_>) -> Option<Value> {
     let namespace = Some(to.namespace.as_str());
     let intent = look.object(workspace, to.manifest, namespace).await?;
     let Some(selected) = &to.workload else {
@@ -66,7 +66,7 @@ pub async fn object(look: &LookArgs, workspace: &Workspace, to: &To<'_>) -> Opti
 }
 
 /// What the name is made of only the control plane knows; the status of the policy says it where there is something to say.
-fn rollout_name(policy: &Value, to: &To<'_>, template: &Manifest) -> Option<String> {
+fn rollout_name(policy: &Value, to: &Target<'_>, template: &Manifest) -> Option<String> {
     let (kind, name) = (&template.key.kind, &template.key.name);
     if let Some(uid) = policy["metadata"]["uid"].as_str() {
         let workload = WorkloadRef {

@@ -89,26 +89,26 @@ impl Shift {
     /// Returns only what was asked for: what is left out has its default.
     fn spec(&self, workload: &Manifest) -> Value {
         let mut spec = Spec::default();
-        spec.say("workload", Some(fresh::about(workload)));
+        spec.apply("workload", Some(fresh::about(workload)));
         let from = match &self.from {
             Some(cluster) => json!({"cluster": cluster}),
             None => json!({"controlPlane": true}),
         };
-        spec.say("from", Some(from));
-        spec.say("to", Some(json!(self.to)));
-        spec.say("step", self.step.map(|step| json!(step)));
+        spec.apply("from", Some(from));
+        spec.apply("to", Some(json!(self.to)));
+        spec.apply("step", self.step.map(|step| json!(step)));
         spec.list("percentages", &self.percentages);
-        spec.say("floor", self.floor.as_ref().map(|floor| json!(floor)));
+        spec.apply("floor", self.floor.as_ref().map(|floor| json!(floor)));
         let mut pause = Spec::default();
-        pause.say("each", self.pause.as_ref().map(|each| json!(each)));
+        pause.apply("each", self.pause.as_ref().map(|each| json!(each)));
         pause.list("approval", &self.approve_before);
-        spec.say("pause", pause.some());
-        spec.say("timeout", self.timeout.as_ref().map(|timeout| json!(timeout)));
+        spec.apply("pause", pause.some());
+        spec.apply("timeout", self.timeout.as_ref().map(|timeout| json!(timeout)));
         let older = self.hold_on_failure.then_some(Failure::Hold);
         let on_failure = self.on_failure.or(older);
-        spec.say("onFailure", on_failure.map(|failure| json!(failure.asked())));
-        spec.say("then", self.then_suspend.then(|| json!({"suspend": [self.from]})));
-        spec.say("deadline", self.deadline.map(|deadline| json!(deadline)));
+        spec.apply("onFailure", on_failure.map(|failure| json!(failure.asked())));
+        spec.apply("then", self.then_suspend.then(|| json!({"suspend": [self.from]})));
+        spec.apply("deadline", self.deadline.map(|deadline| json!(deadline)));
         spec.value()
     }
 }

@@ -1,5 +1,6 @@
 //! `cutover status`: what intents are doing, from the Karmada API server or from the status branch alone.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ use cutover_cluster::{Answer, Change, Cluster, Lookup, Observer, Served, Watched
 use cutover_core::api;
 use cutover_core::config::{self, StatusBranches};
 use cutover_core::error::{Error, Kind, Result};
-use cutover_core::report::{self, Many, Overview, View};
+use cutover_core::report::{Overview, View};
 use cutover_git::{Checkout, RemoteUrl};
 use cutover_karmada::name::Gvk;
 
@@ -243,16 +244,22 @@ impl BranchArgs {
 
 /// What intents there are; a kind that isn't served has none.
 async fn observed(cluster: &Cluster, served: &[Served]) -> Result<View> {
-    Ok(View::of(&Overview {
-        migrations: intents(cluster, served).await?,
-        rollouts: intents(cluster, served).await?,
-        rollout_policies: intents(cluster, served).await?,
-        suspensions: intents(cluster, served).await?,
-        shifts: intents(cluster, served).await?,
-        many: many(cluster, served).await?,
-        failover_plans: intents(cluster, served).await?,
-        ..Overview::default()
-    }))
+    let mut objects = BTreeMap::new();
+    for served in served {
+        objects.insert(served.gvk.kind.as_str(), list(cluster, served).await?);
+    }
+    let mut unreadable = None;
+    let overview = Overview::of_intents(
+        |kind| objects.remove(kind).unwrap_or_default(),
+        |kind, _, error| unreadable = Some((kind, error)),
+    );
+    match unreadable {
+        Some((kind, error)) => {
+            let why = format!("a {kind} has another form than this release knows: {error}");
+            Err(Error::user(why).hint("are CRDs and cutover of the same release?"))
+        }
+        None => Ok(View::of(&overview)),
+    }
 }
 
 /// Returns the kinds of intents that a control plane serves; `wanted`: that one alone.
@@ -268,42 +275,16 @@ pub(super) async fn served(
         }
     }
     if all.is_empty() {
+        let install = "install the CRDs: cutover init --cluster";
         let kinds: Vec<_> = api::KINDS.iter().map(|kind| kind.name).collect();
+        let is_kind = wanted.is_none_or(|wanted| kinds.iter().any(|kind| kind.eq_ignore_ascii_case(wanted)));
+        let hint = if is_kind {
+            install.to_owned()
+        } else {
+            format!("kinds are {}; {install}", kinds.join(", "))
+        };
         let what = wanted.unwrap_or("any kind of intents");
-        let error = Error::user(format!("{} does not serve {what}", cluster.server()));
-        return Err(error.hint(format!(
-            "kinds are {}; install the CRDs: cutover init --cluster",
-            kinds.join(", ")
-        )));
+        return Err(Error::user(format!("{} does not serve {what}", cluster.server())).hint(hint));
     }
     Ok(all)
-}
-
-async fn many(cluster: &Cluster, served: &[Served]) -> Result<Vec<Many>> {
-    let mut all = Vec::new();
-    for served in served
-        .iter()
-        .filter(|served| report::MANY.contains(&served.gvk.kind.as_str()))
-    {
-        all.extend(list(cluster, served).await?.iter().filter_map(Many::read));
-    }
-    Ok(all)
-}
-
-async fn intents<I>(cluster: &Cluster, served: &[Served]) -> Result<Vec<I>>
-where
-    I: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
-{
-    let kind = I::kind(&());
-    let Some(served) = served.iter().find(|served| served.gvk.kind == kind) else {
-        return Ok(Vec::new());
-    };
-    let objects = list(cluster, served).await?;
-    let intents: Result<Vec<I>, _> = objects.into_iter().map(serde_json::from_value).collect();
-    intents.map_err(|error| {
-        Error::user(format!(
-            "a {kind} has another form than this release knows: {error}"
-        ))
-        .hint("are CRDs and cutover of the same release?")
-    })
 }

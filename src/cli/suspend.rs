@@ -128,7 +128,7 @@ pub fn resume(
     let over = over.and_then(|until| until.parse::<Timestamp>().ok());
     let now = now();
     if let Some(over) = over.filter(|over| *over <= now) {
-        super::output::note(format!("nothing to do: {name} was over at {over}"));
+        super::output::note(format!("nothing to do: {name} ended at {over}"));
         return Ok(ExitCode::SUCCESS);
     }
     let until = Change::Set("/spec/until", now.to_string().into());
@@ -141,7 +141,7 @@ pub fn resume(
         text,
         intent: name.clone(),
         subject: format!("Resume {name}"),
-        body: format!("Ends Suspension {name}, in {path}: what it kept back goes out."),
+        body: format!("Ends Suspension {name}, in {path}: held changes are released."),
     };
     workspace.apply(change, git, &edit)?;
     Ok(ExitCode::SUCCESS)

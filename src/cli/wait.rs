@@ -47,14 +47,14 @@ struct Shown {
 }
 
 fn shown(kind: &api::Kind, intent: &Value) -> Option<Shown> {
-    let glance = kind.glance(intent)?;
+    let state = kind.state(intent)?;
     let conditions = intent.pointer("/status/conditions").and_then(Value::as_array);
     let completed = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == "Completed"));
     let said = completed.and_then(|condition| condition["message"].as_str());
-    let wait = glance.waiting_for.as_ref();
+    let wait = state.waiting_for.as_ref();
     Some(Shown {
-        phase: glance.phase.to_owned(),
-        standing: glance.standing,
+        phase: state.phase.to_owned(),
+        standing: state.standing,
         why: wait
             .map(|wait| wait.reason.clone())
             .or_else(|| said.filter(|said| !said.is_empty()).map(str::to_owned)),

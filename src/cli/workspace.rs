@@ -8,7 +8,7 @@ use clap::Args;
 use similar::TextDiff;
 
 use super::connection::GitArgs;
-use super::{example, files, global, output, said};
+use super::{control_edit, example, files, global, output};
 use cutover_core::api::{self, MigrationSpec};
 use cutover_core::config::Config;
 use cutover_core::error::{Error, Kind, Result};
@@ -227,7 +227,9 @@ impl Workspace {
                 format!("{kind} {namespace}{}", manifest.key.name)
             })
         };
-        let kinds = std::iter::once("Migration").chain(said::KINDS).chain(MANY);
+        let kinds = std::iter::once("Migration")
+            .chain(control_edit::KINDS)
+            .chain(MANY);
         let names: Vec<String> = kinds.flat_map(of).collect();
         let hint = match names.as_slice() {
             [] => "none of its files defines one; cutover migrate, for instance, writes one".to_owned(),

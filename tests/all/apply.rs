@@ -538,7 +538,7 @@ async fn an_object_that_was_deleted_to_be_recreated_is_created_by_whoever_comes_
     running.report("its deletion is waited for", waits).await;
     assert_eq!(fleet.writes(), [""; 0]);
     finalizers(json!([]));
-    running.report("it is created anew", SyncReport::is_clean).await;
+    running.report("it is recreated", SyncReport::is_clean).await;
     let live = fleet.live(&DEPLOYMENTS, "web").unwrap();
     assert_eq!(live["spec"]["selector"]["matchLabels"]["app"], "store");
 }
@@ -774,7 +774,7 @@ mod writes {
     use cutover::api::claim_name;
     use cutover::cluster::{Outcome, Write, apply};
     use cutover::manifest::{Entry, Limits, Source, parse};
-    use cutover::plan::Manner;
+    use cutover::plan::ApplyOptions;
     use cutover::sandbox::api::Resource;
     use serde_json::json;
 
@@ -791,7 +791,7 @@ mod writes {
             entry: Arc::new(Entry::from(&parsed.objects[0])),
             dress: std::sync::Arc::default(),
             live: Some("1".to_owned()),
-            manner: Manner {
+            manner: ApplyOptions {
                 force: false,
                 recreate: true,
             },
@@ -836,10 +836,7 @@ mod writes {
         assert!(fleet.sync("apps").once().await.unwrap().is_clean());
         fleet.writes();
         let failure = refused(&fleet, true).await;
-        assert!(
-            failure.message.contains("was created anew already"),
-            "{failure:?}"
-        );
+        assert!(failure.message.contains("was recreated already"), "{failure:?}");
         assert_eq!(
             fleet.writes(),
             ["PATCH /apis/apps/v1/namespaces/shop/deployments/web"]
@@ -903,7 +900,7 @@ mod fleet {
         );
         running
             .report("the job is healthy, and web is applied", |report| {
-                report.is_clean() && report.ailing.is_empty()
+                report.is_clean() && report.unhealthy.is_empty()
             })
             .await;
         let copy = || world.member("west").api.get(&DEPLOYMENTS, Some("shop"), "web");
@@ -914,7 +911,7 @@ mod fleet {
         running
             .report("it is recreated in the member", |report| {
                 report.is_clean()
-                    && report.ailing.is_empty()
+                    && report.unhealthy.is_empty()
                     && copy().is_ok_and(|copy| copy["spec"]["selector"]["matchLabels"]["app"] == "store")
             })
             .await;

@@ -18,15 +18,15 @@ const FORBIDDEN: &[&str] = &[
 /// Which crates of cutover's own a crate names. None of them leads back.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("tenure", &[]),
+    ("leadership", &[]),
     ("karmada", &[]),
     ("core", &["base", "karmada"]),
-    ("git", &["base", "tenure", "karmada", "core"]),
-    ("cluster", &["base", "tenure", "karmada", "core"]),
+    ("git", &["base", "leadership", "karmada", "core"]),
+    ("cluster", &["base", "leadership", "karmada", "core"]),
     ("forge", &["base", "karmada", "core"]),
     (
         "controller",
-        &["base", "tenure", "karmada", "core", "git", "cluster", "forge"],
+        &["base", "leadership", "karmada", "core", "git", "cluster", "forge"],
     ),
     ("sandbox", &["karmada"]),
     ("sim", &["karmada", "core"]),
@@ -119,7 +119,7 @@ fn no_client_and_no_runtime_is_under_the_core() {
         "git2",
         "hyper",
         "axum",
-        "cutover-tenure",
+        "cutover-leadership",
     ] {
         assert!(
             !names.contains(&forbidden),

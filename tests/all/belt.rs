@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
+use cutover::reconcile::intents::{Failpoint, FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, WriteOptions};
 use futures::future::BoxFuture;
@@ -24,8 +24,8 @@ struct Then<F> {
     done: Mutex<Vec<String>>,
 }
 
-impl<F: Fn(&Fleet) + Send + Sync> Witness for Then<F> {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+impl<F: Fn(&Fleet) + Send + Sync> FailpointHook for Then<F> {
+    fn reached<'a>(&'a self, point: &'a Failpoint) -> BoxFuture<'a, ()> {
         let mut done = self.done.lock().unwrap();
         if point.side == self.side && self.what.contains(&point.what.as_str()) && !done.contains(&point.what)
         {
@@ -137,7 +137,7 @@ async fn a_policy_that_keeps_what_leaves_is_refused_and_stays_as_it_is() {
     fleet
         .until("the binding has it", |fleet| preserves(&fleet.binding()))
         .await;
-    fleet.lead(Arc::new(Nobody));
+    fleet.lead(Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     assert_eq!(fleet.ended(MOVE).await, Phase::Failed, "{:#}", fleet.status(MOVE));
     assert!(told(&fleet, "PreserveResources"));
@@ -229,7 +229,7 @@ async fn a_source_that_the_scheduler_drops_while_both_are_listed_keeps_its_state
     assert_eq!(
         fleet.copy("east").unwrap()["metadata"]["uid"],
         uid,
-        "the copy was made anew"
+        "the copy was recreated"
     );
     assert_eq!(
         fleet.ended(MOVE).await,

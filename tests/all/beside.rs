@@ -7,7 +7,7 @@ pub mod crds;
 use std::sync::Arc;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl Stage {
     async fn unmanaged() -> Self {
         let fleet = Fleet::start(WorldOptions::default()).await;
         crds::install(&fleet);
-        let controller = Some(fleet.controller(Arc::new(Nobody)));
+        let controller = Some(fleet.controller(Arc::new(NoFailpoints)));
         Self { fleet, controller }
     }
 
@@ -627,7 +627,7 @@ async fn who_comes_back_after_a_crash_knows_the_template_as_it_was() {
     stage.fleet.phase(MOVE, Phase::Capture).await;
     stage.controller.take().unwrap().kill().await;
     stage.flux(job("orders:2.0"));
-    stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+    stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
     assert_eq!(outcome(&stage).await, "RolledBack");
     stage.fleet.assert_clean_in("east");
     let findings = stage.fleet.status(MOVE)["findings"].clone();

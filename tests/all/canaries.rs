@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cutover::api::{OWN_NAMESPACE, Phase};
 use cutover::intent::custody::canary_name;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use serde_json::json;
 
 use crate::races::hand::backlog;
@@ -63,7 +63,7 @@ async fn a_canary_whose_intent_is_given_up_holds_nobody_up() {
 /// All jobs are to go to west, and so many bindings are in the scheduler's queue before them.
 async fn moving_behind(queued: usize) -> (Stage, Controller) {
     let stage = Stage::start(EVACUATION, &JOBS).await;
-    let controller = stage.controller(Arc::new(Nobody));
+    let controller = stage.controller(Arc::new(NoFailpoints));
     backlog(&stage.fleet.world, queued);
     for job in &stage.jobs {
         move_west(&stage.fleet, job);

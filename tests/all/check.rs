@@ -100,7 +100,7 @@ async fn what_is_there_is_found_and_what_is_missing_is_named(on: On) {
         text.contains("ok       CRDs: all 10 are there") && text.contains("\n         hint: "),
         "{text}"
     );
-    assert!(text.ends_with("nothing stands in the way\n"), "{text}");
+    assert!(text.ends_with("nothing blocks it\n"), "{text}");
 }
 
 async fn a_definition_of_another_version_is_named(on: On) {

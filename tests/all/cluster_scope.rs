@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, install_fence};
+use cutover::reconcile::intents::{NoFailpoints, install_fence};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{ApiServer, DeleteOptions, ListOptions, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl Stage {
         fleet.create(&POLICIES, None, policy(placement));
         fleet.apply(&STREAMS, stream("clicks:1"));
         let stage = Self {
-            _controller: fleet.controller(Arc::new(Nobody)),
+            _controller: fleet.controller(Arc::new(NoFailpoints)),
             _operators: operators,
             fleet,
         };

@@ -13,7 +13,10 @@ const RECORDS: &str = "docs/decisions/";
 /// Phrases that make a reader stop, and what to write instead. They are looked for in prose, not in code.
 const PHRASES: &[(&str, &str)] = &[
     ("a hundred at once", "100 concurrent"),
-    ("a person must look", "manual intervention required: <what>"),
+    (
+        "manual intervention required",
+        "manual intervention required: <what>",
+    ),
     ("anew", "again, or a verb such as recreate, restart, redistribute"),
     ("are said", "are reported"),
     ("are told", "are reported, or: get"),
@@ -27,7 +30,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("has its way", "takes effect"),
     ("has not the", "does not have the, does not carry the"),
     ("how-manieth", "which"),
-    ("in mid-flight", "during the operation"),
+    ("during the operation", "during the operation"),
     ("in vain", "without effect"),
     ("is foretold", "is predicted"),
     ("is said", "is reported"),
@@ -43,7 +46,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("stand in the way", "block"),
     ("stands in its way", "blocks it"),
     ("stands in the way", "blocks"),
-    ("was over at", "ended at"),
+    ("ended at", "ended at"),
     ("was told", "was reported, or: got"),
     ("were told", "were reported, or: got"),
 ];

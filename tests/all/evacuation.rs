@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Witness};
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints};
 use serde_json::{Value, json};
 
 use crate::support::fleet::{JOBS, POLICIES};
@@ -45,7 +45,7 @@ fn state<'a>(status: &'a Value, name: &str) -> &'a str {
 async fn three_workloads_leave_two_at_a_time_for_the_least_loaded_clusters() {
     let stage = three().await;
     let most = Arc::new(AtomicUsize::new(0));
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"maxParallel": 2})));
     stage
         .fleet
@@ -83,7 +83,7 @@ async fn three_workloads_leave_two_at_a_time_for_the_least_loaded_clusters() {
 #[tokio::test(start_paused = true)]
 async fn what_has_no_state_starts_there_before_it_stops_here() {
     let stage = Stage::start(EVACUATION, &[]).await.with_web(one_of_all()).await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"select": {"kinds": ["Deployment.apps"]}})));
     let lowest = AtomicUsize::new(usize::MAX);
     stage
@@ -107,7 +107,7 @@ async fn what_has_no_state_starts_there_before_it_stops_here() {
 #[tokio::test(start_paused = true)]
 async fn the_first_failure_stops_the_whole_drain() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"verify": failing("clicks")})));
     let status = stage.is("drain", "Failed").await;
     assert_eq!(state(&status, "clicks"), "Failed");
@@ -125,7 +125,7 @@ async fn the_first_failure_stops_the_whole_drain() {
 #[tokio::test(start_paused = true)]
 async fn as_many_may_fail_as_were_allowed_and_the_others_leave() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask(
         "drain",
         &spec(&json!({"verify": failing("clicks"), "maxFailures": 1})),
@@ -149,7 +149,7 @@ async fn as_many_may_fail_as_were_allowed_and_the_others_leave() {
 #[tokio::test(start_paused = true)]
 async fn an_abort_rolls_back_what_is_on_its_way_and_lifts_the_cordon() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"verify": {"healthyFor": "10m"}})));
     stage
         .fleet
@@ -180,7 +180,7 @@ async fn an_abort_rolls_back_what_is_on_its_way_and_lifts_the_cordon() {
 #[tokio::test(start_paused = true)]
 async fn one_that_is_deleted_goes_when_nothing_of_it_is_left() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"verify": {"healthyFor": "10m"}})));
     stage
         .fleet
@@ -208,7 +208,7 @@ async fn a_cordon_of_somebody_else_stays_and_that_of_the_intent_can_outlast_it()
     let stage = three().await;
     let own = json!([{"key": "cluster.karmada.io/unschedulable", "effect": "NoSchedule"}]);
     stage.set_taints("east", own);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"keepCordoned": true, "maxParallel": 3})));
     stage.is("drain", "Completed").await;
     let both = ["cluster.karmada.io/unschedulable", CORDON];
@@ -235,7 +235,7 @@ async fn what_can_not_move_is_listed_before_anything_is_touched() {
         .await;
     let fleet = &stage.fleet;
     fleet.until("the job runs", |_| stage.runs("stuck", "east")).await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     let status = stage.waits("drain", "2 workloads can't be moved").await;
     let stays: BTreeMap<&str, &str> = status["stays"]
@@ -277,7 +277,7 @@ async fn what_its_migration_would_be_refused_for_is_listed_too() {
         let writer = cutover::sandbox::api::WriteOptions::manager("somebody");
         member.create(&JOBS, Some("shop"), job, &writer).unwrap();
     }
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     let status = stage.waits("drain", "1 workload can't be moved").await;
     assert_eq!(status["stays"][0]["why"]["code"], "TargetOccupied", "{status:#}");
@@ -293,7 +293,7 @@ async fn the_order_that_is_asked_for_is_kept_and_then_it_goes_by_name() {
         "payments",
         json!({"metadata": {"labels": {"tier": "critical"}}}),
     );
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask(
         "drain",
         &spec(&json!({"order": [{"labelSelector": "tier=critical"}]})),
@@ -316,7 +316,7 @@ async fn the_order_that_is_asked_for_is_kept_and_then_it_goes_by_name() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_begins_nothing_and_what_has_begun_comes_to_its_end() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     stage
         .fleet
@@ -337,11 +337,11 @@ async fn a_pause_begins_nothing_and_what_has_begun_comes_to_its_end() {
 #[tokio::test(start_paused = true)]
 async fn an_approval_and_a_window_are_waited_for_with_nothing_touched() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     let opens = stage.fleet.world.clock().now() + Duration::from_mins(10);
     let gate = json!({"approval": {"before": ["Moving"]}, "window": {"notBefore": opens.to_string()}});
     stage.ask("drain", &spec(&gate));
-    stage.waits("drain", "its window opens").await;
+    stage.waits("drain", "its time window to open").await;
     assert_eq!(stage.taints("east"), [""; 0]);
     stage
         .waits(
@@ -361,7 +361,7 @@ async fn an_approval_and_a_window_are_waited_for_with_nothing_touched() {
 #[tokio::test(start_paused = true)]
 async fn after_its_deadline_nothing_begins_and_what_is_not_committed_is_rolled_back() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     let deadline = stage.fleet.world.clock().now() + Duration::from_mins(5);
     let late = json!({"verify": {"healthyFor": "1h", "timeout": "2h"}, "deadline": deadline.to_string()});
     stage.ask("drain", &spec(&late));
@@ -381,7 +381,7 @@ async fn a_cluster_without_room_is_not_chosen_and_one_that_is_emptied_neither() 
     for (cluster, summary) in [("north", full), ("west", free)] {
         stage.set_capacity(cluster, summary);
     }
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"maxParallel": 2})));
     stage.is("drain", "Completed").await;
     for job in &stage.jobs {
@@ -403,7 +403,7 @@ async fn a_cluster_without_room_is_not_chosen_and_one_that_is_emptied_neither() 
 #[tokio::test(start_paused = true)]
 async fn one_for_a_taint_empties_every_cluster_that_carries_it_for_as_long_as_it_stands() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     let standing = json!({"taint": {"key": "maintenance"}, "maxParallel": 3, "verify": {"healthyFor": "1s"}});
     stage.ask("drain", &standing);
     stage.is("drain", "Watching").await;
@@ -444,7 +444,7 @@ async fn a_drain_that_was_recorded_as_ended_is_not_done_again() {
     let stage = three().await;
     let ended = json!({"spec": spec(&json!({})), "status": {"phase": "Completed", "attempt": 1}});
     stage.fleet.record("drain", ended);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     stage.is("drain", "Completed").await;
     assert!(stage.migrations().is_empty());
@@ -454,8 +454,8 @@ async fn a_drain_that_was_recorded_as_ended_is_not_done_again() {
 #[tokio::test(start_paused = true)]
 async fn two_replicas_at_once_move_everything_once() {
     let stage = three().await;
-    let _one = stage.controller(Arc::new(Nobody));
-    let _other = stage.controller(Arc::new(Nobody));
+    let _one = stage.controller(Arc::new(NoFailpoints));
+    let _other = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"maxParallel": 2})));
     stage.is("drain", "Completed").await;
     stage.assert_all_left();
@@ -467,10 +467,10 @@ async fn two_replicas_at_once_move_everything_once() {
 async fn a_migration_that_is_created_late_does_nothing() {
     let stage = three().await;
     let trap = Trap::before(EVACUATION.kind, "create Migration");
-    let late = stage.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    let late = stage.controller(Arc::clone(&trap) as Arc<dyn FailpointHook>);
     stage.ask("drain", &spec(&json!({})));
     trap.sprung("a migration is created").await;
-    let _next = stage.controller(Arc::new(Nobody));
+    let _next = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"abort": true})));
     stage.is("drain", "Aborted").await;
     trap.go_on();
@@ -511,7 +511,7 @@ fn killed_at_any_line_a_drain_still_ends() {
 #[tokio::test(start_paused = true)]
 async fn one_that_stands_and_leaves_something_tries_it_again_in_its_time() {
     let stage = three().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     // Whose autoscaler would be left behind is refused by the Preflight of its Migration.
     let label = |value: Value| {
         let labels = json!({"metadata": {"labels": {"resourcetemplate.karmada.io/retain-replicas": value}}});
@@ -557,7 +557,7 @@ async fn what_runs_in_several_clusters_with_state_is_told_what_helps_it() {
             stage.clusters_of("orders", "flinkdeployment").len() > 1
         })
         .await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     let status = stage.waits("drain", "spec.unmovable is Wait").await;
     let why = &status["stays"][0]["why"];

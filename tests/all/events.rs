@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{ListOptions, Resource, WriteOptions};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ async fn until_told(fleet: &Fleet, name: &str, reason: &str) {
 #[tokio::test(start_paused = true)]
 async fn every_phase_is_told_once_and_the_end_with_its_times() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
     until_told(&fleet, "orders-to-west", "Completed").await;
@@ -83,24 +83,24 @@ async fn every_phase_is_told_once_and_the_end_with_its_times() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_check_is_told_with_its_hint() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("nowhere", "atlantis");
     assert_eq!(fleet.ended("nowhere").await, Phase::Failed);
     until_told(&fleet, "nowhere", "NoCluster").await;
     let all = told(&fleet, "nowhere");
     let (_, finding) = all.iter().find(|(reason, _)| reason == "NoCluster").unwrap();
     assert_eq!(finding["type"], "Warning");
-    assert_eq!(finding["message"], "no cluster atlantis is joined (mend spec.to)");
+    assert_eq!(finding["message"], "no cluster atlantis is joined (fix spec.to)");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_approval_is_asked_for_once_however_long_it_takes_and_whoever_leads() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with("gated", json!({"to": "west", "approval": {"before": ["Expand"]}}));
     until_told(&fleet, "gated", "ApprovalNeeded").await;
     controller.kill().await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.patch(&MIGRATIONS, "gated", json!({"spec": {"paused": true}}));
     until_told(&fleet, "gated", "Paused").await;
     fleet.patch(&MIGRATIONS, "gated", json!({"spec": {"paused": false}}));
@@ -129,7 +129,7 @@ async fn an_approval_is_asked_for_once_however_long_it_takes_and_whoever_leads()
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_becomes_long_is_told_with_its_end() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.world.faults().partition("west");
     fleet.migrate("orders-to-west", "west");
     until_told(&fleet, "orders-to-west", "Waiting").await;
@@ -177,7 +177,7 @@ async fn a_server_that_takes_no_events_costs_a_migration_nothing() {
         server.create(&EVENTS, Some("shop"), event, &options).is_err()
     };
     fleet.until("the policy is in force", refuses).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
     fleet.assert_clean_in("west");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Witness};
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Patch, WriteOptions};
 use cutover::sandbox::member::Timings;
@@ -179,7 +179,7 @@ fn scale(stage: &Stage, replicas: u64) {
 async fn what_is_duplicated_leaves_and_is_not_given_back_under_the_cordon() {
     let stage = duplicated().await;
     let ready = floor(&stage, 4);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     let status = stage.is("drain", "Completed").await;
     assert_eq!(status["moves"][0]["means"], "Evict", "{status:#}");
@@ -210,7 +210,7 @@ async fn what_is_duplicated_leaves_and_is_not_given_back_under_the_cordon() {
 async fn what_is_divided_leaves_and_all_that_is_wanted_is_ready_all_the_while() {
     let stage = weighed().await;
     let ready = floor(&stage, 6);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"keepCordoned": false})));
     stage.is("drain", "Completed").await;
     ready.held();
@@ -230,7 +230,7 @@ async fn what_is_divided_leaves_and_all_that_is_wanted_is_ready_all_the_while() 
 async fn karmada_keeps_the_copy_until_the_others_are_ready() {
     let stage = stage_of(divided(), 6, SLOW).await;
     let ready = floor(&stage, 6);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask(
         "drain",
         &spec(&json!({"verify": {"healthyFor": "5s", "timeout": "5m"}})),
@@ -257,7 +257,7 @@ async fn when_the_others_do_not_get_ready_it_is_put_back_as_it_was() {
     let stage = stage_of(divided(), 6, SLOW).await;
     let ready = floor(&stage, 6);
     let before = binding(&stage)["spec"]["clusters"].clone();
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &impatient());
     let status = stage.is("drain", "Failed").await;
     let note = status["moves"][0]["note"].as_str().unwrap();
@@ -274,7 +274,7 @@ async fn an_abort_puts_back_what_is_not_confirmed() {
     let stage = weighed().await;
     let ready = floor(&stage, 6);
     let before = binding(&stage)["spec"]["clusters"].clone();
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &lasting(&json!({})));
     comes_to(&stage, "Verifying").await;
     stage
@@ -296,7 +296,7 @@ async fn an_abort_puts_back_what_is_not_confirmed() {
 #[tokio::test(start_paused = true)]
 async fn one_that_is_deleted_puts_back_and_goes() {
     let stage = duplicated().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &lasting(&json!({})));
     comes_to(&stage, "Verifying").await;
     stage.delete("drain");
@@ -308,7 +308,7 @@ async fn one_that_is_deleted_puts_back_and_goes() {
 async fn stays(placement: Value, more: &Value) -> String {
     let stage = stage_of(placement, 2, Duration::from_millis(100)).await;
     let before = binding(&stage)["metadata"]["generation"].clone();
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(more));
     let status = stage.waits("drain", "1 workload can't be moved").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -339,7 +339,7 @@ async fn what_could_not_go_on_or_would_come_back_stays_untouched() {
 async fn a_taint_of_the_users_own_keeps_it_away_as_well() {
     let stage = duplicated().await;
     stage.set_taints("east", json!([{"key": "maintenance", "effect": "NoSchedule"}]));
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"keepCordoned": false, "cordon": false})));
     stage.is("drain", "Completed").await;
     assert_left(&stage);
@@ -352,7 +352,7 @@ async fn two_clusters_are_left_one_after_the_other() {
     for cluster in ["east", "north"] {
         stage.set_taints(cluster, json!([{"key": "maintenance", "effect": "NoSchedule"}]));
     }
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     let mut both = spec(&json!({"taint": {"key": "maintenance"}, "keepCordoned": false, "maxParallel": 3}));
     both.as_object_mut().unwrap().remove("cluster");
     stage.ask("drain", &both);
@@ -371,7 +371,7 @@ async fn two_clusters_are_left_one_after_the_other() {
 async fn what_another_intent_holds_is_left_alone_until_that_has_ended() {
     let stage = duplicated().await;
     let ready = floor(&stage, 4);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("first", &lasting(&json!({"cluster": "west"})));
     let server = stage.fleet.world.control_plane();
     let stage_of = |name: &str| {
@@ -396,7 +396,7 @@ async fn what_another_intent_holds_is_left_alone_until_that_has_ended() {
 #[tokio::test(start_paused = true)]
 async fn what_changes_meanwhile_is_waited_for() {
     let stage = weighed().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     let mut slow = spec(&json!({}));
     slow["verify"] = json!({"healthyFor": "30s", "timeout": "5m"});
     stage.ask("drain", &slow);
@@ -416,7 +416,7 @@ fn patch_binding(stage: &Stage, patch: Value) {
 #[tokio::test(start_paused = true)]
 async fn one_that_somebody_puts_back_has_failed() {
     let stage = duplicated().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &lasting(&json!({})));
     comes_to(&stage, "Verifying").await;
     let all = json!([{"name": "east", "replicas": 2}, {"name": "north", "replicas": 2}, {"name": "west", "replicas": 2}]);
@@ -425,14 +425,17 @@ async fn one_that_somebody_puts_back_has_failed() {
         json!({"spec": {"clusters": all, "gracefulEvictionTasks": null}}),
     );
     let status = stage.is("drain", "Failed").await;
-    assert_eq!(status["moves"][0]["note"], "somebody has put it back into east");
+    assert_eq!(
+        status["moves"][0]["note"],
+        "another client has put it back into east"
+    );
     assert_stayed(&stage);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_whose_task_somebody_takes_away_has_left_when_its_copy_has() {
     let stage = duplicated().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &lasting(&json!({})));
     comes_to(&stage, "Verifying").await;
     patch_binding(&stage, json!({"spec": {"gracefulEvictionTasks": null}}));
@@ -441,9 +444,9 @@ async fn one_whose_task_somebody_takes_away_has_left_when_its_copy_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_whose_binding_is_made_anew_has_failed_and_nothing_is_left() {
+async fn one_whose_binding_is_recreated_has_failed_and_nothing_is_left() {
     let stage = duplicated().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &lasting(&json!({})));
     comes_to(&stage, "Verifying").await;
     let server = stage.fleet.world.control_plane();
@@ -458,7 +461,7 @@ async fn one_whose_binding_is_made_anew_has_failed_and_nothing_is_left() {
     let status = stage.is("drain", "Failed").await;
     assert_eq!(
         status["moves"][0]["note"],
-        "its binding is gone, or was made anew"
+        "its binding is gone, or was recreated"
     );
     assert_eq!(stage.fleet.count(&CLAIMS), 0);
 }
@@ -471,7 +474,7 @@ async fn a_copy_that_is_only_being_deleted_is_not_gone() {
     let somebody = WriteOptions::manager("somebody");
     east.patch(&DEPLOYMENTS, Some("shop"), "web", None, &keep, &somebody)
         .unwrap();
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({})));
     stage
         .fleet
@@ -495,10 +498,10 @@ async fn a_copy_that_is_only_being_deleted_is_not_gone() {
 async fn what_is_written_late_is_refused() {
     let stage = duplicated().await;
     let trap = Trap::before("Evacuation", "take a cluster out");
-    let late = stage.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    let late = stage.controller(Arc::clone(&trap) as Arc<dyn FailpointHook>);
     stage.ask("drain", &spec(&json!({})));
     trap.sprung("a cluster is taken out").await;
-    let _next = stage.controller(Arc::new(Nobody));
+    let _next = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &spec(&json!({"abort": true})));
     stage.is("drain", "Aborted").await;
     let before = binding(&stage)["metadata"]["generation"].clone();
@@ -512,7 +515,7 @@ async fn what_is_written_late_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn what_an_intent_leaves_that_is_cut_off_is_put_back() {
     let stage = weighed().await;
-    let controller = stage.controller(Arc::new(Nobody));
+    let controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("drain", &lasting(&json!({})));
     comes_to(&stage, "Verifying").await;
     controller.kill().await;
@@ -524,7 +527,7 @@ async fn what_an_intent_leaves_that_is_cut_off_is_put_back() {
     );
     let server = stage.fleet.world.control_plane();
     let _ = server.delete(&EVACUATIONS, None, "drain", &DeleteOptions::default());
-    let _next = stage.controller(Arc::new(Nobody));
+    let _next = stage.controller(Arc::new(NoFailpoints));
     stage
         .fleet
         .until("the claim is gone", |_| stage.fleet.count(&CLAIMS) == 0)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ async fn two_controllers_at_once_move_a_job_once() {
         ("orders:broken", Phase::RolledBack, "east"),
     ] {
         let (fleet, _first) = moving(image, WorldOptions::default()).await;
-        let _second = fleet.controller(Arc::new(Nobody));
+        let _second = fleet.controller(Arc::new(NoFailpoints));
         assert_eq!(fleet.ended(MOVE).await, ends, "{:#}", fleet.status(MOVE));
         fleet.assert_clean_in(cluster);
     }
@@ -186,7 +186,7 @@ async fn a_pin_that_somebody_empties_is_a_lapse_that_ends() {
             let both = |fleet: &Fleet| fleet.runs_in("east") && fleet.runs_in("west");
             fleet.until("both run", both).await;
         }
-        let _next = fleet.controller(Arc::new(Nobody));
+        let _next = fleet.controller(Arc::new(NoFailpoints));
         if let Some(newest) = newest {
             fleet
                 .until("it asks", |fleet| {
@@ -276,7 +276,7 @@ async fn pinned_with(image: &str, phase: Phase) -> (Fleet, Controller) {
 async fn moving(image: &str, options: WorldOptions) -> (Fleet, Controller) {
     let fleet = Fleet::start(options).await;
     fleet.want(job(image));
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     (fleet, controller)
 }

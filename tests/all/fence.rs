@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, install_fence};
+use cutover::reconcile::intents::{NoFailpoints, install_fence};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Patch, Resource, Status, WriteOptions};
 use cutover::sandbox::faults::{Effect, Rule};
@@ -43,7 +43,7 @@ async fn fenced() -> Fleet {
 fn moving(fleet: &Fleet, image: &str) -> Controller {
     fleet.want(job(image));
     fleet.migrate(MOVE, "west");
-    fleet.controller(Arc::new(Nobody))
+    fleet.controller(Arc::new(NoFailpoints))
 }
 
 fn fence(fleet: &Fleet) -> Value {
@@ -101,7 +101,7 @@ async fn a_fence_that_is_taken_away_in_mid_flight_is_missed_and_not_needed() {
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "5m", "timeout": "60s"}}),
     );
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.phase(MOVE, Phase::Verify).await;
     assert_eq!(fence(&fleet), json!(["True", "Stands"]));
     for guard in ["bindings", "works", "overrides", "claims"] {
@@ -244,7 +244,7 @@ async fn a_fence_that_stood_in_for_a_canary_and_goes_is_replaced_by_one() {
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "5m", "timeout": "60s"}}),
     );
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.phase(MOVE, Phase::Verify).await;
     remove(&fleet, "cutover-bindings").await;
     let barrier = |fleet: &Fleet| fleet.status(MOVE)["journal"]["fence"]["barrier"].clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::DeleteOptions;
 use serde_json::json;
@@ -18,7 +18,7 @@ const PATH: &str = "/spec/job/initialSavepointPath";
 async fn moving() -> (Fleet, Controller) {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job("orders:2.0"));
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     (fleet, controller)
 }
@@ -61,7 +61,7 @@ async fn one_that_is_there_before_is_a_finding_and_nothing_is_touched() {
     ] {
         let fleet = Fleet::start(WorldOptions::default()).await;
         interfere(&fleet, cluster, path, value);
-        let _controller = fleet.controller(Arc::new(Nobody));
+        let _controller = fleet.controller(Arc::new(NoFailpoints));
         fleet.migrate(MOVE, "west");
         assert_eq!(fleet.ended(MOVE).await, Phase::Failed);
         let finding = &fleet.status(MOVE)["findings"][0];

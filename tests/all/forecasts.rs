@@ -301,7 +301,7 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
     insta::assert_snapshot!(stage.told(), @"
     + ReplicaShift shop/api-to-west  (intent.yaml:1:1)
       moves the replicas of Deployment api from east to west; in steps of 25%, 50%, 100%; never fewer than 100% ready; brings them back if a step fails
-      nothing is seen now that stands in its way
+      nothing is seen now that blocks it
         step 1: 2 of 8 have gone: west has 2, east has 6; rests 30s
         step 2: 4 of 8 have gone: west has 4, east has 4; goes on when 50% is approved; rests 30s
         step 3: 8 of 8 have gone: west has 8, east has 0
@@ -311,7 +311,7 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
     insta::assert_snapshot!(stage.told(), @"
     + Evacuation drain-east  (intent.yaml:1:1)
       moves what runs in east elsewhere; the cluster takes nothing new meanwhile; 1 at a time; stops at the first failure
-      nothing is seen now that stands in its way
+      nothing is seen now that blocks it
         cordon: east takes nothing new
         FlinkDeployment shop/orders: east → west, stopped with its state first
         note: Deployment shop/api stays in east: NoTarget: no cluster takes it: north: the policy's placement does not hold north: the scheduler would move the workload back; west: the policy's placement does not hold west: the scheduler would move the workload back (have its policy allow another cluster, make room there, or name other clusters in spec.to.clusters)
@@ -329,7 +329,7 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
     stage.commit(&[("intent.yaml", REBALANCE)]);
     insta::assert_snapshot!(stage.told(), @"
     + Rebalance spread  (intent.yaml:1:1)
-      says what would move if workloads were spread anew; 1 at a time; stops at the first failure
+      says what would move if workloads were redistributed; 1 at a time; stops at the first failure
       nothing to do now: dry run: 0 workloads of east, north, west to move; nothing was touched
         note: CapacityUnknown: what east, north, west has and what of it is taken isn't known: nothing is moved there or away for balance (Karmada sums it up in status.resourceSummary of the cluster)
     ");
@@ -337,18 +337,18 @@ async fn a_plan_says_what_each_kind_of_intent_would_do() {
     insta::assert_snapshot!(stage.told(), @"
     + FailoverPlan shop/orders  (intent.yaml:1:1)
       keeps FlinkDeployment orders to one writer, with its state, when it fails over; asks a person when its cluster can't be seen for 10m
-      nothing is seen now that stands in its way
+      nothing is seen now that blocks it
         guard: a pin lets east alone run it: whatever else gets a copy holds it
         eviction: Karmada decides when (after 60 s of being ill, or by a taint) and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
         old copy (application failover, Never): it is stopped with its state within 60s and kept, held, until its purge is approved
-        unreachable: while nobody can see the old copy the new one is held; after 10m a person is asked
+        unreachable: while the old copy is not visible the new one is held; after 10m a person is asked
         release: the new copy starts once the old one is proved harmless, from the newest state: captured, else preserved by Karmada, else seen last; a person is asked before it starts from nothing
     ");
     stage.commit(&[("intent.yaml", SUSPENSION)]);
     insta::assert_snapshot!(stage.told(), @"
     + Suspension shop/freeze  (intent.yaml:1:1)
       suspends dispatching of PropagationPolicy web to north, west; that is about Deployment shop/web; until a person ends it
-      nothing is seen now that stands in its way
+      nothing is seen now that blocks it
         Deployment shop/web: no change reaches north, west
     ");
     stage.assert_untouched();
@@ -448,7 +448,7 @@ async fn what_stands_in_the_way_and_what_cannot_be_seen_is_said() {
 
         #### ReplicaShift shop/api-to-west (`intent.yaml:1`)
 
-        ❔ What stands in its way is not known: no control plane was asked.
+        ❔ What blocks it is not known: no control plane was asked.
 
         | step | what is done |
         |---|---|
@@ -469,7 +469,7 @@ async fn a_template_that_changes_under_a_rollout_is_told_with_its_waves() {
     insta::assert_snapshot!(stdout(&output), @"
     ! Deployment shop/web  (web.yaml:1:1)
       held back by Rollout shop/web
-      nothing is seen now that stands in its way
+      nothing is seen now that blocks it
         hold: a pin keeps every cluster at what it has; then the template changes
         wave 1: west (healthy within 10m, for 10m)
         wave 2: waits for an approval; north (healthy within 10m, for 30s)
@@ -499,7 +499,7 @@ spec:
     ]);
     let told = stdout(&stage.cutover(&["plan", "--revision", "HEAD~1..HEAD", "--diff", "fields"]));
     for said in [
-        "held back by RolloutPolicy shop/all\n  nothing is seen now that stands in its way\n",
+        "held back by RolloutPolicy shop/all\n  nothing is seen now that blocks it\n",
         "    wave 1: west (healthy within 10m, for 30s)\n    wave 2: east (healthy within 10m, for 30s)\n",
         "    note: changes of at most 5 workloads are under way at once; the others wait for their turn\n",
         "    note: it selects Deployment shop/api, Deployment shop/web\n",

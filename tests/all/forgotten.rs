@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Patch, WriteOptions};
 use serde_json::json;
@@ -29,7 +29,7 @@ fn delete_copy(fleet: &Fleet, cluster: &str) {
 async fn called_off_behind_the_cache(lag: Duration) -> Fleet {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.world.faults().lag("member-cache/west", lag);
-    fleet.lead(std::sync::Arc::new(Nobody));
+    fleet.lead(std::sync::Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     fleet
         .until("the target has a copy", |fleet| fleet.copy("west").is_some())
@@ -82,7 +82,7 @@ async fn a_copy_that_cannot_be_removed_is_a_persons_after_some_tries() {
 #[tokio::test(start_paused = true)]
 async fn a_copy_without_karmadas_mark_is_listed_again_and_removed() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    fleet.lead(std::sync::Arc::new(Nobody));
+    fleet.lead(std::sync::Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     fleet.phase(MOVE, Phase::Verify).await;
     fleet.world.faults().freeze("work-status-controller");
@@ -105,7 +105,7 @@ async fn a_copy_without_karmadas_mark_is_listed_again_and_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_person_vouches_for_a_source_that_is_lost_after_the_commit_point() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    fleet.lead(std::sync::Arc::new(Nobody));
+    fleet.lead(std::sync::Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     fleet.phase(MOVE, Phase::Cleanup).await;
     fleet.world.faults().partition("east");

@@ -360,7 +360,7 @@ async fn what_has_state_is_created_anew_only_when_somebody_has_said_that_it_may_
         let problems = problems(&plane).await;
         let said = problems
             .iter()
-            .any(|problem| problem.contains("not created anew") && problem.contains(says));
+            .any(|problem| problem.contains("not recreated") && problem.contains(says));
         assert!(said, "{problems:?}");
         assert_eq!(uid(), before);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cutover::api::{Phase, STATUS_FORMAT};
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, Side, Witness};
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use cutover::sandbox::ledger::Gap;
@@ -28,7 +28,7 @@ async fn moving() -> (Fleet, Controller) {
 
 async fn soaking_for(soak: &str) -> (Fleet, Controller) {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": soak, "timeout": "60s"}}),
@@ -43,7 +43,7 @@ async fn verified_with(verify: Value) -> (Fleet, Controller) {
 
 async fn verified_with_more(mut more: Value) -> (Fleet, Controller) {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     more["to"] = "west".into();
     fleet.migrate_with(MOVE, more);
     fleet.phase(MOVE, Phase::Verify).await;
@@ -186,7 +186,7 @@ async fn a_source_that_is_lost_for_good_is_left_behind_on_a_persons_word() {
 #[tokio::test(start_paused = true)]
 async fn a_source_that_is_lost_before_the_target_runs_leaves_it_to_the_target_on_a_persons_word() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let verify = json!({"healthyFor": "2s", "timeout": "60s"});
     fleet.migrate_with(
         MOVE,
@@ -241,7 +241,7 @@ async fn a_source_that_never_answers_does_not_hide_the_target() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let between = Between::new();
     let cluster = Cluster::from_client(between.before(fleet.world.client()), Limits::default());
-    let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
+    let _controller = fleet.controller_on(cluster, Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     fleet.until("the target is let run", is_told_to_run).await;
     between.add(Rule::new(Method::GET, "/clusters/east/proxy", "", Action::Hold));
@@ -342,7 +342,7 @@ async fn a_target_that_nobody_sees_is_not_deleted_with_what_it_wrote() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let between = Between::new();
     let cluster = Cluster::from_client(between.before(fleet.world.client()), Limits::default());
-    let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
+    let _controller = fleet.controller_on(cluster, Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     fleet
         .until("the target has the token", |fleet| writer(fleet) == "west")
@@ -374,7 +374,7 @@ async fn a_target_that_falls_back_to_its_last_state_runs_on_from_it() {
     fleet
         .until("the job runs as it shall", |fleet| fleet.is_settled_in("east"))
         .await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "20m", "timeout": "60s"}}),
@@ -399,21 +399,21 @@ async fn a_target_that_falls_back_to_its_last_state_runs_on_from_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_whose_copy_was_made_anew_is_not_complete_without_a_word() {
+async fn a_target_whose_copy_was_recreated_is_not_complete_without_a_word() {
     let (fleet, _controller) = soaking_for("20s").await;
     fleet.phase(MOVE, Phase::Verify).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     delete_copy(&fleet, "west");
     asks(&fleet, "From in west").await;
     let told = fleet.status(MOVE)["findings"].to_string();
-    assert!(told.contains("CopyMadeAnew"), "{told}");
+    assert!(told.contains("CopyRecreated"), "{told}");
     fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assume(&fleet, &[("From", "west", "Verify")]);
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     let told = fleet.status(MOVE)["findings"].to_string();
-    assert!(told.contains("CopyMadeAnew"), "{told}");
+    assert!(told.contains("CopyRecreated"), "{told}");
     // Of two times without a writer, the time until the person came is none.
     let before = fleet.status(MOVE)["journal"]["downBeforeMs"].as_u64();
     let whole = fleet.status(MOVE)["downtimeMs"].as_u64();
@@ -445,7 +445,7 @@ async fn what_nobody_watched_is_no_soak() {
     controller.kill().await;
     tokio::time::sleep(Duration::from_secs(45)).await;
     let begun = tokio::time::Instant::now();
-    let _next = fleet.controller(Arc::new(Nobody));
+    let _next = fleet.controller(Arc::new(NoFailpoints));
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     assert!(
@@ -501,7 +501,7 @@ async fn the_time_in_which_the_target_ran_is_no_downtime() {
 async fn a_target_that_has_failed_is_given_up_at_once_and_its_reason_is_kept() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job("orders:broken"));
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "2s", "timeout": "10m"}}),
@@ -575,7 +575,7 @@ async fn health_that_cannot_be_told_any_more_completes_nothing() {
     let writer = WriteOptions::manager("somebody");
     let server = fleet.world.control_plane();
     server.create(&profiles, None, profile, &writer).unwrap();
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let verify = json!({"healthyFor": "5m", "timeout": "10m"});
     fleet.migrate_with(MOVE, json!({"to": "west", "verify": verify}));
     fleet.phase(MOVE, Phase::Verify).await;
@@ -618,7 +618,7 @@ async fn a_journal_that_is_taken_out_lets_nobody_go() {
                     &writer,
                 )
                 .unwrap();
-            let _next = fleet.controller(Arc::new(Nobody));
+            let _next = fleet.controller(Arc::new(NoFailpoints));
             tokio::time::sleep(Duration::from_secs(20)).await;
             let delete = DeleteOptions::default();
             server.delete(&MIGRATIONS, Some("shop"), MOVE, &delete).unwrap();
@@ -710,7 +710,7 @@ fn edit_status(fleet: &Fleet, patch: Value) -> bool {
 /// It waits before the hand-over, with the state of the source captured; nobody leads.
 async fn captured() -> Fleet {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"}, "approval": {"before": ["Handoff"]}}),
@@ -734,7 +734,7 @@ async fn a_handle_that_somebody_has_put_into_the_journal_is_started_from_by_nobo
         &fleet,
         json!({"status": {"phase": "Handoff", "journal": {"captured": {"values": edited}}}}),
     ));
-    let _next = fleet.controller(Arc::new(Nobody));
+    let _next = fleet.controller(Arc::new(NoFailpoints));
     asks(&fleet, "the journal's handle is not the one that was left").await;
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(!fleet.runs_in("west"));
@@ -761,7 +761,7 @@ async fn a_journal_that_is_cut_short_or_edited_makes_no_second_writer() {
         let fleet = captured().await;
         // What the schema refuses is not there to be read.
         let is_there = edit_status(&fleet, json!({"status": {"journal": edit}}));
-        let _next = fleet.controller(Arc::new(Nobody));
+        let _next = fleet.controller(Arc::new(NoFailpoints));
         let approval = json!([{"phase": "Handoff", "attempt": 1, "by": "ada"}]);
         fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"approvals": approval}}));
         tokio::time::sleep(Duration::from_mins(3)).await;
@@ -785,7 +785,7 @@ async fn an_expression_that_fails_lets_nobody_go() {
     let writer = WriteOptions::manager("somebody");
     let server = fleet.world.control_plane();
     server.create(&profiles, None, profile, &writer).unwrap();
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(MOVE, json!({"to": "west"}));
     fleet.phase(MOVE, Phase::Capture).await;
     asks(&fleet, "suspendedWhen").await;
@@ -799,7 +799,7 @@ async fn an_expression_that_fails_lets_nobody_go() {
 async fn about_to_hand_over() -> (Fleet, Controller, Arc<Trap>) {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let trap = Trap::when(|point| point.side == Side::After && point.what == "Handoff: journal");
-    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn FailpointHook>);
     fleet.migrate_with(
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "2s", "timeout": "60s"}}),
@@ -861,7 +861,7 @@ async fn nor_does_it_on_the_way_back() {
 #[tokio::test(start_paused = true)]
 async fn what_another_intent_of_that_name_has_left_in_git_is_not_its_own() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let verify = json!({"healthyFor": "2s", "timeout": "60s"});
     fleet.migrate_with(MOVE, json!({"to": "west", "verify": verify}));
     assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
@@ -886,7 +886,7 @@ async fn what_another_intent_of_that_name_has_left_in_git_is_not_its_own() {
 async fn what_git_does_not_know_of_is_not_stopped() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let trap = Trap::when(|point| point.side == Side::After && point.what == "Expand: journal");
-    let _controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    let _controller = fleet.controller(Arc::clone(&trap) as Arc<dyn FailpointHook>);
     fleet.migrate_with(MOVE, json!({"to": "west"}));
     trap.sprung("the copy in the target").await;
     fleet.cut_git_off(true);
@@ -911,7 +911,7 @@ async fn a_handle_that_only_the_source_keeps_is_not_replaced_by_a_journal() {
         &fleet,
         json!({"status": {"journal": {"captured": {"values": edited}}}})
     ));
-    let _next = fleet.controller(Arc::new(Nobody));
+    let _next = fleet.controller(Arc::new(NoFailpoints));
     asks(
         &fleet,
         "the journal's handle is not the one that was left (east shows another one)",

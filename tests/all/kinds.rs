@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ impl Stage {
         let fleet = Fleet::start(WorldOptions::default()).await;
         fleet.apply(&POLICIES, policy(placement));
         fleet.apply(&DEPLOYMENTS, template);
-        let controller = fleet.controller(Arc::new(Nobody));
+        let controller = fleet.controller(Arc::new(NoFailpoints));
         let stage = Self {
             fleet,
             _controller: controller,
@@ -205,7 +205,7 @@ async fn what_is_on_a_volume_is_not_left_behind_in_silence() {
 #[tokio::test(start_paused = true)]
 async fn a_workload_with_state_never_starts_there_first() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with("orders-to-west", json!({"to": "west", "strategy": "StartFirst"}));
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
     let status = fleet.status("orders-to-west");
@@ -449,7 +449,7 @@ async fn the_source_is_not_stopped_beside_a_scaler_that_comes_later() {
     };
     waits_for("approval of Capture").await;
     stage.scale_in("west", scaled_object(json!({})));
-    waits_for("nobody to scale what is held: ScaledObject web in west").await;
+    waits_for("autoscalers to let go of what is held: ScaledObject web in west").await;
     let approvals = json!([{"phase": "Capture", "attempt": 1}]);
     let spec = json!({"spec": {"approvals": approvals}});
     stage.fleet.patch(&MIGRATIONS, "web-to-west", spec);

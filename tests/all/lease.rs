@@ -7,12 +7,12 @@ use std::time::Duration;
 use cutover::api::OWN_NAMESPACE;
 use cutover::cluster::{Cluster, Lookup, Mode};
 use cutover::error::{Error, Kind};
+use cutover::leadership::Leadership;
 use cutover::name::Gvk;
 use cutover::reconcile::lease::{self, LeaseOptions, Standing};
 use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::faults::{Effect, Rule, Span};
 use cutover::sandbox::{World, WorldOptions};
-use cutover::tenure::Tenure;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -24,14 +24,16 @@ const SECOND: Duration = Duration::from_secs(1);
 const DURATION: Duration = Duration::from_secs(15);
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// The tenures that candidates were given, by their names.
+/// The terms of leadership that candidates were given, by their names.
 #[derive(Clone, Default)]
-struct Given(Arc<Mutex<BTreeMap<String, Tenure>>>);
+struct Given(Arc<Mutex<BTreeMap<String, Leadership>>>);
 
 impl Given {
     fn leaders(&self) -> Vec<String> {
         let given = self.0.lock().unwrap();
-        let leading = given.iter().filter(|(_, tenure)| tenure.may_write().is_ok());
+        let leading = given
+            .iter()
+            .filter(|(_, leadership)| leadership.may_write().is_ok());
         leading.map(|(name, _)| name.clone()).collect()
     }
 
@@ -63,8 +65,8 @@ impl Candidate {
         let cluster = cluster(world, name);
         let (token, given, own) = (cancel.clone(), given.clone(), name.to_owned());
         let task = tokio::spawn(async move {
-            let work = |tenure: Tenure, stop: CancellationToken| {
-                given.0.lock().unwrap().insert(own.clone(), tenure);
+            let work = |leadership: Leadership, stop: CancellationToken| {
+                given.0.lock().unwrap().insert(own.clone(), leadership);
                 async move {
                     stop.cancelled().await;
                     Ok(())
@@ -278,11 +280,11 @@ async fn whatever_goes_wrong_two_never_lead_at_once_and_in_the_end_somebody_does
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_after_a_tenure_is_not_sent() {
+async fn what_is_written_after_leadership_ended_is_not_sent() {
     let world = world(1);
-    let tenure = Tenure::unbounded();
+    let leadership = Leadership::unbounded();
     let cluster = cluster(&world, "cutover");
-    let within = cluster.within(tenure.clone());
+    let within = cluster.within(leadership.clone());
     let Lookup::Served(maps) = cluster.lookup(&Gvk::new("v1", "ConfigMap")).await.unwrap() else {
         panic!("no ConfigMaps");
     };
@@ -292,7 +294,7 @@ async fn what_is_written_after_a_tenure_is_not_sent() {
         .apply(&maps, &map("one"), Mode::Write)
         .await
         .unwrap();
-    tenure.end();
+    leadership.end();
     let revision = world.control_plane().revision();
     let writer = within.writer("test");
     assert!(writer.apply(&maps, &map("two"), Mode::Write).await.is_err());
@@ -306,12 +308,12 @@ async fn what_is_written_after_a_tenure_is_not_sent() {
         .unwrap();
 }
 
-/// A write that waits for its next attempt is given up when the tenure closes.
+/// A write that waits for its next attempt is given up when the term of leadership closes.
 #[tokio::test(start_paused = true)]
 async fn what_waits_to_be_tried_again_is_given_up_at_the_end() {
     let world = world(1);
-    let tenure = Tenure::unbounded();
-    let cluster = cluster(&world, "cutover").within(tenure.clone());
+    let leadership = Leadership::unbounded();
+    let cluster = cluster(&world, "cutover").within(leadership.clone());
     let Lookup::Served(maps) = cluster.lookup(&Gvk::new("v1", "ConfigMap")).await.unwrap() else {
         panic!("no ConfigMaps");
     };
@@ -324,7 +326,7 @@ async fn what_waits_to_be_tried_again_is_given_up_at_the_end() {
         (written.map(|_| ()), begun.elapsed())
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
-    tenure.close();
+    leadership.close();
     let (written, took) = writing.await.unwrap();
     assert!(written.is_err() && took < SECOND, "{written:?} after {took:?}");
 }

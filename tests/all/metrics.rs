@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use cutover::api::Phase;
 use cutover::cluster::{Prometheus, PrometheusOptions, Queried};
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::support::fleet::{Controller, Fleet};
 
 async fn asking() -> (Fleet, Controller) {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     (fleet, controller)
 }
 

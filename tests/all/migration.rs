@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{Patch, Resource, WriteOptions};
 use cutover::sandbox::karmada::kinds::CLUSTERS;
@@ -18,7 +18,7 @@ use crate::support::fleet::{BINDINGS, CLAIMS, Fleet, JOBS, MIGRATIONS, PINS, job
 #[tokio::test(start_paused = true)]
 async fn a_job_moves_with_its_state_and_nothing_is_left_behind() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(
         fleet.ended("orders-to-west").await,
@@ -47,7 +47,7 @@ async fn a_job_moves_with_its_state_and_nothing_is_left_behind() {
 async fn a_migration_asks_no_more_than_it_needs() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let (cluster, asked) = counted(fleet.world.client());
-    let _controller = fleet.controller_on(cluster, Arc::new(Nobody));
+    let _controller = fleet.controller_on(cluster, Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
     let asked = std::mem::take(&mut *asked.lock().unwrap());
@@ -71,7 +71,7 @@ async fn a_migration_asks_no_more_than_it_needs() {
 async fn an_image_that_cannot_start_is_rolled_back_and_stays_unapplied() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job("orders:broken"));
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::RolledBack);
     fleet.assert_clean_in("east");
@@ -83,7 +83,7 @@ async fn an_image_that_cannot_start_is_rolled_back_and_stays_unapplied() {
 async fn a_template_change_goes_along_and_the_source_never_sees_it() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.want(job("orders:2.0"));
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
     fleet.assert_clean_in("west");
@@ -102,7 +102,7 @@ async fn a_job_whose_operator_keeps_finished_job_managers_moves_all_the_same() {
     let mut template = job("orders:1.0");
     template["spec"]["flinkConfiguration"]["kubernetes.operator.jm-deployment.shutdown-ttl"] = json!("1 d");
     fleet.apply(&JOBS, template);
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
     fleet.assert_clean_in("west");
@@ -117,7 +117,7 @@ async fn a_template_without_a_place_for_a_patch_is_found_before_anything_is_touc
         .unwrap()
         .remove("flinkConfiguration");
     fleet.apply(&JOBS, template);
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
     assert_eq!(
@@ -130,7 +130,7 @@ async fn a_template_without_a_place_for_a_patch_is_found_before_anything_is_touc
 #[tokio::test(start_paused = true)]
 async fn a_job_can_move_back_again() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("there", "west");
     assert_eq!(fleet.ended("there").await, Phase::Completed);
     fleet.migrate("back", "east");
@@ -141,7 +141,7 @@ async fn a_job_can_move_back_again() {
 #[tokio::test(start_paused = true)]
 async fn a_second_intent_on_the_same_workload_waits_and_says_for_whom() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("first", "west");
     fleet.phase("first", Phase::Capture).await;
     fleet.migrate("second", "north");
@@ -158,7 +158,7 @@ async fn a_second_intent_on_the_same_workload_waits_and_says_for_whom() {
 #[tokio::test(start_paused = true)]
 async fn abort_before_the_commit_point_brings_the_source_back() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     fleet.phase("orders-to-west", Phase::Verify).await;
     fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"abort": true}}));
@@ -169,7 +169,7 @@ async fn abort_before_the_commit_point_brings_the_source_back() {
 #[tokio::test(start_paused = true)]
 async fn an_intent_that_is_edited_while_it_waits_to_begin_does_what_it_says_then() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let gate = json!({"to": "west", "approval": {"before": ["Hold"]}, "verify": {"healthyFor": "2s", "timeout": "60s"}});
     fleet.migrate_with("orders-away", gate);
     let waits = |fleet: &Fleet| fleet.status("orders-away")["waitingFor"]["approval"] == "Hold";
@@ -183,7 +183,7 @@ async fn an_intent_that_is_edited_while_it_waits_to_begin_does_what_it_says_then
 #[tokio::test(start_paused = true)]
 async fn deleting_a_running_intent_rolls_back_first() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     fleet.phase("orders-to-west", Phase::Handoff).await;
     let server = fleet.world.control_plane();
@@ -204,7 +204,7 @@ async fn deleting_a_running_intent_rolls_back_first() {
 #[tokio::test(start_paused = true)]
 async fn a_gate_holds_until_it_is_approved_for_this_attempt() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let gated = json!({"to": "west", "verify": {"healthyFor": "1s"}, "approval": {"before": ["Capture"]}});
     fleet.migrate_with("gated", gated);
     let reason = "approval of Capture for attempt 1";
@@ -223,7 +223,7 @@ async fn a_gate_holds_until_it_is_approved_for_this_attempt() {
 async fn preflight_fails_with_findings_and_touches_nothing() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let before = fleet.binding()["metadata"]["generation"].clone();
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("nowhere", "mars");
     assert_eq!(fleet.ended("nowhere").await, Phase::Failed);
     assert_eq!(fleet.status("nowhere")["findings"][0]["code"], "NoCluster");
@@ -234,7 +234,7 @@ async fn preflight_fails_with_findings_and_touches_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_file_that_is_applied_again_moves_nothing_and_claims_no_end_that_is_not_to_be_seen() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("there", "west");
     assert_eq!(fleet.ended("there").await, Phase::Completed);
     fleet.migrate("back", "east");
@@ -285,7 +285,7 @@ async fn a_file_that_is_applied_again_moves_nothing_and_claims_no_end_that_is_no
 #[tokio::test(start_paused = true)]
 async fn failover_that_the_detector_brings_back_is_taken_off_again() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     fleet.phase("orders-to-west", Phase::Verify).await;
     fleet.patch(
@@ -306,7 +306,7 @@ async fn failover_that_the_detector_brings_back_is_taken_off_again() {
 #[tokio::test(start_paused = true)]
 async fn a_paused_migration_keeps_its_fence_and_goes_on_where_it_was_however_long_it_took() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     fleet.phase("orders-to-west", Phase::Verify).await;
     fleet.patch(&MIGRATIONS, "orders-to-west", json!({"spec": {"paused": true}}));
@@ -336,7 +336,7 @@ async fn a_paused_migration_keeps_its_fence_and_goes_on_where_it_was_however_lon
 #[tokio::test(start_paused = true)]
 async fn a_cluster_list_that_somebody_edits_is_put_back_under_the_pin() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(
         "orders-to-west",
         json!({"to": "west", "verify": {"healthyFor": "5s", "timeout": "60s"}}),
@@ -353,7 +353,7 @@ async fn a_cluster_list_that_somebody_edits_is_put_back_under_the_pin() {
 async fn a_target_that_karmada_would_evict_from_is_told_at_once_and_one_that_is_cordoned_takes_it() {
     for (effect, ends) in [("NoExecute", Phase::RolledBack), ("NoSchedule", Phase::Completed)] {
         let fleet = Fleet::start(WorldOptions::default()).await;
-        let _controller = fleet.controller(Arc::new(Nobody));
+        let _controller = fleet.controller(Arc::new(NoFailpoints));
         fleet.migrate("orders-to-west", "west");
         fleet.phase("orders-to-west", Phase::Hold).await;
         let begun = tokio::time::Instant::now();
@@ -386,7 +386,7 @@ async fn a_target_that_karmada_would_evict_from_is_told_at_once_and_one_that_is_
 #[tokio::test(start_paused = true)]
 async fn a_pod_of_the_stopped_source_that_comes_back_is_told_and_the_healthy_target_keeps_the_token() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let spec = json!({"to": "west", "verify": {"healthyFor": "5s", "timeout": "10s"}});
     fleet.migrate_with("orders-to-west", spec);
     fleet.phase("orders-to-west", Phase::Verify).await;
@@ -424,7 +424,7 @@ async fn a_pod_of_the_stopped_source_that_comes_back_is_told_and_the_healthy_tar
 #[tokio::test(start_paused = true)]
 async fn a_template_that_is_deleted_while_a_cluster_is_out_of_reach_ends_on_a_persons_word() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let spec = json!({"to": "west", "verify": {"healthyFor": "1h", "timeout": "60s"}});
     fleet.migrate_with("orders-to-west", spec);
     fleet.phase("orders-to-west", Phase::Verify).await;
@@ -459,6 +459,6 @@ async fn a_template_that_is_deleted_while_a_cluster_is_out_of_reach_ends_on_a_pe
     west.delete(&JOBS, Some("shop"), "orders", &options).unwrap();
     assert_eq!(fleet.ended("orders-to-west").await, Phase::Failed);
     let findings = fleet.status("orders-to-west")["findings"].to_string();
-    assert!(findings.contains("in east nobody looked"), "{findings}");
+    assert!(findings.contains("east was not looked at"), "{findings}");
     assert_eq!((fleet.count(&PINS), fleet.count(&CLAIMS)), (0, 0));
 }

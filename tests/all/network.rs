@@ -38,7 +38,7 @@ fn config_map(server: &ApiServer, name: &str) {
 }
 
 #[tokio::test]
-async fn a_watch_that_falls_silent_is_begun_anew_from_where_it_stood() {
+async fn a_watch_that_falls_silent_is_begun_again_from_where_it_stood() {
     let server = ApiServer::new(Options::new("karmada", 1));
     let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
     create(&server, "namespaces", None, shop);
@@ -57,7 +57,7 @@ async fn a_watch_that_falls_silent_is_begun_anew_from_where_it_stood() {
     let options = ConnectOptions {
         kubeconfig: Some(kubeconfig),
         limits: Limits {
-            quiet: Duration::from_millis(300),
+            idle_timeout: Duration::from_millis(300),
             // Connections that lie idle have fallen silent, too.
             request: Duration::from_secs(1),
             ..Limits::default()

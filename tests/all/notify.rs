@@ -10,7 +10,7 @@ use axum::response::Response;
 use cutover::config::Receivers;
 use cutover::forge::signature;
 use cutover::notify::{Notifier, Patience, Sending};
-use cutover::report::{Notice, Told};
+use cutover::report::{EventRecord, Notice};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -121,7 +121,7 @@ fn notice(reason: &str, warning: bool) -> Notice {
         namespace: Some("shop".to_owned()),
         name: "orders-to-west".to_owned(),
         uid: Some("7b1c".to_owned()),
-        told: Told::new(warning, reason, "east: stopped"),
+        told: EventRecord::new(warning, reason, "east: stopped"),
         at: "2026-03-01T10:00:00Z".parse().unwrap(),
     }
 }

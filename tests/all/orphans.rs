@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::{Nobody, Side, Witness};
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
 use http::Request;
@@ -27,7 +27,7 @@ async fn killed_at(line: &str, side: Side) -> Fleet {
     fleet.want(job("orders:2.0"));
     let here = line.to_owned();
     let trap = Trap::when(move |point| point.side == side && point.what.starts_with(&here));
-    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+    let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn FailpointHook>);
     fleet.migrate(MOVE, "west");
     trap.sprung(line).await;
     controller.kill().await;
@@ -43,7 +43,7 @@ fn cut_off(fleet: &Fleet) {
 }
 
 fn sweeper(fleet: &Fleet) -> Controller {
-    fleet.controller(Arc::new(Nobody))
+    fleet.controller(Arc::new(NoFailpoints))
 }
 
 fn told(fleet: &Fleet) -> Vec<String> {
@@ -144,7 +144,7 @@ async fn a_pin_that_still_holds_a_copy_stays_and_is_told() {
     for phase in [Phase::Expand, Phase::Capture, Phase::Handoff, Phase::Verify] {
         let fleet = Fleet::start(WorldOptions::default()).await;
         fleet.want(job("orders:2.0"));
-        let controller = fleet.controller(Arc::new(Nobody));
+        let controller = fleet.controller(Arc::new(NoFailpoints));
         fleet.migrate(MOVE, "west");
         fleet.phase(MOVE, phase).await;
         fleet
@@ -167,7 +167,7 @@ async fn a_pin_that_still_holds_a_copy_stays_and_is_told() {
 #[tokio::test(start_paused = true)]
 async fn a_pin_that_holds_the_only_copy_stays_and_is_told() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate(MOVE, "west");
     fleet.phase(MOVE, Phase::Capture).await;
     fleet
@@ -246,7 +246,7 @@ async fn a_migration_at_work_is_left_alone_and_strange_canaries_go() {
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "3m", "timeout": "60s"}}),
     );
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     assert_eq!(
         fleet.ended(MOVE).await,
         Phase::Completed,
@@ -285,7 +285,7 @@ fn blind_to_intents(client: kube::Client) -> kube::Client {
 #[tokio::test(start_paused = true)]
 async fn what_a_cache_knows_no_owner_of_is_left_alone_while_its_owner_is_at_work() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate_with(
         MOVE,
         json!({"to": "west", "verify": {"healthyFor": "1s", "timeout": "60s"}, "approval": {"before": ["Capture"]}}),
@@ -302,7 +302,7 @@ async fn what_a_cache_knows_no_owner_of_is_left_alone_while_its_owner_is_at_work
         .unwrap();
     let client = blind_to_intents(fleet.world.client());
     let (cluster, asked) = counted(client);
-    let sweeper = fleet.controller_on(cluster, Arc::new(Nobody));
+    let sweeper = fleet.controller_on(cluster, Arc::new(NoFailpoints));
     tokio::time::sleep(Duration::from_mins(3)).await;
     sweeper.kill().await;
     let asked = std::mem::take(&mut *asked.lock().unwrap());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cutover::api::{self, Phase};
 use cutover::cluster::{Cluster, Limits};
 use cutover::error::Error;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::reconcile::lease::LeaseOptions;
 use cutover::reconcile::{self, Options};
 use cutover::repo::Polling;
@@ -286,7 +286,7 @@ async fn a_migration_gets_through_half_a_minute_of_trouble_in_any_phase() {
     for (what, effect) in troubles() {
         let fleet = Fleet::start(WorldOptions::fast()).await;
         fleet.want(job("orders:2.0"));
-        let _controller = fleet.controller(std::sync::Arc::new(Nobody));
+        let _controller = fleet.controller(std::sync::Arc::new(NoFailpoints));
         fleet.migrate("move", "west");
         for phase in [Phase::Hold, Phase::Capture, Phase::Handoff] {
             let reached = |fleet: &Fleet| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::cluster::Cluster;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::member::Timings;
 
@@ -30,7 +30,7 @@ async fn beyond(connect: impl Fn(&Fleet) -> Cluster) -> Vec<Duration> {
             ..WorldOptions::default()
         })
         .await;
-        let _controller = fleet.controller_on(connect(&fleet), Arc::new(Nobody));
+        let _controller = fleet.controller_on(connect(&fleet), Arc::new(NoFailpoints));
         fleet.migrate("orders-to-west", "west");
         assert_eq!(fleet.ended("orders-to-west").await, Phase::Completed);
         fleet.assert_clean_in("west");

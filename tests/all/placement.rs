@@ -272,9 +272,9 @@ async fn a_pull_request_is_judged_by_the_policy_that_comes_with_it() {
         let plan = reconcile::plan(&repo, &cluster, reconcile::Target::Newest, &stop)
             .await
             .unwrap();
-        let told = reconcile::outlooks(&cluster, &plan, Timestamp::now()).await;
+        let told = reconcile::previews(&cluster, &plan, Timestamp::now()).await;
         let [one] = &*told.moves else { panic!("{told:?}") };
-        one.outlook.verdict.clone()
+        one.preview.verdict.clone()
     };
     plane.push(&[("move.yaml", &migration("orders", ""))]);
     let Verdict::Blocked(findings) = verdict().await else {

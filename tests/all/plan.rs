@@ -339,10 +339,10 @@ fn is_readable(on: On) {
     + Migration shop/orders-to-west  (orders-to-west.yaml:1:1)
       moves FlinkDeployment orders from east to west; stops it with its state first; takes a change of its template along; waits for approval before Handoff; rolls back if it fails
       would wait: the workload has no binding yet: no policy has claimed it
-        Preflight: everything that could stand in the way is looked at; nothing is written
+        Preflight: everything that could block it is checked; nothing is written
         Hold: the scheduler and failover are kept off; a pin says who may run; it runs on in east
         Expand: a copy is brought to west, held; it runs on in east alone
-        Capture: it is stopped with its state; that it stands still is proved; nobody runs it from here on
+        Capture: it is stopped with its state; that it stands still is proved; no copy runs from here on
         Handoff: waits for an approval; west may run, from exactly that state, which is recorded in Git, with what this changes of its template; it starts in west; healthy within 10m
         Verify: west is watched; healthy for 60s without a break
         Cleanup: past the commit point: east is left, the pin goes, the scheduler is let back; it runs in west alone
@@ -392,10 +392,10 @@ fn is_readable(on: On) {
 
     | step | what is done |
     |---|---|
-    | Preflight | everything that could stand in the way is looked at; nothing is written |
+    | Preflight | everything that could block it is checked; nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run; it runs on in east |
     | Expand | a copy is brought to west, held; it runs on in east alone |
-    | Capture | it is stopped with its state; that it stands still is proved; nobody runs it from here on |
+    | Capture | it is stopped with its state; that it stands still is proved; no copy runs from here on |
     | Handoff | waits for an approval; west may run, from exactly that state, which is recorded in Git, with what this changes of its template; it starts in west; healthy within 10m |
     | Verify | west is watched; healthy for 60s without a break |
     | Cleanup | past the commit point: east is left, the pin goes, the scheduler is let back; it runs in west alone |
@@ -733,7 +733,7 @@ fn lists_what_it_takes_out(on: On) {
     assert_eq!(code, Some(0), "{errors}");
     shown!(text, @r"
     * Deployment shop/web
-      left behind: sync main does not prune, so it stays until somebody deletes it
+      left behind: sync main does not prune, so it stays until it is deleted
 
     Plan: 0 to create, 0 to change, 0 to delete, 1 left behind.
     ");
@@ -789,7 +789,7 @@ fn shows_what_goes(on: On) {
     assert_eq!(code, Some(2), "{errors}");
     shown!(text, @r"
     ± Deployment shop/web  (web.yaml:1:157)
-      deleted and created anew: spec.selector cannot be changed once the object is there
+      deleted and recreated: spec.selector cannot be changed once the object is there
       ~ spec.selector.matchLabels.app: web → shop-web
       ~ spec.template.metadata.labels.app: web → shop-web
       ~ spec.template.spec.containers[main].env[DB_PASSWORD].value: *** (old) → *** (new)

@@ -529,7 +529,7 @@ async fn what_a_removed_sync_leaves_behind_is_told_and_its_set_goes_with_the_las
         "{status}"
     );
     let planned = plane.plan().await;
-    let why = "sync apps is not in cutover.yaml any more, so it stays until somebody deletes it";
+    let why = "sync apps is not in cutover.yaml any more, so it stays until it is deleted";
     assert_eq!(
         left_behind(&planned),
         ["Namespace shop", "ConfigMap shop/c0", "ConfigMap shop/c1"].map(|key| (key.to_owned(), why))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn rebalancers(stage: &Stage) -> Vec<Value> {
 #[tokio::test(start_paused = true)]
 async fn what_has_state_moves_from_the_busiest_cluster_until_the_load_is_even() {
     let stage = uneven().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({})));
     let status = stage.is("even-out", "Completed").await;
     // 90 and 0 percent: two jobs of 20 make it 50 and 40, and a third one would only turn it round.
@@ -67,7 +67,7 @@ async fn what_has_state_moves_from_the_busiest_cluster_until_the_load_is_even() 
 #[tokio::test(start_paused = true)]
 async fn within_its_tolerance_nothing_moves() {
     let stage = uneven().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({"tolerance": 95})));
     stage.is("even-out", "Completed").await;
     assert!(stage.migrations().is_empty());
@@ -76,7 +76,7 @@ async fn within_its_tolerance_nothing_moves() {
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_says_what_would_move_and_then_it_is_asked_for() {
     let stage = uneven().await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({"dryRun": true})));
     let status = stage.is("even-out", "Completed").await;
     assert_eq!(status["moves"].as_array().unwrap().len(), 2, "{status:#}");
@@ -93,7 +93,7 @@ async fn a_dry_run_says_what_would_move_and_then_it_is_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn where_nothing_is_known_of_a_cluster_nothing_is_moved_for_balance() {
     let stage = Stage::start(REBALANCE, &[]).await;
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({})));
     let status = stage.is("even-out", "Completed").await;
     assert_eq!(status["findings"][0]["code"], "CapacityUnknown", "{status:#}");
@@ -118,7 +118,7 @@ async fn replicas_that_are_divided_are_divided_anew_when_a_cluster_joins() {
     );
     let stage = stage.with_web(divided).await;
     assert_eq!(stage.clusters_of("web", "deployment"), ["east"]);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.patch(
         &CLUSTERS,
         None,
@@ -145,7 +145,7 @@ async fn one_that_stands_waits_for_its_occasion() {
     for cluster in ["east", "north", "west"] {
         stage.set_capacity(cluster, capacity(5));
     }
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({"when": ["CapacityLacking"]})));
     stage.is("even-out", "Watching").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
@@ -175,7 +175,7 @@ async fn what_another_intent_has_claimed_is_left_to_it() {
     let stage = Stage::start(REBALANCE, &[]).await.with_web(divided).await;
     let suspended = json!({"spec": {"suspension": {"scheduling": true}}});
     stage.patch(&BINDINGS, Some("shop"), "web-deployment", suspended);
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({"select": {"kinds": ["Deployment"]}})));
     let status = stage.is("even-out", "Completed").await;
     assert_eq!(
@@ -223,7 +223,7 @@ async fn a_cluster_that_joins_is_an_occasion_and_gets_its_share() {
     for cluster in ["east", "north"] {
         stage.set_capacity(cluster, capacity(9));
     }
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({"when": ["ClusterJoined"]})));
     stage.is("even-out", "Watching").await;
     tokio::time::sleep(Duration::from_mins(5)).await;
@@ -259,7 +259,7 @@ async fn a_cluster_that_leaves_is_an_occasion_once() {
     for cluster in ["east", "north", "west"] {
         stage.set_capacity(cluster, capacity(5));
     }
-    let _controller = stage.controller(Arc::new(Nobody));
+    let _controller = stage.controller(Arc::new(NoFailpoints));
     stage.ask("even-out", &spec(&json!({"when": ["ClusterLeft"]})));
     stage.is("even-out", "Watching").await;
     let _north = leaves(&stage, "north");

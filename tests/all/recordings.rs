@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::{Point, Side, Witness};
+use cutover::reconcile::intents::{Failpoint, FailpointHook, Side};
 use cutover::sandbox::WorldOptions;
 use cutover_sim::recording::Recording;
 use futures::future::BoxFuture;
@@ -20,8 +20,8 @@ const MOVE: &str = "orders-to-west";
 /// Notes what was sent for intents of a kind.
 struct Sent(&'static str, Mutex<Vec<String>>);
 
-impl Witness for Sent {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+impl FailpointHook for Sent {
+    fn reached<'a>(&'a self, point: &'a Failpoint) -> BoxFuture<'a, ()> {
         if point.side == Side::After && point.intent.kind == self.0 {
             self.1.lock().unwrap().push(point.what.clone());
         }
@@ -45,7 +45,7 @@ async fn a_move_sends_what_is_recorded() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let sent = Arc::new(Sent("Migration", Mutex::default()));
     fleet.migrate(MOVE, "west");
-    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
+    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn FailpointHook>);
     assert_eq!(fleet.ended(MOVE).await, Phase::Completed);
     fleet.assert_clean_in("west");
     is_recorded("move", &sent);
@@ -56,7 +56,7 @@ async fn a_move_that_is_called_off_sends_what_is_recorded() {
     let fleet = Fleet::start(WorldOptions::default()).await;
     let sent = Arc::new(Sent("Migration", Mutex::default()));
     fleet.migrate(MOVE, "west");
-    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
+    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn FailpointHook>);
     fleet.phase(MOVE, Phase::Verify).await;
     fleet.patch(&MIGRATIONS, MOVE, json!({"spec": {"abort": true}}));
     assert_eq!(fleet.ended(MOVE).await, Phase::Aborted);
@@ -71,7 +71,7 @@ async fn a_failover_sends_what_is_recorded() {
     let placement = json!({"clusterAffinity": {"clusterNames": ["east", "west"]}});
     fleet.patch(&POLICIES, "orders", json!({"spec": {"placement": placement}}));
     let sent = Arc::new(Sent("FailoverPlan", Mutex::default()));
-    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn Witness>);
+    let _controller = fleet.controller(Arc::clone(&sent) as Arc<dyn FailpointHook>);
     plan(&fleet, json!({}));
     guarded_in(&fleet, "east").await;
     taint(&fleet, "east");

@@ -366,7 +366,7 @@ async fn cancelling_ends_a_conversation() {
 }
 
 #[tokio::test]
-async fn a_damaged_mirror_is_made_anew() {
+async fn a_damaged_mirror_is_recreated() {
     let origin = Origin::with(FILES);
     let damages: [fn(&std::path::Path); 4] = [
         |mirror| fs::remove_dir_all(mirror.join("objects")).unwrap(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{Patch, Resource, WriteOptions};
 use http::Method;
@@ -33,7 +33,7 @@ impl Scene {
         let between = Between::new();
         let cluster = Cluster::from_client(between.before(fleet.world.client()), Limits::default());
         Self {
-            _controller: fleet.controller_on(cluster, Arc::new(Nobody)),
+            _controller: fleet.controller_on(cluster, Arc::new(NoFailpoints)),
             fleet,
             between,
         }

@@ -359,14 +359,14 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
 
     Moves `FlinkDeployment shop/orders` from `east` to `west`; if it fails, it is rolled back.
 
-    ✅ Nothing is seen now that stands in its way.
+    ✅ Nothing is seen now that blocks it.
 
     | step | what is done | what to expect |
     |---|---|---|
-    | Preflight | everything that could stand in the way is looked at | nothing is written |
+    | Preflight | everything that could block it is checked | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
     | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
-    | Capture | it is stopped with its state; that it stands still is proved | **nobody runs it from here on** |
+    | Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |
     | Handoff | `west` may run, from exactly that state, which is recorded in Git, with what this changes of its template | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
@@ -460,7 +460,7 @@ async fn a_reviewer_is_told_in_one_comment_what_a_pull_request_does() {
         "⛔ `Migration shop/orders-to-south`: **NoCluster**: no cluster south is joined",
         "c0 -- \"FlinkDeployment shop/orders\" --> c1",
         "`PropagationPolicy shop/streaming` (`apps/policy.yaml:1`) places 1 workload; the change comes when Migration shop/orders-to-south has ended:",
-        "- `FlinkDeployment shop/payments`: ⚠️ **Karmada takes it out of east and creates it anew in west",
+        "- `FlinkDeployment shop/payments`: ⚠️ **Karmada takes it out of east and recreates it in west",
     ] {
         assert!(body.contains(told), "{told} is not in\n{body}");
     }
@@ -536,14 +536,14 @@ async fn a_fork_is_checked_without_secrets_and_events_that_have_them_are_refused
 
     Moves `FlinkDeployment shop/orders` from where it runs to `west`; if it fails, it is rolled back.
 
-    ❔ What stands in its way is not known: no control plane was asked.
+    ❔ What blocks it is not known: no control plane was asked.
 
     | step | what is done | what to expect |
     |---|---|---|
-    | Preflight | everything that could stand in the way is looked at | nothing is written |
+    | Preflight | everything that could block it is checked | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in the source |
     | Expand | a copy is brought to `west`, held | it runs on in the source alone |
-    | Capture | it is stopped with its state; that it stands still is proved | **nobody runs it from here on** |
+    | Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |
     | Handoff | `west` may run, from exactly that state, which is recorded in Git | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: the source is left, the pin goes, the scheduler is let back | it runs in `west` alone |

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ async fn of_two_that_come_at_once_the_one_that_was_created_first_goes_first_then
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.migrate("b-to-north", "north");
     fleet.migrate("a-to-west", "west");
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     assert_eq!(fleet.ended("b-to-north").await, Phase::Completed);
     assert_eq!(fleet.ended("a-to-west").await, Phase::Completed);
     assert_eq!(fleet.status("a-to-west")["source"], "east");
@@ -33,7 +33,7 @@ async fn one_that_is_paused_lets_the_others_go_first() {
         json!({"to": "west", "paused": true, "verify": verify}),
     );
     fleet.migrate("b-to-north", "north");
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     assert_eq!(fleet.ended("b-to-north").await, Phase::Completed);
     fleet.patch(&MIGRATIONS, "a-to-west", json!({"spec": {"paused": false}}));
     assert_eq!(fleet.ended("a-to-west").await, Phase::Completed);
@@ -43,9 +43,9 @@ async fn one_that_is_paused_lets_the_others_go_first() {
 
 /// It had looked at the workload, and then had to wait for an approval: what it saw is out of date.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_overtaken_before_its_first_effect_begins_anew_and_says_nothing_of_the_other() {
+async fn one_that_is_overtaken_before_its_first_effect_starts_again_and_says_nothing_of_the_other() {
     let fleet = Fleet::start(WorldOptions::default()).await;
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     let gated = json!({"to": "north", "approval": {"before": ["Hold"]}, "verify": {"healthyFor": "2s", "timeout": "60s"}});
     fleet.migrate_with("a-to-north", gated);
     fleet

@@ -5,7 +5,7 @@ mod replaced;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::karmada::kinds::CLUSTERS;
@@ -41,7 +41,7 @@ impl Stage {
         fleet.apply(&DEPLOYMENTS, template.clone());
         fleet.want(template);
         let stage = Self {
-            controller: Some(fleet.controller(Arc::new(Nobody))),
+            controller: Some(fleet.controller(Arc::new(NoFailpoints))),
             oracle: Oracle::watch(&fleet, &DEPLOYMENTS, "web"),
             fleet,
         };
@@ -590,7 +590,7 @@ async fn while_nobody_reconciles_every_cluster_stays_as_it_is() {
         (stage.image("north"), stage.image("west")),
         ("web:1".into(), "web:1".into())
     );
-    stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+    stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
     stage.rests("Completed", &ALL, "web:3").await;
 }
 
@@ -608,7 +608,7 @@ async fn time_in_which_nobody_looked_is_no_soak() {
     stage.controller.take().unwrap().kill().await;
     tokio::time::sleep(Duration::from_mins(30)).await;
     let back = tokio::time::Instant::now();
-    stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+    stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
     stage.gets("north", "web:2").await;
     assert!(
         back.elapsed() >= Duration::from_secs(290),

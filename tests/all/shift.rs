@@ -1,15 +1,15 @@
 //! Shifts of replicas in the sandbox: the ready ones never become fewer than the floor, whatever goes wrong.
 
-mod anew;
 mod crash;
 mod fence;
+mod rebind;
 mod stage;
 mod stops;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::api::Resource;
 use serde_json::{Value, json};
 
@@ -478,7 +478,7 @@ async fn another_reconciler_goes_on_where_one_was_killed() {
     let floor = stage.watch_floor(3);
     stage.shift("go", json!({"pause": {"approval": [34]}}));
     stage.waits_for("go", "approval of 34% for attempt 1").await;
-    stage.replace_controller(Arc::new(Nobody)).await;
+    stage.replace_controller(Arc::new(NoFailpoints)).await;
     let approvals = json!([{"percent": 34, "attempt": 1}]);
     stage.shift("go", json!({"pause": {"approval": [34]}, "approvals": approvals}));
     stage.is("go", "Shifted").await;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use cutover::api::{OWN_NAMESPACE, Phase};
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, Side, Witness};
+use cutover::leadership::Leadership;
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
-use cutover::tenure::Tenure;
 use http::{Method, Request};
 use kube::client::Body;
 use serde_json::Value;
@@ -63,7 +63,7 @@ async fn a_pin_that_is_put_up_when_its_migration_is_gone_changes_nothing_in_any_
     let fleet = Fleet::start(WorldOptions::default()).await;
     fleet.migrate(MOVE, "west");
     let late = before_its_pin(&fleet).await;
-    fleet.lead(Arc::new(Nobody));
+    fleet.lead(Arc::new(NoFailpoints));
     fleet.phase(MOVE, Phase::Completed).await;
     goes_on_when_it_is_gone(&fleet, late, (&MIGRATIONS, MOVE), (&JOBS, "orders")).await;
     fleet.assert_clean_in("west");
@@ -145,7 +145,7 @@ pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bo
             return stopped;
         }
         if let Led::UntilItStops = led {
-            replica.tenure.end();
+            replica.leadership.end();
         }
         stopped.push(replica);
         assert!(
@@ -153,7 +153,7 @@ pub async fn stand_still(fleet: &Fleet, led: Led, is_over: impl Fn(&Fleet) -> bo
             "one that is replaced after each of its writes never comes to an end: {:?}",
             stopped
                 .iter()
-                .map(|replica| replica.witness.stands_at())
+                .map(|replica| replica.failpoints.stands_at())
                 .rev()
                 .take(8)
                 .collect::<Vec<_>>()
@@ -226,8 +226,8 @@ pub enum Led {
 
 pub struct Replica {
     _controller: Controller,
-    tenure: Tenure,
-    witness: Arc<Trap>,
+    leadership: Leadership,
+    failpoints: Arc<Trap>,
     /// The writes since it went on.
     pub sent: Arc<Mutex<Vec<Write>>>,
 }
@@ -243,34 +243,36 @@ pub struct Write {
 }
 
 impl Replica {
-    fn start(fleet: &Fleet, witness: Arc<Trap>, led: Led) -> Self {
+    fn start(fleet: &Fleet, failpoints: Arc<Trap>, led: Led) -> Self {
         let sent = Arc::default();
-        let tenure = Tenure::unbounded();
+        let leadership = Leadership::unbounded();
         let client = noting(fleet.world.client(), Arc::clone(&sent));
         let mut cluster = Cluster::from_client(client, Limits::default());
         if let Led::UntilItStops = led {
-            cluster = cluster.within(tenure.clone());
+            cluster = cluster.within(leadership.clone());
         }
         Self {
-            _controller: fleet.controller_on(cluster, Arc::clone(&witness) as Arc<dyn Witness>),
-            tenure,
-            witness,
+            _controller: fleet.controller_on(cluster, Arc::clone(&failpoints) as Arc<dyn FailpointHook>),
+            leadership,
+            failpoints,
             sent,
         }
     }
 
     fn stands(&self) -> bool {
-        self.witness.stands_at().is_some()
+        self.failpoints.stands_at().is_some()
     }
 
     /// Goes on, and returns before what it had stood still.
     pub async fn go_on(&self, fleet: &Fleet) -> String {
-        let line = self.witness.stands_at().unwrap();
+        let line = self.failpoints.stands_at().unwrap();
         // What its sweep did meanwhile isn't meant.
         self.sent.lock().unwrap().clear();
-        self.witness.go_on();
+        self.failpoints.go_on();
         fleet
-            .until("what was to be sent has been sent", |_| self.witness.is_through())
+            .until("what was to be sent has been sent", |_| {
+                self.failpoints.is_through()
+            })
             .await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         line

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cutover::api::Phase;
 use cutover::name::ObjectKey;
-use cutover::reconcile::intents::{Nobody, Point, Side, Witness};
+use cutover::reconcile::intents::{Failpoint, FailpointHook, NoFailpoints, Side};
 use cutover::sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::{World, WorldOptions};
 use futures::future::BoxFuture;
@@ -36,7 +36,7 @@ impl Stage {
         fleet.apply(&POLICIES, policy("web", json!([selector("Deployment", "web")])));
         fleet.apply(&DEPLOYMENTS, web("web", 0));
         let stage = Self {
-            controller: Some(fleet.controller(Arc::new(Nobody))),
+            controller: Some(fleet.controller(Arc::new(NoFailpoints))),
             fleet,
         };
         stage
@@ -181,7 +181,7 @@ async fn a_thousand_changes_a_minute_reach_no_suspended_cluster_whoever_controls
     for version in 1..=1000 {
         stage.fleet.apply(&DEPLOYMENTS, web("web", version));
         if version % 100 == 0 {
-            stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+            stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
         }
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert_eq!(
@@ -485,7 +485,7 @@ async fn what_an_intent_left_that_was_torn_away_is_taken_off_by_the_next_one() {
         .fleet
         .patch(&SUSPENSIONS, "torn", json!({"metadata": {"finalizers": null}}));
     stage.delete(&SUSPENSIONS, "torn");
-    stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+    stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
     stage.suspend("next", json!({"clusters": ["west"]}));
     stage.is("next", "Suspended").await;
     stage.delete(&SUSPENSIONS, "next");
@@ -521,8 +521,8 @@ async fn a_cluster_that_does_not_exist_and_a_policy_that_is_suspended_already_ar
 /// Lets a certain number of writes pass, and then none.
 struct Until(std::sync::atomic::AtomicUsize, Notify);
 
-impl Witness for Until {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+impl FailpointHook for Until {
+    fn reached<'a>(&'a self, point: &'a Failpoint) -> BoxFuture<'a, ()> {
         let is_ours = |key: &ObjectKey| key.kind == "Suspension";
         Box::pin(async move {
             if !is_ours(&point.intent) {
@@ -548,7 +548,11 @@ async fn killed_at_any_line_it_comes_into_force_without_a_leak_and_ends_clean() 
     for lines in 0.. {
         stage.controller = None;
         let until = Arc::new(Until(lines.into(), Notify::new()));
-        stage.controller = Some(stage.fleet.controller(Arc::clone(&until) as Arc<dyn Witness>));
+        stage.controller = Some(
+            stage
+                .fleet
+                .controller(Arc::clone(&until) as Arc<dyn FailpointHook>),
+        );
         stage.suspend("freeze", json!({"clusters": ["east"]}));
         // Killed on the way in, or on the way out, or not at all.
         let killed = tokio::select! {
@@ -565,7 +569,7 @@ async fn killed_at_any_line_it_comes_into_force_without_a_leak_and_ends_clean() 
             }
         };
         stage.controller = None;
-        stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+        stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
         if killed {
             stage.is("freeze", "Suspended").await;
             let generation = stage.generation("east");

@@ -18,11 +18,11 @@ use super::compute::off_the_runtime;
 use super::discover::Discovery;
 use super::error::{self, Error};
 use super::limits::{Limits, Sender};
-use super::together::Together;
+use super::single_flight::SingleFlight;
 use super::{Reader, RequestObserver, Result, Writer};
 use cutover_core::redact::Secrets;
 use cutover_karmada::name::ClusterName;
-use cutover_tenure::Tenure;
+use cutover_leadership::Leadership;
 
 /// Where to look for the API server; what isn't said is taken from the environment, as kubectl does.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ pub struct Cluster {
 struct Shared {
     discovery: Discovery,
     clock: AtomicU64,
-    together: Together,
+    single_flight: SingleFlight,
     server: String,
 }
 
@@ -104,19 +104,19 @@ impl Cluster {
             shared: Arc::new(Shared {
                 discovery: Discovery::default(),
                 clock: AtomicU64::new(0),
-                together: Together::default(),
+                single_flight: SingleFlight::default(),
                 server,
             }),
         }
     }
 
-    /// Returns the same control plane, written to only during a tenure: what is sent later, or begun again later, fails.
+    /// Returns the same control plane, written to only during a term of leadership: what is sent later, or begun again later, fails.
     #[must_use]
-    pub fn within(&self, tenure: Tenure) -> Self {
-        self.sending(self.sender.within(tenure))
+    pub fn within(&self, leadership: Leadership) -> Self {
+        self.sending(self.sender.within(leadership))
     }
 
-    /// Returns the same control plane with other limits, in no tenure.
+    /// Returns the same control plane with other limits, in no term of leadership.
     #[must_use]
     pub fn with_limits(&self, limits: Limits) -> Self {
         self.sending(self.sender.with(limits))
@@ -179,8 +179,8 @@ impl Cluster {
         Writer::new(self.clone(), manager)
     }
 
-    pub(super) fn together(&self) -> &Together {
-        &self.shared.together
+    pub(super) fn single_flight(&self) -> &SingleFlight {
+        &self.shared.single_flight
     }
 
     /// Returns the next tick of a counter that only grows: what was read with a lower one was asked for earlier.

@@ -19,7 +19,7 @@ pub enum Deleted {
     /// It goes when its finalizers allow it.
     Leaving,
     /// It isn't what was to be deleted any more; nothing was done.
-    Spared,
+    Kept,
     Failed {
         message: String,
         hint: Option<String>,
@@ -71,7 +71,7 @@ async fn one(
 ) -> Deleted {
     let served = match cluster.lookup(&doomed.gvk).await {
         Ok(Lookup::Served(served)) => served,
-        Ok(Lookup::NotServed) => return Deleted::Spared,
+        Ok(Lookup::NotServed) => return Deleted::Kept,
         Err(error) => return failed(&error),
     };
     let mut exactly = Exactly {
@@ -89,7 +89,7 @@ async fn one(
             },
         }
     }
-    Deleted::Spared
+    Deleted::Kept
 }
 
 /// Returns what became of it; `None`: it has changed.
@@ -134,7 +134,7 @@ async fn look_again(
         Answer::Found(live) => {
             let text = |field: &str| live["metadata"][field].as_str().unwrap_or_default();
             if text("uid") != doomed.uid || !text("deletionTimestamp").is_empty() || !still(&live) {
-                return Err(Deleted::Spared);
+                return Err(Deleted::Kept);
             }
             Ok(text("resourceVersion").to_owned())
         }

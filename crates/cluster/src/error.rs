@@ -6,7 +6,7 @@ use kube::client::AuthError;
 use kube::core::Status;
 
 use cutover_core::error::Kind;
-use cutover_tenure::Refused;
+use cutover_leadership::Refused;
 
 /// Why a request to an API server gave no answer that could be used.
 #[derive(Debug, thiserror::Error)]
@@ -182,7 +182,7 @@ fn hint_of(status: &Status) -> Option<&'static str> {
         403 => {
             "`kubectl auth can-i` with the same kubeconfig shows what is allowed; docs/how-to/operate.md#rbac lists what is needed"
         }
-        409 => "somebody else changes the same fields: see who with `kubectl get --show-managed-fields`",
+        409 => "another client changes the same fields: see who with `kubectl get --show-managed-fields`",
         429 => "the API server is overloaded; cutover tries again by itself",
         500.. if is_untyped(status) => "compare the field with `kubectl explain` of its kind",
         500.. => "look at the logs of karmada-apiserver and of its webhooks",

@@ -6,7 +6,7 @@
 
 mod apply;
 mod applyset;
-mod brake;
+mod circuit_breaker;
 mod compute;
 mod connect;
 mod delete;
@@ -20,7 +20,7 @@ mod object;
 mod observe;
 mod prometheus;
 mod read;
-mod together;
+mod single_flight;
 mod write;
 
 pub use apply::{Answers, Conflict, Failure, Outcome, Write, apply, create_namespace, rehearse};

@@ -1,5 +1,5 @@
 //! What every request goes through: time limits, retries and a budget for them, and the question whether writing is
-//! still ours to do ([`Tenure`]).
+//! still ours to do ([`Leadership`]).
 //!
 //! A write that is not safe to repeat is sent once, unless the server says that it did not look at it (429).
 
@@ -13,11 +13,11 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::BoxError;
 
-use super::brake::Brake;
+use super::circuit_breaker::CircuitBreaker;
 use super::error::{TimedOut, is_about_the_object};
 use super::exchange::{Exchange, RequestObserver, verb};
 use cutover_base::USER_AGENT;
-use cutover_tenure::{Refused, Tenure};
+use cutover_leadership::{Leadership, Refused};
 
 /// How long and how often something is tried.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Limits {
     /// After how long a watch is renewed.
     pub watch: Duration,
     /// After how long of silence a watch counts as dead. An API server sends a bookmark every minute.
-    pub quiet: Duration,
+    pub idle_timeout: Duration,
     /// Attempts for one request, the first included.
     pub attempts: u32,
     /// The first delay between attempts; it doubles each time, up to `slowest`.
@@ -52,7 +52,7 @@ impl Default for Limits {
             request: Duration::from_secs(15),
             total: Duration::from_secs(40),
             watch: Duration::from_secs(290),
-            quiet: Duration::from_secs(75),
+            idle_timeout: Duration::from_secs(75),
             attempts: 5,
             backoff: Duration::from_millis(100),
             slowest: Duration::from_secs(10),
@@ -63,15 +63,15 @@ impl Default for Limits {
     }
 }
 
-/// Sends requests within the limits, and writes only during a tenure.
+/// Sends requests within the limits, and writes only during a term of leadership.
 #[derive(Clone)]
 pub(super) struct Sender {
     inner: kube::Client,
     pub(super) limits: Limits,
     budget: Arc<Budget>,
     jitter: Arc<Jitter>,
-    brake: Arc<Brake>,
-    tenure: Tenure,
+    circuit_breaker: Arc<CircuitBreaker>,
+    leadership: Leadership,
     observer: Option<Arc<dyn RequestObserver>>,
 }
 
@@ -81,9 +81,9 @@ impl Sender {
             inner,
             budget: Arc::default(),
             jitter: Arc::new(Jitter::new(&limits)),
-            brake: Arc::new(Brake::new(&limits)),
+            circuit_breaker: Arc::new(CircuitBreaker::new(&limits)),
             limits,
-            tenure: Tenure::unbounded(),
+            leadership: Leadership::unbounded(),
             observer: None,
         }
     }
@@ -104,16 +104,16 @@ impl Sender {
         }
     }
 
-    /// Returns one that shares everything, and writes only during the tenure.
-    pub(super) fn within(&self, tenure: Tenure) -> Self {
+    /// Returns one that shares everything, and writes only during the term of leadership.
+    pub(super) fn within(&self, leadership: Leadership) -> Self {
         Self {
-            tenure,
+            leadership,
             ..self.clone()
         }
     }
 
     pub(super) fn may_write(&self) -> super::Result<()> {
-        self.tenure.may_write().map_err(|why| super::Error::NotSent {
+        self.leadership.may_write().map_err(|why| super::Error::NotSent {
             call: "cannot write".to_owned(),
             why,
         })
@@ -143,8 +143,8 @@ impl Sender {
             if !is_of_member(&parts.uri) {
                 tokio::select! {
                     biased;
-                    passed = self.brake.pass(deadline) => passed?,
-                    () = self.tenure.closed() => return Err(Refused::Closing.into()),
+                    passed = self.circuit_breaker.pass(deadline) => passed?,
+                    () = self.leadership.closed() => return Err(Refused::Closing.into()),
                 }
             }
             let outcome = self.attempt(&parts, &body).await;
@@ -159,7 +159,7 @@ impl Sender {
                     tracing::debug!(method = %parts.method, path = parts.uri.path(), attempt, ?delay, "trying again");
                     tokio::select! {
                         () = tokio::time::sleep(delay) => attempt += 1,
-                        () = self.tenure.closed() => return outcome,
+                        () = self.leadership.closed() => return outcome,
                     }
                 }
                 _ => return outcome,
@@ -168,7 +168,7 @@ impl Sender {
     }
 
     async fn attempt(&self, parts: &Parts, body: &Bytes) -> Result<Response<Body>, BoxError> {
-        let write = is_write(&parts.method, &parts.uri).then(|| self.tenure.write());
+        let write = is_write(&parts.method, &parts.uri).then(|| self.leadership.write());
         let _under_way = write.transpose()?;
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
         let streams = is_watch(&parts.method, &parts.uri);
@@ -202,9 +202,9 @@ impl Sender {
         }
         if !is_of_member(&parts.uri) {
             match &exchanged {
-                Ok((_, false)) => self.brake.succeeded(),
-                Ok((_, true)) => self.brake.failed(),
-                Err(error) if is_of_transport(error) => self.brake.failed(),
+                Ok((_, false)) => self.circuit_breaker.succeeded(),
+                Ok((_, true)) => self.circuit_breaker.failed(),
+                Err(error) if is_of_transport(error) => self.circuit_breaker.failed(),
                 Err(_) => {}
             }
         }

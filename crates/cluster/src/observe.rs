@@ -3,8 +3,8 @@
 //! Good for deciding what to look at and when; never the evidence of a proof (see [`super::Reader`]).
 
 mod cache;
+mod idle_timeout;
 mod news;
-mod quiet;
 mod raw;
 mod watch;
 

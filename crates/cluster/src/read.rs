@@ -161,8 +161,8 @@ impl Reader {
     ) -> Read<Arc<Value>> {
         let what = format!("{} {namespace:?} {name:?} of {:?}", served.gvk, self.member);
         let asked = self.cluster.tick();
-        let together = self.cluster.together();
-        together
+        let single_flight = self.cluster.single_flight();
+        single_flight
             .read(&what, asked, self.get(served, namespace, name))
             .await
     }
@@ -181,7 +181,7 @@ impl Reader {
             let read = self.list_as(served, namespace, None).await;
             read.map(|items| Answer::Found(make(items)))
         };
-        self.cluster.together().read(&what, asked, ask).await
+        self.cluster.single_flight().read(&what, asked, ask).await
     }
 
     /// Reads the pods that a label selector matches.

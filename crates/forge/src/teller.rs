@@ -144,7 +144,7 @@ async fn run(commits: Commits, shared: Arc<Shared>, again: Duration) {
         let error = match commits.say(&status).await {
             Ok(()) => {
                 if trouble.take().is_some() {
-                    tracing::info!("statuses of commits are said again");
+                    tracing::info!("statuses of commits are reported again");
                 }
                 pause = again;
                 continue;

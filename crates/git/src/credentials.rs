@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{Cred, CredentialType, ErrorClass, ErrorCode};
 
-use super::known_hosts::{self, Verdict};
+use super::known_hosts::{self, HostKeyCheck};
 use super::url::{RemoteUrl, Transport};
 use super::{Error, process};
 use cutover_base::Secret;
@@ -82,10 +82,10 @@ impl Credentials {
         let verdict = || {
             let known = read(path)?;
             let why = match known_hosts::judge(&known, &server.host, server.port, key.unwrap_or_default()) {
-                Verdict::Known if key.is_some() => return Ok(()),
-                Verdict::Known | Verdict::Unknown => "it is not in",
-                Verdict::Different => "it is not the one in",
-                Verdict::Revoked => "it is revoked in",
+                HostKeyCheck::Known if key.is_some() => return Ok(()),
+                HostKeyCheck::Known | HostKeyCheck::Unknown => "it is not in",
+                HostKeyCheck::Different => "it is not the one in",
+                HostKeyCheck::Revoked => "it is revoked in",
             };
             Err(Error::HostKey {
                 host: host.to_owned(),

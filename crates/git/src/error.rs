@@ -8,7 +8,7 @@ use cutover_base::budget::Exceeded;
 use cutover_core::error::Kind;
 use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
-use cutover_tenure::Refused;
+use cutover_leadership::Refused;
 
 use super::tree::BlobId;
 use super::url::{RemoteUrl, scrub};
@@ -143,8 +143,8 @@ impl Error {
             Self::TooLarge { .. } => {
                 "split the file, or raise the limit where cutover runs: --budget file-bytes=NUMBER"
             }
-            Self::NotABlob(_) => "commit the file anew",
-            Self::Damaged(_) => "the next fetch makes the mirror anew",
+            Self::NotABlob(_) => "commit the file again",
+            Self::Damaged(_) => "the next fetch recreates the mirror",
             Self::Refused { .. } => {
                 "exempt the status branch from branch protection and hooks for this identity, or name another status branch"
             }

@@ -6,7 +6,7 @@ use openssl::sign::Signer;
 
 /// What a `known_hosts` file says of the key that a server showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum HostKeyCheck {
     Known,
     /// The file has no key for the server.
     Unknown,
@@ -17,21 +17,21 @@ pub(super) enum Verdict {
 }
 
 /// Judges the public key (in SSH wire format) that `host` showed on `port`.
-pub(super) fn judge(known_hosts: &str, host: &str, port: u16, key: &[u8]) -> Verdict {
+pub(super) fn judge(known_hosts: &str, host: &str, port: u16, key: &[u8]) -> HostKeyCheck {
     let name = match port {
         22 => host.to_ascii_lowercase(),
         port => format!("[{}]:{port}", host.to_ascii_lowercase()),
     };
-    let mut verdict = Verdict::Unknown;
+    let mut verdict = HostKeyCheck::Unknown;
     for entry in known_hosts.lines().filter_map(Entry::parse) {
         if entry.marker == Some("@cert-authority") || !entry.names(&name) {
             continue;
         }
         let same = openssl::base64::decode_block(entry.key).is_ok_and(|known| known == key);
         match (entry.marker, same) {
-            (Some("@revoked"), true) => return Verdict::Revoked,
-            (None, true) => verdict = Verdict::Known,
-            (None, false) if verdict == Verdict::Unknown => verdict = Verdict::Different,
+            (Some("@revoked"), true) => return HostKeyCheck::Revoked,
+            (None, true) => verdict = HostKeyCheck::Known,
+            (None, false) if verdict == HostKeyCheck::Unknown => verdict = HostKeyCheck::Different,
             (Some(_), _) | (None, false) => {}
         }
     }
@@ -122,7 +122,7 @@ mod tests {
 
     const KEY: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl";
 
-    fn verdict(file: &str, host: &str, port: u16) -> Verdict {
+    fn verdict(file: &str, host: &str, port: u16) -> HostKeyCheck {
         judge(&file.replace("KEY", KEY), host, port, &decoded(KEY).unwrap())
     }
 
@@ -130,19 +130,19 @@ mod tests {
     fn a_host_is_known_by_name_pattern_or_port() {
         assert_eq!(
             verdict("example.com ssh-ed25519 KEY me@here", "Example.com", 22),
-            Verdict::Known
+            HostKeyCheck::Known
         );
         assert_eq!(
             verdict("a,*.example.com ssh-ed25519 KEY", "git.example.com", 22),
-            Verdict::Known
+            HostKeyCheck::Known
         );
         assert_eq!(
             verdict("[example.com]:2222 ssh-ed25519 KEY", "example.com", 2222),
-            Verdict::Known
+            HostKeyCheck::Known
         );
         assert_eq!(
             verdict("g?t.example.com ssh-ed25519 KEY", "git.example.com", 22),
-            Verdict::Known
+            HostKeyCheck::Known
         );
     }
 
@@ -150,23 +150,23 @@ mod tests {
     fn another_name_or_port_is_unknown() {
         assert_eq!(
             verdict("example.com ssh-ed25519 KEY", "example.org", 22),
-            Verdict::Unknown
+            HostKeyCheck::Unknown
         );
         assert_eq!(
             verdict("example.com ssh-ed25519 KEY", "example.com", 2222),
-            Verdict::Unknown
+            HostKeyCheck::Unknown
         );
         assert_eq!(
             verdict("*.com,!bad.com ssh-ed25519 KEY", "bad.com", 22),
-            Verdict::Unknown
+            HostKeyCheck::Unknown
         );
         assert_eq!(
             verdict("# example.com ssh-ed25519 KEY\n\n", "example.com", 22),
-            Verdict::Unknown
+            HostKeyCheck::Unknown
         );
         assert_eq!(
             verdict("@cert-authority example.com ssh-ed25519 KEY", "example.com", 22),
-            Verdict::Unknown
+            HostKeyCheck::Unknown
         );
     }
 
@@ -174,16 +174,16 @@ mod tests {
     fn another_key_of_a_known_host_is_different() {
         assert_eq!(
             verdict("example.com ssh-ed25519 AAAA", "example.com", 22),
-            Verdict::Different
+            HostKeyCheck::Different
         );
         let both = "example.com ssh-rsa AAAA\nexample.com ssh-ed25519 KEY";
-        assert_eq!(verdict(both, "example.com", 22), Verdict::Known);
+        assert_eq!(verdict(both, "example.com", 22), HostKeyCheck::Known);
     }
 
     #[test]
     fn a_revoked_key_is_refused_even_if_another_line_knows_it() {
         let file = "example.com ssh-ed25519 KEY\n@revoked * ssh-ed25519 KEY";
-        assert_eq!(verdict(file, "example.com", 22), Verdict::Revoked);
+        assert_eq!(verdict(file, "example.com", 22), HostKeyCheck::Revoked);
     }
 
     #[test]
@@ -191,8 +191,8 @@ mod tests {
         let salt = openssl::base64::encode_block(b"01234567890123456789");
         let hash = openssl::base64::encode_block(&hmac_sha1(b"01234567890123456789", "example.com").unwrap());
         let line = format!("|1|{salt}|{hash} ssh-ed25519 KEY");
-        assert_eq!(verdict(&line, "example.com", 22), Verdict::Known);
-        assert_eq!(verdict(&line, "example.org", 22), Verdict::Unknown);
+        assert_eq!(verdict(&line, "example.com", 22), HostKeyCheck::Known);
+        assert_eq!(verdict(&line, "example.org", 22), HostKeyCheck::Unknown);
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub use watch::{Polling, Tick, Trigger, Watch};
 use cutover_base::budget::{Budget, Exceeded, Limit};
 use cutover_core::manifest::Obstacle;
 use cutover_karmada::name::Revision;
-use cutover_tenure::{Tenure, UnderWay};
+use cutover_leadership::{Leadership, UnderWay};
 use mirror::Mirror;
 use publish::Attempt;
 
@@ -231,7 +231,7 @@ pub enum Branch {
 pub struct Repo {
     mirror: Arc<Mirror>,
     rng: Arc<Mutex<fastrand::Rng>>,
-    tenure: Tenure,
+    leadership: Leadership,
     /// How many may make something of contents at a time, of all that read this repository.
     readers: Arc<Semaphore>,
     /// Whose turn it is to talk to the remote. Who waits for it holds no thread: beside a remote that drips there may be many.
@@ -249,7 +249,7 @@ impl Repo {
         Ok(Self {
             mirror: Arc::new(mirror),
             rng: Arc::new(Mutex::new(rng)),
-            tenure: Tenure::unbounded(),
+            leadership: Leadership::unbounded(),
             readers: Arc::new(Semaphore::new(READERS)),
             turn: Arc::default(),
         })
@@ -260,15 +260,15 @@ impl Repo {
         &self.mirror.options.budget
     }
 
-    /// Pushes only during a tenure from now on.
+    /// Pushes only during a term of leadership from now on.
     #[must_use]
-    pub fn within(self, tenure: Tenure) -> Self {
-        Self { tenure, ..self }
+    pub fn within(self, leadership: Leadership) -> Self {
+        Self { leadership, ..self }
     }
 
-    /// Begins something that whoever ends the tenure waits for.
+    /// Begins something that whoever ends the term of leadership waits for.
     pub fn begin(&self) -> UnderWay {
-        self.tenure.begin()
+        self.leadership.begin()
     }
 
     /// Returns the name of what is synced: the place of the repository, and the branch.
@@ -430,11 +430,11 @@ impl Repo {
     {
         let Retry { attempts, mut wait } = self.mirror.options.retry;
         for attempt in 1..=attempts {
-            let (mirror, tenure) = (Arc::clone(&self.mirror), self.tenure.clone());
+            let (mirror, leadership) = (Arc::clone(&self.mirror), self.leadership.clone());
             let result;
             (result, drafter) = self
                 .converse(move || {
-                    let result = mirror.publish(branch, &mut drafter, &tenure);
+                    let result = mirror.publish(branch, &mut drafter, &leadership);
                     Ok((result, drafter))
                 })
                 .await?;
@@ -444,7 +444,7 @@ impl Repo {
             tracing::debug!(
                 attempt,
                 branch = self.mirror.branch(branch),
-                "somebody else pushed first"
+                "another client pushed first"
             );
             if attempt < attempts {
                 tokio::time::sleep(wait.mul_f64(0.5 + self.random())).await;
@@ -459,8 +459,8 @@ impl Repo {
 
     /// Makes one commit of what was committed to the status branch before a time, once that is worth it. Its files stay.
     pub async fn squash(&self, before: Timestamp) -> Result<Squashed, Error> {
-        let (mirror, tenure) = (Arc::clone(&self.mirror), self.tenure.clone());
-        self.converse(move || mirror.squash(before, &tenure)).await
+        let (mirror, leadership) = (Arc::clone(&self.mirror), self.leadership.clone());
+        self.converse(move || mirror.squash(before, &leadership)).await
     }
 
     /// Returns a watch of this repository.

@@ -11,7 +11,7 @@ use super::mirror::Mirror;
 use super::remote::{Push, tracking};
 use super::{Branch, Error, log, tree};
 use cutover_karmada::name::Revision;
-use cutover_tenure::Tenure;
+use cutover_leadership::Leadership;
 
 const FILE_MODE: i32 = 0o100_644;
 const TREE_MODE: i32 = 0o040_000;
@@ -212,10 +212,10 @@ impl Mirror {
         &self,
         branch: Branch,
         drafter: &mut Drafter<'_>,
-        tenure: &Tenure,
+        leadership: &Leadership,
     ) -> Result<Attempt, Error> {
         let drafter = std::cell::RefCell::new(drafter);
-        self.write(|repo| self.attempt(repo, branch, &mut **drafter.borrow_mut(), tenure))
+        self.write(|repo| self.attempt(repo, branch, &mut **drafter.borrow_mut(), leadership))
     }
 
     /// Reads a file of a branch from the remote's present tip.
@@ -279,7 +279,7 @@ impl Mirror {
         repo: &Repository,
         branch: Branch,
         drafter: &mut Drafter<'_>,
-        tenure: &Tenure,
+        leadership: &Leadership,
     ) -> Result<Attempt, Error> {
         let tip = self.tip(repo, branch, true)?;
         let folders: Vec<&str> = self
@@ -318,7 +318,7 @@ impl Mirror {
             &repo.find_tree(root)?,
             parent.as_ref(),
         )?;
-        tenure.may_publish().map_err(Error::NotPushed)?;
+        leadership.may_publish().map_err(Error::NotPushed)?;
         match self
             .access
             .push(repo, branch, commit, parent.map(|parent| parent.id()))?

@@ -10,7 +10,7 @@ use super::publish::{Message, SQUASHED, SQUASHED_INTO, Trailer};
 use super::remote::{Push, tracking};
 use super::{Branch, Error, log};
 use cutover_karmada::name::Revision;
-use cutover_tenure::Tenure;
+use cutover_leadership::Leadership;
 
 /// Fewer old commits are not worth a new history: whoever has a clone has to throw it away.
 const FEWEST: usize = 100;
@@ -31,7 +31,7 @@ pub enum Squashed {
 impl Mirror {
     /// Makes one commit of all that were made before a time, once they are worth it: at least [`FEWEST`], and a quarter of
     /// those that stay. Pushes by force, and over nothing that it hasn't seen. Drops no commit of anybody else's.
-    pub(super) fn squash(&self, before: Timestamp, tenure: &Tenure) -> Result<Squashed, Error> {
+    pub(super) fn squash(&self, before: Timestamp, leadership: &Leadership) -> Result<Squashed, Error> {
         self.write(|repo| {
             let branch = self.branch(Branch::Status);
             if !self.has_status_branch() {
@@ -55,7 +55,7 @@ impl Mirror {
                 return Ok(Squashed::Foreign(log::revision(foreign.id())?));
             }
             let new = self.rewritten(repo, &line[..young], &line[young], old)?;
-            tenure.may_publish().map_err(Error::NotPushed)?;
+            leadership.may_publish().map_err(Error::NotPushed)?;
             match self.access.replace(repo, branch, new, tip)? {
                 Push::Done => {
                     repo.reference(&tracking(branch), new, true, "squash")?;

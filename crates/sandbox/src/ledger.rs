@@ -83,7 +83,7 @@ pub struct Start {
 enum Fact {
     Taken(State),
     Retained(State),
-    Told(String),
+    Reported(String),
     Stopped,
     Started {
         group: Group,
@@ -105,7 +105,7 @@ impl Fact {
     /// Orders facts of one instant: a stop at the instant of a start is no overlap.
     fn rank(&self) -> u8 {
         match self {
-            Self::Taken(_) | Self::Retained(_) | Self::Told(_) => 0,
+            Self::Taken(_) | Self::Retained(_) | Self::Reported(_) => 0,
             Self::Stopped => 1,
             Self::Started { .. } => 2,
         }
@@ -179,7 +179,7 @@ impl Ledger {
 
     /// Records that a copy's status names a handle from now on, its own or the one that it was given.
     pub fn handle_told(&self, workload: &ObjectKey, writer: &Writer, at: Timestamp, handle: &str) {
-        self.push(workload, writer, at, Fact::Told(handle.to_owned()));
+        self.push(workload, writer, at, Fact::Reported(handle.to_owned()));
     }
 
     /// Judges everything that was recorded so far.
@@ -230,7 +230,7 @@ impl fmt::Display for Ledger {
                 Fact::Retained(state) => {
                     writeln!(f, "state retained: {} ({} writes)", state.handle, state.writes)?;
                 }
-                Fact::Told(handle) => writeln!(f, "state told: {handle}")?,
+                Fact::Reported(handle) => writeln!(f, "state told: {handle}")?,
                 Fact::Stopped => writeln!(f, "can no longer write")?,
                 Fact::Started { origin, .. } => writeln!(f, "can write, from {origin}")?,
             }

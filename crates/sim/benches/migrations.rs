@@ -46,12 +46,12 @@ fn main() {
 
 /// Returns how many have come to their ends, and how many journals and requests that took.
 fn migrate(until: Instant) -> (u64, u64) {
-    let mut world = Sim::with_orders(&[EAST, WEST]);
-    world.migrate(0, WEST, &json!({})).expect("a spec");
-    world.is_silent = true;
+    let mut snapshot = Sim::with_orders(&[EAST, WEST]);
+    snapshot.migrate(0, WEST, &json!({})).expect("a spec");
+    snapshot.is_silent = true;
     let (mut runs, mut lines) = (0_u64, 0_u64);
     while Instant::now() < until {
-        let mut sim = world.clone();
+        let mut sim = snapshot.clone();
         assert!(sim.play(ROUNDS), "{}", sim.account());
         let migration = sim.intent::<Migration>(0).expect("the migration");
         assert_eq!(migration.status.phase, Phase::Completed);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cutover_core::api::{ClaimOwner, Finding, LeaseSeen, Progress, Suspension, WaitingFor};
 use cutover_core::intent::failover::Borrower;
-use cutover_core::intent::{self, Effect, Read, Seen, Step, Trouble, World};
+use cutover_core::intent::{self, Effect, Read, Seen, Snapshot, Step, Trouble};
 use cutover_karmada::Cluster;
 use cutover_karmada::name::ClusterName;
 use jiff::Timestamp;
@@ -21,26 +21,26 @@ use crate::plane::{Answer, Plane, Workload};
 pub const NAMESPACE: &str = "shop";
 
 /// What a machine of a kind decides on.
-pub type Input<'a, K> = intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::World>;
+pub type Input<'a, K> = intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::Snapshot>;
 
 /// What the simulation has to know of a kind of intents; everything that is decided, the shipped machine decides.
 pub trait Kind: Clone + fmt::Debug + Sized + 'static {
     type Spec: Clone + fmt::Debug + Serialize;
     type Status: Progress + fmt::Debug;
     /// What one pass sees.
-    type World;
+    type Snapshot;
     /// What a process knows from pass to pass, and takes with it when it dies.
     type Memory: Clone + Default + fmt::Debug;
     const NAME: &'static str;
 
     /// Boxed, for it is large, and handed on.
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Self::World>;
+    fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Self::Snapshot>;
 
     fn step(input: &Input<'_, Self>) -> Step<Self::Status>;
 
     /// Returns of a world that was looked at what the next look can take over.
     #[allow(clippy::boxed_local, reason = "other kinds hand it on")]
-    fn keep(_world: Box<Self::World>) -> Option<Box<World>> {
+    fn keep(_world: Box<Self::Snapshot>) -> Option<Box<Snapshot>> {
         None
     }
 
@@ -48,7 +48,7 @@ pub trait Kind: Clone + fmt::Debug + Sized + 'static {
     fn note(_input: &Input<'_, Self>, _memory: &mut Self::Memory) {}
 
     /// What the process knows of earlier looks is added to this one.
-    fn recall(_memory: &Self::Memory, _world: &mut Self::World) {}
+    fn recall(_memory: &Self::Memory, _world: &mut Self::Snapshot) {}
 
     /// Returns whether it has nothing to do, and has not ended.
     fn is_at_rest(_status: &Self::Status) -> bool {
@@ -299,7 +299,7 @@ impl<K: Kind> Running<K> {
         intent: &'a Intent<K>,
         trouble: Option<&'a Trouble>,
         ahead: Option<&'a ClaimOwner>,
-        world: &'a K::World,
+        snapshot: &'a K::Snapshot,
         now: Timestamp,
     ) -> Input<'a, K> {
         Input::<K> {
@@ -314,7 +314,7 @@ impl<K: Kind> Running<K> {
             status: &intent.status,
             trouble,
             ahead,
-            world,
+            snapshot,
             now,
         }
     }
@@ -466,12 +466,21 @@ impl<K: Kind> Actor for Running<K> {
             last: self.last.0.take(),
             of: None,
         };
-        let mut world = K::world(&mut view, &self.intent);
+        let mut snapshot = K::snapshot(&mut view, &self.intent);
         let of = view.of;
         let (intent, trouble) = (&self.intent, self.trouble.as_ref());
-        K::note(&Self::input(intent, trouble, None, &world, now), &mut self.memory);
-        K::recall(&self.memory, &mut world);
-        let step = K::step(&Self::input(intent, trouble, others.ahead.as_ref(), &world, now));
+        K::note(
+            &Self::input(intent, trouble, None, &snapshot, now),
+            &mut self.memory,
+        );
+        K::recall(&self.memory, &mut snapshot);
+        let step = K::step(&Self::input(
+            intent,
+            trouble,
+            others.ahead.as_ref(),
+            &snapshot,
+            now,
+        ));
         let (before, after) = (self.phase(), step.status.phase_name());
         let plan = Plan {
             writes: step.status != self.intent.status,
@@ -479,8 +488,8 @@ impl<K: Kind> Actor for Running<K> {
             enters: (before != after).then_some(after),
         };
         self.planned = Some(step);
-        let kept = K::keep(world).zip(of);
-        self.last = Last(kept.map(|(world, of)| Look { world, of }));
+        let kept = K::keep(snapshot).zip(of);
+        self.last = Last(kept.map(|(snapshot, of)| Look { snapshot, of }));
         plan
     }
 

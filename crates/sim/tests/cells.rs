@@ -56,8 +56,8 @@ impl Outcome {
 }
 
 /// The intent in a phase, before its first effect.
-fn in_phase(world: &Sim, way: &Way) -> Sim {
-    let mut sim = world.clone();
+fn in_phase(snapshot: &Sim, way: &Way) -> Sim {
+    let mut sim = snapshot.clone();
     let mut provoked = way.provoked.iter();
     let mut next = provoked.next();
     for _ in 0..ROUNDS {
@@ -185,16 +185,16 @@ fn play(mut sim: Sim, event: Event, world_first: bool) -> (Outcome, Sim) {
 
 /// Plays every cell of a kind; fails on what is wrong, and on what stands without a reason that is known here. A reason that no
 /// cell needs any more fails, too.
-fn table(kind: &str, world: &Sim, ways: &[Way], known: &[(&str, &str)]) {
-    table_of(kind, world, ways, &Event::all(&[EAST, WEST]), known);
+fn table(kind: &str, snapshot: &Sim, ways: &[Way], known: &[(&str, &str)]) {
+    table_of(kind, snapshot, ways, &Event::all(&[EAST, WEST]), known);
 }
 
-fn table_of(kind: &str, world: &Sim, ways: &[Way], events: &[Event], known: &[(&str, &str)]) {
+fn table_of(kind: &str, snapshot: &Sim, ways: &[Way], events: &[Event], known: &[(&str, &str)]) {
     let mut classes: BTreeMap<String, u32> = BTreeMap::new();
     let (mut lines, mut bad) = (String::new(), String::new());
     let mut needed = BTreeSet::new();
     for way in ways {
-        let start = in_phase(world, way);
+        let start = in_phase(snapshot, way);
         for event in events {
             for world_first in [false, true] {
                 // Where nobody took anything away, who comes first makes no difference.
@@ -270,7 +270,7 @@ fn migrate(sim: &mut Sim) {
 
 #[test]
 fn migrations() {
-    let world = Sim::new(&json!({})).unwrap();
+    let snapshot = Sim::new(&json!({})).unwrap();
     let mut ways: Vec<Way> = [
         "Pending",
         "Preflight",
@@ -292,14 +292,14 @@ fn migrations() {
         ("Pending Preflight Hold", "Evicted(\"east\", Never)"),
     ];
     let events = [Event::all(&[EAST, WEST]), Event::of_lost(&[EAST, WEST])].concat();
-    table_of("Migration", &world, &ways, &events, &known);
+    table_of("Migration", &snapshot, &ways, &events, &known);
 }
 
 #[test]
 fn guards() {
-    let mut world = Sim::with_orders(&[EAST, WEST]);
+    let mut snapshot = Sim::with_orders(&[EAST, WEST]);
     let unreachable = json!({"proceedAfter": "60s", "fencedBy": "Approval"});
-    world
+    snapshot
         .guard(0, &json!({"sourceUnreachable": unreachable}))
         .unwrap();
     let mut ways: Vec<Way> = ["Pending", "Arming", "Guarding"].map(by_itself).into();
@@ -317,13 +317,13 @@ fn guards() {
         phase: "Disarming",
         provoked: &[("Guarding", abort)],
     });
-    table("FailoverPlan", &world, &ways, &[]);
+    table("FailoverPlan", &snapshot, &ways, &[]);
 }
 
 #[test]
 fn rollouts() {
-    let mut world = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
-    world.roll_out(0, &json!({})).unwrap();
+    let mut snapshot = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
+    snapshot.roll_out(0, &json!({})).unwrap();
     let mut ways = vec![by_itself("Pending"), by_itself("Completed")];
     for phase in ["Holding", "Applying", "Rolling", "Finishing"] {
         ways.push(Way {
@@ -339,13 +339,13 @@ fn rollouts() {
         phase: "Undoing",
         provoked: &[("Completed", edit), ("Rolling", abort)],
     });
-    table("Rollout", &world, &ways, &[]);
+    table("Rollout", &snapshot, &ways, &[]);
 }
 
 #[test]
 fn shifts() {
-    let mut world = Sim::with_web(&[EAST, WEST], &[EAST], 3);
-    world.shift(0, &json!({"then": {"suspend": [EAST]}})).unwrap();
+    let mut snapshot = Sim::with_web(&[EAST, WEST], &[EAST], 3);
+    snapshot.shift(0, &json!({"then": {"suspend": [EAST]}})).unwrap();
     let mut ways: Vec<Way> = [
         "Pending",
         "Preflight",
@@ -365,17 +365,17 @@ fn shifts() {
         ("Hold", "Gone(\"west\")"),
         ("Shifting RollingBack", "Gone"),
     ];
-    table("ReplicaShift", &world, &ways, &known);
+    table("ReplicaShift", &snapshot, &ways, &known);
 }
 
 #[test]
 fn suspensions() {
-    let mut world = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
-    world.suspend(0, &json!({"scope": "Both"})).unwrap();
+    let mut snapshot = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
+    snapshot.suspend(0, &json!({"scope": "Both"})).unwrap();
     let mut ways: Vec<Way> = ["Pending", "Suspending", "Suspended"].map(by_itself).into();
     ways.push(Way {
         phase: "Resuming",
         provoked: &[("Suspended", abort)],
     });
-    table("Suspension", &world, &ways, &[]);
+    table("Suspension", &snapshot, &ways, &[]);
 }

@@ -108,7 +108,7 @@ const SIDES: [Side; 4] = [Side::Before, Side::After, Side::Late(1), Side::Late(u
 
 /// Something that is asked of a world, and how it shall be in the end.
 struct Script {
-    world: Sim,
+    snapshot: Sim,
     play: fn(&mut Sim),
     ends: fn(&Sim) -> bool,
 }
@@ -125,12 +125,12 @@ impl Script {
     }
 
     fn killed_everywhere(&self) {
-        let mut plain = self.world.clone();
+        let mut plain = self.snapshot.clone();
         (self.play)(&mut plain);
         self.holds(&plain, "plain");
         for line in 1..=plain.lines {
             for side in SIDES {
-                let mut sim = self.world.clone();
+                let mut sim = self.snapshot.clone();
                 sim.kill = Some(Kill { line, side });
                 (self.play)(&mut sim);
                 // What comes after the end changes nothing for good.
@@ -143,7 +143,7 @@ impl Script {
     /// In an order that a seed draws, then in turn.
     fn in_any_order(&self, seeds: u64) {
         for seed in 0..seeds {
-            let mut sim = self.world.clone();
+            let mut sim = self.snapshot.clone();
             sim.play_at_random(seed, u32::try_from(seed * 137 % 3000).unwrap());
             assert_eq!(
                 sim.violations(),
@@ -165,10 +165,10 @@ fn rest(sim: &mut Sim) {
 }
 
 fn failover() -> Script {
-    let mut world = Sim::with_orders(&[EAST, WEST]);
-    world.guard(0, &json!({})).unwrap();
+    let mut snapshot = Sim::with_orders(&[EAST, WEST]);
+    snapshot.guard(0, &json!({})).unwrap();
     Script {
-        world,
+        snapshot,
         play: |sim| {
             rest(sim);
             if sim.plane.workloads[0]
@@ -188,10 +188,10 @@ fn failover() -> Script {
 }
 
 fn rollout() -> Script {
-    let mut world = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
-    world.roll_out(0, &json!({})).unwrap();
+    let mut snapshot = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
+    snapshot.roll_out(0, &json!({})).unwrap();
     Script {
-        world,
+        snapshot,
         play: |sim| {
             rest(sim);
             if sim.intent::<Rollout>(0).unwrap().status.common.attempt == 0 {
@@ -207,10 +207,10 @@ fn rollout() -> Script {
 }
 
 fn shift() -> Script {
-    let mut world = Sim::with_web(&[EAST, WEST], &[EAST], 3);
-    world.shift(0, &json!({"step": 2})).unwrap();
+    let mut snapshot = Sim::with_web(&[EAST, WEST], &[EAST], 3);
+    snapshot.shift(0, &json!({"step": 2})).unwrap();
     Script {
-        world,
+        snapshot,
         play: |sim| {
             rest(sim);
             sim.place_in(0, &[WEST]);
@@ -222,10 +222,10 @@ fn shift() -> Script {
 }
 
 fn suspension() -> Script {
-    let mut world = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
-    world.suspend(0, &json!({"scope": "Both"})).unwrap();
+    let mut snapshot = Sim::with_web(&[EAST, WEST], &[EAST, WEST], 2);
+    snapshot.suspend(0, &json!({"scope": "Both"})).unwrap();
     Script {
-        world,
+        snapshot,
         play: |sim| {
             rest(sim);
             Event::TemplateEdited.happens(sim);
@@ -239,14 +239,14 @@ fn suspension() -> Script {
 
 /// A guard, a migration that borrows its claim, and another one that waits for that.
 fn together() -> Script {
-    let mut world = Sim::with_orders(&[EAST, WEST, NORTH]);
-    world.guard(0, &json!({})).unwrap();
-    rest(&mut world);
-    world.lines = 0;
-    world.migrate(0, NORTH, &json!({})).unwrap();
-    world.migrate(0, WEST, &json!({})).unwrap();
+    let mut snapshot = Sim::with_orders(&[EAST, WEST, NORTH]);
+    snapshot.guard(0, &json!({})).unwrap();
+    rest(&mut snapshot);
+    snapshot.lines = 0;
+    snapshot.migrate(0, NORTH, &json!({})).unwrap();
+    snapshot.migrate(0, WEST, &json!({})).unwrap();
     Script {
-        world,
+        snapshot,
         play: rest,
         ends: |sim| {
             let ended = |nth| sim.intent::<Migration>(nth).unwrap().status.phase == Phase::Completed;

@@ -100,11 +100,11 @@ fn a_belt_that_is_taken_off_is_set_again_and_told() {
 }
 
 #[test]
-fn a_guarded_copy_that_begins_again_is_told() {
+fn a_guarded_copy_that_starts_again_is_told() {
     for (event, code) in [
         (Event::PodsDie(EAST), "StartedOver"),
-        (Event::CopyDeleted(EAST), "CopyMadeAnew"),
-        (Event::WorkDeleted(EAST), "CopyMadeAnew"),
+        (Event::CopyDeleted(EAST), "CopyRecreated"),
+        (Event::WorkDeleted(EAST), "CopyRecreated"),
     ] {
         let mut sim = guarding();
         sim.go_on(2);
@@ -116,7 +116,7 @@ fn a_guarded_copy_that_begins_again_is_told() {
 }
 
 #[test]
-fn what_a_failover_or_a_migration_makes_anew_is_not_told() {
+fn what_a_failover_or_a_migration_recreates_is_not_told() {
     let mut sim = Sim::with_orders(&[EAST, WEST, NORTH]);
     sim.guard(0, &json!({})).unwrap();
     assert!(sim.play(ROUNDS), "{}", sim.account());
@@ -132,7 +132,7 @@ fn what_a_failover_or_a_migration_makes_anew_is_not_told() {
 
 /// The pin is taken away while nobody may run: both copies run for a moment, and the new one has a state of its own then.
 #[test]
-fn a_new_copy_that_ran_before_it_was_released_begins_again_from_the_state_that_it_is_given() {
+fn a_new_copy_that_ran_before_it_was_released_starts_again_from_the_state_that_it_is_given() {
     for event in [Event::PinDeleted, Event::PinEdited] {
         for phase in [Phase::Fencing, Phase::Releasing] {
             let mut sim = entering(phase);

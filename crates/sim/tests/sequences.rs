@@ -151,7 +151,7 @@ fn a_word_that_comes_after_the_copy_was_seen_again_makes_no_second_writer() {
 }
 
 #[test]
-fn a_source_that_is_made_anew_on_the_way_back_is_told() {
+fn a_source_that_is_recreated_on_the_way_back_is_told() {
     let mut sim = entering(Phase::Capture);
     sim.go_on(1);
     sim.play_until(ROUNDS, |sim| phase(sim) == Phase::Handoff);
@@ -177,7 +177,7 @@ fn a_source_that_is_made_anew_on_the_way_back_is_told() {
     sim.go_on(A_WHILE);
     let findings = sim.actors[0].findings();
     assert!(
-        findings.iter().any(|finding| finding.code == "CopyMadeAnew"),
+        findings.iter().any(|finding| finding.code == "CopyRecreated"),
         "{}",
         sim.account()
     );

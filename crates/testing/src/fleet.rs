@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cutover_cluster::{Cluster, Limits, Observer, Queried};
 use cutover_controller::reconcile::intents::{
-    self, Canaries, Metrics, NoMetrics, Nobody, Parts, Records, Templates, Wanted, Witness,
+    self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Records, Templates, Wanted,
 };
 use cutover_controller::telemetry::Telemetry;
 use cutover_core::api::{self, FailoverPlan, FailoverPlanStatus, Intent, Migration, Phase};
@@ -111,15 +111,15 @@ impl Fleet {
     }
 
     /// Starts a controller that ends with the fleet, or when another one takes over.
-    pub fn lead(&self, witness: Arc<dyn Witness>) {
-        let controller = self.controller(witness);
+    pub fn lead(&self, failpoints: Arc<dyn FailpointHook>) {
+        let controller = self.controller(failpoints);
         self.led_by.lock().unwrap().push(controller);
     }
 
     /// Kills the controllers wherever they are, and starts another one.
     pub fn replace_leader(&self) {
         self.led_by.lock().unwrap().clear();
-        self.lead(Arc::new(Nobody));
+        self.lead(Arc::new(NoFailpoints));
     }
 
     /// What Git wants of the template, and sync holds back.
@@ -182,13 +182,13 @@ impl Fleet {
     }
 
     /// Starts a controller; dropped or aborted it is as dead as after kill -9.
-    pub fn controller(&self, witness: Arc<dyn Witness>) -> Controller {
+    pub fn controller(&self, failpoints: Arc<dyn FailpointHook>) -> Controller {
         let cluster = Cluster::from_client(self.world.client(), Limits::default());
-        self.controller_on(cluster, witness)
+        self.controller_on(cluster, failpoints)
     }
 
     /// Starts a controller that knows the control plane by a client of its own.
-    pub fn controller_on(&self, cluster: Cluster, witness: Arc<dyn Witness>) -> Controller {
+    pub fn controller_on(&self, cluster: Cluster, failpoints: Arc<dyn FailpointHook>) -> Controller {
         let clock = self.world.clock();
         let parts = Parts {
             observer: Observer::new(cluster.clone()),
@@ -198,7 +198,7 @@ impl Fleet {
             metrics: Arc::clone(&self.numbers) as Arc<dyn Metrics>,
             notifier: None,
             clock: Arc::new(move || clock.now()),
-            witness,
+            failpoints,
             canaries: Canaries::default(),
             telemetry: Telemetry::default(),
         };

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover_controller::reconcile::intents::{Nobody, Point, Side, Witness};
+use cutover_controller::reconcile::intents::{Failpoint, FailpointHook, NoFailpoints, Side};
 use futures::future::BoxFuture;
 
 use crate::fleet::Fleet;
@@ -106,7 +106,7 @@ impl<'a> Killed<'a> {
 
     async fn recorded<S: AsRef<Fleet>>(self, stage: &S, played: impl Future<Output = ()>) -> Vec<Line> {
         let (fleet, recorder) = (stage.as_ref(), Arc::new(Recorder::of(self.kind)));
-        let _controller = fleet.controller(Arc::clone(&recorder) as Arc<dyn Witness>);
+        let _controller = fleet.controller(Arc::clone(&recorder) as Arc<dyn FailpointHook>);
         played.await;
         if let Some(last) = self.last {
             until("the last write is done", || recorder.has_done(last)).await;
@@ -117,14 +117,14 @@ impl<'a> Killed<'a> {
     async fn survives(self, line: &Line, fleet: &Fleet, played: impl Future<Output = ()>) {
         let (seen, here) = (Mutex::new(Lines::of(self.kind)), line.clone());
         let trap = Trap::when(move |point| seen.lock().unwrap().add(point) == Some(&here));
-        let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn Witness>);
+        let controller = fleet.controller(Arc::clone(&trap) as Arc<dyn FailpointHook>);
         let replaced = async {
             trap.sprung_within(self.patience, &format!("{line:?}")).await;
             controller.kill().await;
             // Long enough that nothing of the dead one is under way, and that whatever may go wrong does.
             tokio::time::sleep(Duration::from_secs(2)).await;
             fleet.assert_one_writer();
-            fleet.controller(Arc::new(Nobody))
+            fleet.controller(Arc::new(NoFailpoints))
         };
         // A line may come when all has ended, and what is left is cleared away.
         let (_next, ()) = tokio::join!(replaced, played);
@@ -196,7 +196,7 @@ impl Lines {
     }
 
     /// Returns the line that was come to, unless it is another kind's.
-    fn add(&mut self, point: &Point) -> Option<&Line> {
+    fn add(&mut self, point: &Failpoint) -> Option<&Line> {
         if point.intent.kind != self.kind {
             return None;
         }
@@ -221,8 +221,8 @@ impl Recorder {
     }
 }
 
-impl Witness for Recorder {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+impl FailpointHook for Recorder {
+    fn reached<'a>(&'a self, point: &'a Failpoint) -> BoxFuture<'a, ()> {
         self.0.lock().unwrap().add(point);
         Box::pin(std::future::ready(()))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cutover_controller::reconcile::intents::Witness;
+use cutover_controller::reconcile::intents::FailpointHook;
 use cutover_sandbox::WorldOptions;
 use cutover_sandbox::api::{DeleteOptions, ListOptions, Patch, Resource, Subresource, WriteOptions};
 use serde_json::{Value, json};
@@ -77,8 +77,8 @@ impl Stage {
         self
     }
 
-    pub fn controller(&self, witness: Arc<dyn Witness>) -> Controller {
-        self.fleet.controller(witness)
+    pub fn controller(&self, failpoints: Arc<dyn FailpointHook>) -> Controller {
+        self.fleet.controller(failpoints)
     }
 
     pub fn ask(&self, name: &str, spec: &Value) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cutover_core::api::{Fact, Migration, Offer, Phase};
-use cutover_core::intent::control::{self, Control, Decision, Standing};
+use cutover_core::intent::control::{self, Control, Decision, Observed};
 use cutover_core::manifest::Change;
 use cutover_sandbox::api::{DeleteOptions, Patch, Resource, WriteOptions};
 use serde_json::{Value, json};
@@ -201,7 +201,7 @@ fn say(fleet: &Fleet, name: &str, control: &Control) -> Result<(), Stuck> {
         .get(&MIGRATIONS, Some("shop"), name)
         .unwrap();
     let live: Migration = serde_json::from_value((*live).clone()).unwrap();
-    let decision = control::decide(control, name, &live.spec, Standing::Known(&live));
+    let decision = control::decide(control, name, &live.spec, Observed::Known(&live));
     let change = match decision {
         Ok(Decision::Change { change, .. }) => change,
         Ok(Decision::Nothing(why)) => return Err(Stuck::Refused(why)),

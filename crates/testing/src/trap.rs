@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cutover_controller::reconcile::intents::{Point, Side, Witness};
+use cutover_controller::reconcile::intents::{Failpoint, FailpointHook, Side};
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 
 /// Stands still once, at the first point that is meant, and goes on when it is told.
 pub struct Trap {
-    is_meant: Box<dyn Fn(&Point) -> bool + Send + Sync>,
+    is_meant: Box<dyn Fn(&Failpoint) -> bool + Send + Sync>,
     /// What was about to be written, or has just been, where it stands.
     at: Mutex<Option<String>>,
     sprung: Notify,
@@ -19,7 +19,7 @@ pub struct Trap {
 }
 
 impl Trap {
-    pub fn when(is_meant: impl Fn(&Point) -> bool + Send + Sync + 'static) -> Arc<Self> {
+    pub fn when(is_meant: impl Fn(&Failpoint) -> bool + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self {
             is_meant: Box::new(is_meant),
             at: Mutex::default(),
@@ -68,8 +68,8 @@ impl Trap {
     }
 }
 
-impl Witness for Trap {
-    fn reached<'a>(&'a self, point: &'a Point) -> BoxFuture<'a, ()> {
+impl FailpointHook for Trap {
+    fn reached<'a>(&'a self, point: &'a Failpoint) -> BoxFuture<'a, ()> {
         // Asked of every point: it may count them.
         let is_meant = (self.is_meant)(point);
         let mut at = self.at.lock().unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::stage::Stage;
-use super::tell::{GOOD, QUIET, check, command, done, not_seen, say, trouble};
+use super::tell::{GOOD, QUIET, apply, check, command, done, not_seen, trouble};
 use super::{Chapter, kinds};
 use crate::cli::example;
 use cutover_core::api::{Migration, Phase};
@@ -44,7 +44,7 @@ async fn plain_move(stage: &Stage, before: &Run) -> Result<()> {
     let migration = follow(stage, &intent.name).await?;
     moved(stage, &intent, &migration, before).await?;
     if let Some(downtime) = downtime(&migration) {
-        say(format!("    nobody wrote for {downtime}"))?;
+        apply(format!("    downtime {downtime}"))?;
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ async fn lost_target(stage: &Stage, before: &Run) -> Result<()> {
         let runs = stage.open_runs();
         check(
             !runs.iter().any(elsewhere),
-            "nobody runs beside a copy that can't be seen",
+            "no copy runs beside one that can't be seen",
         )?;
         stage.world.faults().heal(to);
         trouble(format!("{to} can be reached again"))
@@ -197,7 +197,7 @@ async fn moved(stage: &Stage, intent: &Intent, migration: &Migration, before: &R
     done(format!(
         "orders runs in {to}, from the savepoint that was taken in {home}"
     ))?;
-    say(format!("    {QUIET}{handle}{QUIET:#}"))?;
+    apply(format!("    {QUIET}{handle}{QUIET:#}"))?;
     stage.recorded(&intent.name, Phase::Completed).await
 }
 
@@ -222,7 +222,7 @@ async fn back(stage: &Stage, intent: &Intent, migration: &Migration, before: &Ru
     done(format!(
         "rolled back: orders runs in {home} as before, from its last savepoint"
     ))?;
-    say(format!("    {QUIET}{handle}{QUIET:#}"))?;
+    apply(format!("    {QUIET}{handle}{QUIET:#}"))?;
     stage.recorded(&intent.name, Phase::RolledBack).await
 }
 
@@ -234,7 +234,7 @@ pub fn replace(path: &Path, from: &str, to: &str) -> Result<()> {
 
 pub fn push(stage: &Stage, message: &str, changes: &[String]) -> Result<()> {
     for change in changes {
-        say(format!("  {GOOD}{change}{GOOD:#}"))?;
+        apply(format!("  {GOOD}{change}{GOOD:#}"))?;
     }
     command(&format!("git commit -m '{message}' && git push"))?;
     stage.clone.push(message)
@@ -245,11 +245,11 @@ async fn follow(stage: &Stage, name: &str) -> Result<Migration> {
     let migration = stage
         .ended(name, |step, next| {
             // A reader that has gone away is found at the next line.
-            let _ = say(step_line(step, next));
+            let _ = apply(step_line(step, next));
         })
         .await?;
     for line in finding_lines(&migration) {
-        say(line)?;
+        apply(line)?;
     }
     Ok(migration)
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::chapters::{push, replace};
 use super::stage::{DEPLOYMENTS, NAMESPACE, Stage};
-use super::tell::{GOOD, QUIET, check, done, say, trouble};
+use super::tell::{GOOD, QUIET, apply, check, done, trouble};
 use crate::cli::example;
 use cutover_core::api::StepRecord;
 use cutover_core::error::{Error, Result};
@@ -26,7 +26,7 @@ const CLUSTERS: [&str; 3] = ["east", "west", "north"];
 pub async fn freeze(stage: &Stage) -> Result<()> {
     let intent = Intent::new("Suspension", "suspensions", Some(NAMESPACE), "freeze-storefront");
     let spec = format!(
-        "  target: {{workload: {ABOUT_STOREFRONT}}}\n  clusters: [west]\n  reason: somebody looks for a bug there\n"
+        "  target: {{workload: {ABOUT_STOREFRONT}}}\n  clusters: [west]\n  reason: a bug is being investigated there\n"
     );
     intent.push(stage, "Keep changes of storefront from west", &spec)?;
     intent.is(stage, "Suspended").await?;
@@ -251,9 +251,9 @@ impl Intent {
             self.kind, self.name
         );
         example::write_file(&stage.clone.dir.join(self.file()), &text)?;
-        say(format!("  {GOOD}+ {}{GOOD:#}", self.file()))?;
+        apply(format!("  {GOOD}+ {}{GOOD:#}", self.file()))?;
         for line in spec.lines() {
-            say(format!("  {QUIET}{line}{QUIET:#}"))?;
+            apply(format!("  {QUIET}{line}{QUIET:#}"))?;
         }
         push(stage, message, &[])
     }
@@ -294,7 +294,7 @@ impl Intent {
                     if step.finished_at.is_some() && !told.contains(step) {
                         let next = steps.get(index + 1).map(|next| next.name.as_str());
                         // A reader that has gone away is found at the next line.
-                        let _ = say(step_line(step, next));
+                        let _ = apply(step_line(step, next));
                         told.push(step.clone());
                     }
                 }
@@ -315,7 +315,7 @@ fn other_than(run: &Run) -> &'static str {
 
 fn from_a_handle(run: &Run) -> Result<()> {
     match &run.restored_from {
-        Origin::Handle(handle) => say(format!("    {QUIET}{handle}{QUIET:#}")),
+        Origin::Handle(handle) => apply(format!("    {QUIET}{handle}{QUIET:#}")),
         Origin::Empty | Origin::Volume(_) => check(false, "the job started from its state"),
     }
 }

@@ -17,7 +17,7 @@ use super::{output, signal};
 use cutover_core::error::{Error, Result};
 use cutover_core::report::duration;
 use stage::{STATUS_BRANCH, Stage};
-use tell::{GOOD, QUIET, TITLE, check, command, done, say};
+use tell::{GOOD, QUIET, TITLE, apply, check, command, done};
 
 #[derive(Args, Debug)]
 pub struct Demo {
@@ -64,7 +64,7 @@ impl Chapter {
         match self {
             Self::Move => "A plain move",
             Self::Upgrade => "A move with a new image, which cannot start",
-            Self::LostTarget => "The target is lost in mid-flight",
+            Self::LostTarget => "The target is lost during the move",
             Self::LateScheduler => "The scheduler's late overwrite",
             Self::Freeze => "A freeze of one cluster",
             Self::Failover => "A failover under guard",
@@ -123,10 +123,10 @@ impl Demo {
         command(&format!("git log -{TOLD} {STATUS_BRANCH}"))?;
         for line in stage.clone.log(STATUS_BRANCH)?.iter().take(TOLD) {
             let (id, subject) = line.split_once(' ').unwrap_or((line, ""));
-            say(format!("  {QUIET}{id}{QUIET:#} {subject}"))?;
+            apply(format!("  {QUIET}{id}{QUIET:#} {subject}"))?;
         }
         let took = jiff::SignedDuration::try_from(begin.elapsed()).unwrap_or_default();
-        say(format!("\n{GOOD}Done{GOOD:#} in {}.", duration(took)))?;
+        apply(format!("\n{GOOD}Done{GOOD:#} in {}.", duration(took)))?;
         if self.keep {
             stage.keep();
             look_around(stage)?;
@@ -136,7 +136,7 @@ impl Demo {
     }
 
     fn open(&self, title: &str) -> Result<()> {
-        say(format!("\n{TITLE}{title}{TITLE:#}"))?;
+        apply(format!("\n{TITLE}{title}{TITLE:#}"))?;
         if self.interactive {
             output::note("  Enter goes on");
             // Nobody at the keyboard is as good as Enter.
@@ -149,13 +149,13 @@ impl Demo {
 /// A control plane, a repository, a reconciler; the job comes up.
 async fn setting(stage: &Stage) -> Result<()> {
     let members: Vec<&str> = stage.kubeconfigs.members.keys().map(String::as_str).collect();
-    say(format!(
+    apply(format!(
         "  control plane  {}",
         stage.kubeconfigs.control.display()
     ))?;
-    say(format!("  members        {}", members.join(", ")))?;
-    say(format!("  repository     {}", stage.remote.display()))?;
-    say(format!("  clone          {}", stage.clone.dir.display()))?;
+    apply(format!("  members        {}", members.join(", ")))?;
+    apply(format!("  repository     {}", stage.remote.display()))?;
+    apply(format!("  clone          {}", stage.clone.dir.display()))?;
     let run = stage.running().await?;
     done(format!(
         "orders, a stateful Flink job, runs in {}",
@@ -166,7 +166,7 @@ async fn setting(stage: &Stage) -> Result<()> {
 
 fn look_around(stage: &Stage) -> Result<()> {
     let (kubeconfig, clone) = (stage.kubeconfigs.control.display(), stage.clone.dir.display());
-    say(format!(
+    apply(format!(
         "\n{TITLE}Everything goes on{TITLE:#} until Ctrl-C. In another terminal:\n\n  \
          export KUBECONFIG={kubeconfig}\n  \
          kubectl get flinkdeployments,resourcebindings,works,migrations -A\n  \

@@ -391,7 +391,10 @@ fn place(dir: Option<&Path>) -> Result<(PathBuf, Option<TempDir>)> {
 }
 
 fn gave_up(what: &str) -> Error {
-    Error::internal(format!("waited {} s in vain for {what}", PATIENCE.as_secs()))
+    Error::internal(format!(
+        "waited {} s for {what}, without effect",
+        PATIENCE.as_secs()
+    ))
 }
 
 /// Has each phase committed by itself, however fast they follow each other: it is a story. What a chapter takes out of Git goes.

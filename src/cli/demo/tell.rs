@@ -13,21 +13,21 @@ pub const BAD: Style = AnsiColor::Yellow.on_default().bold();
 pub const QUIET: Style = Style::new().dimmed();
 const COMMAND: Style = AnsiColor::Cyan.on_default();
 
-pub fn say(line: impl AsRef<str>) -> Result<()> {
+pub fn apply(line: impl AsRef<str>) -> Result<()> {
     output::data(format!("{}\n", line.as_ref()))
 }
 
 pub fn command(line: &str) -> Result<()> {
-    say(format!("  {COMMAND}$ {line}{COMMAND:#}"))
+    apply(format!("  {COMMAND}$ {line}{COMMAND:#}"))
 }
 
 pub fn done(what: impl AsRef<str>) -> Result<()> {
-    say(format!("  {GOOD}✓ {}{GOOD:#}", what.as_ref()))
+    apply(format!("  {GOOD}✓ {}{GOOD:#}", what.as_ref()))
 }
 
 /// Says what has gone wrong, as it was meant to.
 pub fn trouble(what: impl AsRef<str>) -> Result<()> {
-    say(format!("  {BAD}! {}{BAD:#}", what.as_ref()))
+    apply(format!("  {BAD}! {}{BAD:#}", what.as_ref()))
 }
 
 /// Fails the demo when what it is about to claim was not observed.
@@ -41,7 +41,7 @@ pub fn not_seen(claim: &str) -> Error {
 
 /// Shows every copy that could write since a run began, whatever anybody's status says, and judges.
 pub fn ledger(verdict: &Verdict, since: &Run) -> Result<()> {
-    say("  The sandbox's ledger of every copy that could write:")?;
+    apply("  The sandbox's ledger of every copy that could write:")?;
     let runs = verdict.runs.iter().filter(|run| run.workload == since.workload);
     for run in runs.filter(|run| run.from >= since.from) {
         let until = match run.until {
@@ -50,7 +50,7 @@ pub fn ledger(verdict: &Verdict, since: &Run) -> Result<()> {
         };
         let origin = &run.restored_from;
         let cluster = run.writer.cluster.as_str();
-        say(format!(
+        apply(format!(
             "    {cluster:<6} {until:>9}  {QUIET}from {origin}{QUIET:#}"
         ))?;
     }

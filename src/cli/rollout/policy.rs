@@ -94,8 +94,8 @@ impl Policy {
     fn spec(&self, selectors: &[WorkloadSelector]) -> Value {
         let mut spec = Spec::default();
         spec.list("select", selectors);
-        self.strategy.say(&mut spec);
-        spec.say("maxParallel", self.max_parallel.map(|most| json!(most)));
+        self.strategy.apply(&mut spec);
+        spec.apply("maxParallel", self.max_parallel.map(|most| json!(most)));
         spec.value()
     }
 

@@ -83,7 +83,7 @@ impl FromStr for Wave {
 
 impl StrategyArgs {
     /// Says what was asked for: what is left out has its default.
-    pub(super) fn say(&self, spec: &mut Spec) {
+    pub(super) fn apply(&self, spec: &mut Spec) {
         spec.list("order", &self.order);
         let waves = self.waves.iter().map(|wave| match &wave.soak {
             Some(soak) => json!({"clusters": wave.clusters, "soak": soak}),
@@ -91,18 +91,18 @@ impl StrategyArgs {
         });
         spec.list("waves", &waves.collect::<Vec<_>>());
         let mut progress = Spec::default();
-        progress.say("timeout", self.timeout.as_ref().map(|long| json!(long)));
-        progress.say("healthyFor", self.healthy_for.as_ref().map(|long| json!(long)));
-        spec.say("progress", progress.some());
-        spec.say(
+        progress.apply("timeout", self.timeout.as_ref().map(|long| json!(long)));
+        progress.apply("healthyFor", self.healthy_for.as_ref().map(|long| json!(long)));
+        spec.apply("progress", progress.some());
+        spec.apply(
             "maxUnavailableClusters",
             self.max_unavailable.map(|most| json!(most)),
         );
         let older = self.undo_on_failure.then_some(Failure::Undo);
         let on_failure = self.on_failure.or(older);
-        spec.say("onFailure", on_failure.map(|failure| json!(failure.asked())));
+        spec.apply("onFailure", on_failure.map(|failure| json!(failure.asked())));
         let gated = !self.approve_before.is_empty();
-        spec.say(
+        spec.apply(
             "approval",
             gated.then(|| json!({"beforeWaves": self.approve_before})),
         );

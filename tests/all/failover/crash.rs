@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::FailoverPhase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use serde_json::{Value, json};
 
 use super::stage::{
@@ -105,7 +105,7 @@ impl Scenario {
     pub async fn begin(self) -> Fleet {
         let fleet = unled().await;
         purge_mode(&fleet, self.mode);
-        let before = fleet.controller(Arc::new(Nobody));
+        let before = fleet.controller(Arc::new(NoFailpoints));
         plan(&fleet, self.spec());
         guarded_in(&fleet, "east").await;
         let handle = savepoint(&fleet, "east").await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::{FailoverPhase, Phase};
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use serde_json::{Value, json};
 
@@ -559,7 +559,7 @@ async fn a_guest_of_a_plan_that_is_torn_away_comes_to_its_end() {
 /// A stage whose controller is gone.
 async fn left_alone(spec: Value) -> Stage {
     let fleet = unled().await;
-    let controller = fleet.controller(Arc::new(Nobody));
+    let controller = fleet.controller(Arc::new(NoFailpoints));
     let stage = Stage::of(fleet, spec).await;
     controller.kill().await;
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -601,7 +601,7 @@ fn killed_at_any_line_a_failover_in_the_middle_of_a_rollout_still_ends_with_one_
         let spec =
             json!({"approval": {"beforeWaves": [1]}, "progress": {"timeout": "20m", "healthyFor": "2s"}});
         let fleet = unled().await;
-        let controller = fleet.controller(Arc::new(Nobody));
+        let controller = fleet.controller(Arc::new(NoFailpoints));
         plan(&fleet, json!({}));
         guarded_in(&fleet, "east").await;
         let handle = savepoint(&fleet, "east").await;
@@ -640,7 +640,7 @@ fn killed_at_any_line_a_suspension_under_a_guard_still_holds_and_ends() {
     let begin = async || {
         let fleet = unled().await;
         shared(&fleet);
-        let controller = fleet.controller(Arc::new(Nobody));
+        let controller = fleet.controller(Arc::new(NoFailpoints));
         plan(&fleet, json!({}));
         guarded_in(&fleet, "east").await;
         controller.kill().await;

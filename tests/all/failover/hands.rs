@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cutover::api::FailoverPhase;
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, install_fence};
+use cutover::reconcile::intents::{NoFailpoints, install_fence};
 use cutover::sandbox::api::{DeleteOptions, ListOptions, Resource};
 use cutover::sandbox::faults::{Effect, Rule};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ fn tear_pin_off(fleet: &Fleet) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_is_deleted_and_made_anew_is_guarded_as_the_one_before() {
+async fn a_binding_that_is_deleted_and_recreated_is_guarded_as_the_one_before() {
     let fleet = fleet().await;
     plan(&fleet, json!({}));
     guarded_in(&fleet, "east").await;
@@ -75,7 +75,7 @@ async fn a_binding_that_is_deleted_and_made_anew_is_guarded_as_the_one_before() 
     assert_eq!(status(&fleet)["journal"]["binding"]["uid"], binding_uid(&fleet));
     if writer == "east" {
         let told = status(&fleet)["findings"].to_string();
-        assert!(told.contains("MadeAnew") && told.contains(&handle), "{told}");
+        assert!(told.contains("Recreated") && told.contains(&handle), "{told}");
     } else {
         assert_eq!(started_from(&fleet, &writer), handle);
     }
@@ -91,7 +91,7 @@ async fn a_binding_that_is_deleted_and_made_anew_is_guarded_as_the_one_before() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_that_is_deleted_and_applied_again_at_once_is_guarded_anew() {
+async fn a_template_that_is_deleted_and_applied_again_at_once_is_guarded_again() {
     let fleet = fleet().await;
     plan(&fleet, json!({}));
     guarded_in(&fleet, "east").await;
@@ -121,7 +121,7 @@ async fn a_template_that_is_deleted_and_applied_again_at_once_is_guarded_anew() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_binding_that_is_made_anew_in_the_midst_of_a_failover_goes_on_from_the_state_that_is_known() {
+async fn a_binding_that_is_recreated_in_the_midst_of_a_failover_goes_on_from_the_state_that_is_known() {
     let fleet = fleet().await;
     purge_mode(&fleet, "Gracefully");
     plan(&fleet, json!({}));
@@ -137,7 +137,7 @@ async fn a_binding_that_is_made_anew_in_the_midst_of_a_failover_goes_on_from_the
     delete(&fleet, &BINDINGS, BINDING);
     until(&fleet, "it is gone", |fleet| fleet.binding().is_null()).await;
     touch(&fleet);
-    until(&fleet, "it is made anew", |fleet| {
+    until(&fleet, "it is recreated", |fleet| {
         let uid = binding_uid(fleet);
         !uid.is_null() && uid != before && status(fleet)["journal"]["binding"]["uid"] == uid
     })
@@ -256,7 +256,7 @@ async fn the_fence_stands_in_for_a_canary_that_a_failover_may_not_create() {
     let cluster = Cluster::from_client(fleet.world.client(), Limits::default());
     let name = cluster.whoami().await.unwrap();
     install_fence(&cluster, &[name]).await.unwrap().unwrap();
-    fleet.lead(Arc::new(Nobody));
+    fleet.lead(Arc::new(NoFailpoints));
     purge_mode(&fleet, "Gracefully");
     plan(&fleet, json!({}));
     guarded_in(&fleet, "east").await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::FailoverPhase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{DeleteOptions, Resource, WriteOptions};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub const PLAN: &str = "orders";
 /// A sandbox in which taints evict, with a controller at work.
 pub async fn fleet() -> Fleet {
     let fleet = unled().await;
-    fleet.lead(Arc::new(Nobody));
+    fleet.lead(Arc::new(NoFailpoints));
     fleet
 }
 

@@ -88,7 +88,7 @@ async fn under_the_guard(scenario: Scenario) {
     let struck = scenario.strike(&fleet);
     let (stopped, ()) = tokio::join!(stand_still(&fleet, Led::ForEver, has_moved), struck);
     assert!(stopped.len() > 15, "only {} writes", stopped.len());
-    fleet.lead(std::sync::Arc::new(cutover::reconcile::intents::Nobody));
+    fleet.lead(std::sync::Arc::new(cutover::reconcile::intents::NoFailpoints));
     // The old cluster is back, and what was left there is settled, before anything late comes.
     scenario.ended(&fleet).await;
     scenario.assert_ended(&fleet);

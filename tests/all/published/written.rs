@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cutover::api::{PatchOp, Phase};
-use cutover::intent::pin::{Authority, Pin, PinWrite, Says, Tenure, Token};
+use cutover::intent::pin::{Authority, Pin, PinWrite, Says, Token, Writer};
 use cutover::karmada::{OverridePolicy, meta};
 use cutover::name::ClusterName;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -43,17 +43,17 @@ fn patches() -> impl Strategy<Value = Vec<PatchOp>> {
     proptest::collection::vec(patch, 0..4)
 }
 
-fn tenures() -> impl Strategy<Value = Tenure> {
+fn leaderships() -> impl Strategy<Value = Writer> {
     prop_oneof![
-        Just(Tenure::Nobody),
-        cluster().prop_map(Tenure::Only),
-        cluster().prop_map(|carrier| Tenure::Shared { carrier }),
+        Just(Writer::Nobody),
+        cluster().prop_map(Writer::Only),
+        cluster().prop_map(|carrier| Writer::Shared { carrier }),
     ]
 }
 
 prop_compose! {
     fn pins()(
-        tenure in tenures(),
+        may_run in leaderships(),
         hold in patches(), suspend in patches(), carry in patches(),
         suspended in proptest::collection::vec(cluster(), 0..3),
         marker in "[a-z0-9.]{1,20}",
@@ -64,7 +64,7 @@ prop_compose! {
             api_version: "flink.apache.org/v1beta1".into(), versions: Arc::default(), kind: "FlinkDeployment".into(),
             workload: "orders".into(), marker,
             differences: Vec::new(),
-            says: Says::Token(Token { tenure, hold, suspended, suspend, carry }),
+            says: Says::Token(Token { may_run, hold, suspended, suspend, carry }),
         }
     }
 }
@@ -117,7 +117,7 @@ async fn a_migration_goes_its_way_under_the_published_definitions() {
             }
         }
     }
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("orders-to-west", "west");
     assert_eq!(
         fleet.ended("orders-to-west").await,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use serde_json::{Value, json};
 
 use super::Guard::{self, Off, On};
@@ -109,7 +109,7 @@ async fn a_migration_does_not_begin_while_an_eviction_is_in_flight() {
         hand.suspend_scheduling();
         hand.evict("north", &task);
         a_while().await;
-        let _controller = fleet.controller(Arc::new(Nobody));
+        let _controller = fleet.controller(Arc::new(NoFailpoints));
         fleet.migrate("move", "west");
         assert_eq!(
             fleet.ended("move").await,

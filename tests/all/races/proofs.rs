@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use serde_json::json;
 
 use super::Guard::{self, Off, On};
@@ -118,7 +118,7 @@ async fn a_preserved_object_keeps_writing_when_its_cluster_is_taken_out() {
     let preserved = |fleet: &Fleet| fleet.binding()["spec"]["preserveResourcesOnDeletion"] == true;
     fleet.until("the binding says so", preserved).await;
 
-    let _controller = fleet.controller(Arc::new(Nobody));
+    let _controller = fleet.controller(Arc::new(NoFailpoints));
     fleet.migrate("guarded", "west");
     assert_eq!(fleet.ended("guarded").await, Phase::Failed);
     clean(&fleet);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::api::Phase;
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::member::Timings;
 use serde_json::json;
@@ -64,7 +64,7 @@ async fn what_the_scheduler_had_queued_drops_the_source_after_the_suspension() {
 async fn queued_before_the_suspension(barrier: Guard) -> Fleet {
     let fleet = fleet().await;
     {
-        let _controller = fleet.controller(Arc::new(Nobody));
+        let _controller = fleet.controller(Arc::new(NoFailpoints));
         fleet.migrate("there", "west");
         assert_eq!(fleet.ended("there").await, Phase::Completed);
     }

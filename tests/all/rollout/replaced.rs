@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 
 use super::{ALL, DEPLOYMENTS, ROLLOUTS, Stage};
 use crate::stops::{Led, before_its_pin, goes_on_when_it_is_gone, stand_still};
@@ -35,7 +35,7 @@ async fn karmadas_processes_may_be_replaced_before_and_after_each_wave() {
 #[tokio::test(start_paused = true)]
 async fn two_who_reconcile_at_once_roll_a_change_once() {
     let stage = Stage::start(&ALL).await;
-    let _second = stage.fleet.controller(Arc::new(Nobody));
+    let _second = stage.fleet.controller(Arc::new(NoFailpoints));
     stage.push("web:2");
     stage.rests("Completed", &ALL, "web:2").await;
     assert_eq!(stage.order_of("web:2"), IN_ORDER);
@@ -73,7 +73,7 @@ async fn a_pin_that_is_put_up_when_its_rollout_is_gone_changes_nothing_in_any_me
     stage.controller.take().unwrap().kill().await;
     stage.push("web:2");
     let late = before_its_pin(&stage.fleet).await;
-    stage.fleet.lead(Arc::new(Nobody));
+    stage.fleet.lead(Arc::new(NoFailpoints));
     stage.rests("Completed", &ALL, "web:2").await;
     goes_on_when_it_is_gone(&stage.fleet, late, (&ROLLOUTS, "web"), (&DEPLOYMENTS, "web")).await;
 }

@@ -93,7 +93,7 @@ async fn without_its_policy_everything_stays_until_another_claims_it_with_the_su
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_binding_takes_all_with_it_and_is_made_anew_at_the_next_change_of_the_template() {
+async fn a_deleted_binding_takes_all_with_it_and_is_recreated_at_the_next_change_of_the_template() {
     let stage = job(1).await;
     let source = stage.listed().remove(0);
     stage.suspend();

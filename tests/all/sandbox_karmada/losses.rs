@@ -31,7 +31,7 @@ async fn without_its_work(stage: &Stage, cluster: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_somebody_deletes_is_made_anew_only_with_the_next_change_of_the_template() {
+async fn a_work_that_somebody_deletes_is_recreated_only_with_the_next_change_of_the_template() {
     let stage = job(1).await;
     stage.pause(5000).await;
     let source = stage.listed().remove(0);
@@ -41,7 +41,7 @@ async fn a_work_that_somebody_deletes_is_made_anew_only_with_the_next_change_of_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_work_that_somebody_deletes_is_made_anew_with_a_change_of_the_binding() {
+async fn a_work_that_somebody_deletes_is_recreated_with_a_change_of_the_binding() {
     let stage = job(1).await;
     stage.pause(5000).await;
     let source = stage.listed().remove(0);
@@ -55,7 +55,7 @@ async fn a_work_that_somebody_deletes_is_made_anew_with_a_change_of_the_binding(
 
 /// A new sequence of a pin is such a change: the Work comes back, and with the hold.
 #[tokio::test(start_paused = true)]
-async fn a_work_that_somebody_deletes_is_made_anew_with_a_change_of_an_override_policy() {
+async fn a_work_that_somebody_deletes_is_recreated_with_a_change_of_an_override_policy() {
     let stage = held_in_west(1).await;
     without_its_work(&stage, "west").await;
     stage.pin(&["east"], "2");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::cluster::{Cluster, Limits};
-use cutover::reconcile::intents::{Nobody, install_fence};
+use cutover::reconcile::intents::{NoFailpoints, install_fence};
 use cutover::sandbox::faults::{Effect, Rule};
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ async fn the_fence_stands_in_for_a_canary_that_a_shift_may_not_create() {
     let cluster = Cluster::from_client(stage.fleet.world.client(), Limits::default());
     let name = cluster.whoami().await.unwrap();
     install_fence(&cluster, &[name]).await.unwrap().unwrap();
-    stage.lead(Arc::new(Nobody));
+    stage.lead(Arc::new(NoFailpoints));
     let floor = stage.watch_floor(2);
     stage.shift("go", json!({}));
     stage.is("go", "Shifted").await;
@@ -61,7 +61,7 @@ async fn the_fence_stands_in_for_a_canary_that_a_shift_may_not_create() {
 #[tokio::test(start_paused = true)]
 async fn without_canary_and_fence_a_shift_waits_and_says_what_is_needed() {
     let mut stage = without_canaries().await;
-    stage.lead(Arc::new(Nobody));
+    stage.lead(Arc::new(NoFailpoints));
     stage.shift("go", json!({"timeout": "24h"}));
     stage
         .until("it says what it needs", || {

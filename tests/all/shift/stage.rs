@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cutover::name::ClusterName;
-use cutover::reconcile::intents::{Nobody, Witness};
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints};
 use cutover::sandbox::WorldOptions;
 use cutover::sandbox::api::{ApiServer, DeleteOptions, ListOptions, Patch, Resource, WriteOptions};
 use cutover::sandbox::ledger::Ledger;
@@ -36,7 +36,7 @@ impl Stage {
 
     pub async fn start_slowly(policy: &Value, replicas: u32, pod_start: Duration) -> Self {
         let mut stage = Self::without_controller(policy, replicas, pod_start).await;
-        stage.lead(Arc::new(Nobody));
+        stage.lead(Arc::new(NoFailpoints));
         stage
     }
 
@@ -85,7 +85,7 @@ impl Stage {
                     && copy["status"]["observedGeneration"] == copy["metadata"]["generation"]
             })
             .await;
-        stage.lead(Arc::new(Nobody));
+        stage.lead(Arc::new(NoFailpoints));
         stage
     }
 
@@ -119,8 +119,8 @@ impl Stage {
         wait.until_or(holds, story).await;
     }
 
-    pub fn lead(&mut self, witness: Arc<dyn Witness>) {
-        self.controller = Some(self.fleet.controller(witness));
+    pub fn lead(&mut self, failpoints: Arc<dyn FailpointHook>) {
+        self.controller = Some(self.fleet.controller(failpoints));
     }
 
     pub async fn kill_controller(&mut self) {
@@ -129,9 +129,9 @@ impl Stage {
         }
     }
 
-    pub async fn replace_controller(&mut self, witness: Arc<dyn Witness>) {
+    pub async fn replace_controller(&mut self, failpoints: Arc<dyn FailpointHook>) {
         self.kill_controller().await;
-        self.lead(witness);
+        self.lead(failpoints);
     }
 
     pub fn shift(&self, name: &str, more: Value) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use serde_json::json;
 
 use super::stage::{DEPLOYMENTS, SHIFTS, Stage, duplicated};
@@ -17,7 +17,7 @@ async fn a_pin_that_is_put_up_when_its_shift_is_gone_changes_nothing_in_any_memb
     let mut stage = Stage::without_controller(&policy, 2, Duration::from_millis(100)).await;
     stage.shift("go", json!({}));
     let late = before_its_pin(&stage.fleet).await;
-    stage.lead(Arc::new(Nobody));
+    stage.lead(Arc::new(NoFailpoints));
     stage.is("go", "Shifted").await;
     stage.fleet.apply(&POLICIES, duplicated(&["north", "west"]));
     stage.is("go", "Completed").await;

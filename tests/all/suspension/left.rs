@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use cutover::sandbox::api::ListOptions;
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn what_an_intent_left_that_was_torn_away_is_taken_off_when_it_does_not_co
     stage.is("torn", "Suspended").await;
     stage.controller = None;
     stage.tear_away("torn");
-    stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+    stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
     stage.fleet.apply(&DEPLOYMENTS, web("web", 1));
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(stage.image("east"), "web:0", "it may still come back");

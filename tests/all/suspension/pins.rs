@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::{Nobody, Witness};
+use cutover::reconcile::intents::{FailpointHook, NoFailpoints};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -64,7 +64,7 @@ async fn a_thousand_changes_a_minute_change_nothing_in_a_suspended_cluster_whoev
     for number in 1..=1000 {
         stage.fleet.apply(&DEPLOYMENTS, version(number));
         if number % 100 == 0 {
-            stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+            stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
         }
         tokio::time::sleep(Duration::from_millis(60)).await;
         assert_eq!(held(&stage), before, "{number}");
@@ -129,7 +129,7 @@ async fn no_generation_passes_in_a_member_where_notes_do_not_count() {
             "{number}"
         );
         if number % 250 == 0 {
-            stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+            stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
         }
     }
     assert!(stage.fleet.runs_in("east"));
@@ -241,7 +241,11 @@ async fn killed_at_any_line_a_pin_comes_into_force_without_a_leak_and_ends_clean
     for lines in 0.. {
         stage.controller = None;
         let until = Arc::new(Until(lines.into(), Notify::new()));
-        stage.controller = Some(stage.fleet.controller(Arc::clone(&until) as Arc<dyn Witness>));
+        stage.controller = Some(
+            stage
+                .fleet
+                .controller(Arc::clone(&until) as Arc<dyn FailpointHook>),
+        );
         stage.suspend("freeze", json!({"clusters": ["east"]}));
         let killed = tokio::select! {
             () = until.1.notified() => true,
@@ -257,7 +261,7 @@ async fn killed_at_any_line_a_pin_comes_into_force_without_a_leak_and_ends_clean
             }
         };
         stage.controller = None;
-        stage.controller = Some(stage.fleet.controller(Arc::new(Nobody)));
+        stage.controller = Some(stage.fleet.controller(Arc::new(NoFailpoints)));
         if killed {
             stage.is("freeze", "Suspended").await;
             let held = content(&stage.copy("east"));

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cutover::reconcile::intents::Nobody;
+use cutover::reconcile::intents::NoFailpoints;
 use serde_json::json;
 
 use super::pins::shared;
@@ -62,7 +62,7 @@ async fn a_pin_that_is_put_up_when_its_suspension_is_gone_changes_nothing_in_any
     let until = stage.fleet.world.clock().now() + Duration::from_mins(5);
     stage.suspend("freeze", json!({"until": until.to_string()}));
     let late = before_its_pin(&stage.fleet).await;
-    stage.fleet.lead(Arc::new(Nobody));
+    stage.fleet.lead(Arc::new(NoFailpoints));
     stage.is("freeze", "Suspended").await;
     stage.fleet.apply(&DEPLOYMENTS, web("web", 1));
     stage.is("freeze", "Completed").await;

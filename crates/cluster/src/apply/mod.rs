@@ -22,8 +22,8 @@ use super::object::meta;
 use super::{Applied, Mode, Observer, Written};
 use cutover_core::api::SYNC_MANAGER;
 use cutover_core::manifest::{Entry, Manifest};
-use cutover_core::plan::Manner;
-use cutover_core::plan::drift::Dress;
+use cutover_core::plan::ApplyOptions;
+use cutover_core::plan::drift::ApplyContext;
 use cutover_core::redact::Secrets;
 use cutover_karmada::name::{Gvk, ObjectKey};
 use refusal::failure;
@@ -34,11 +34,11 @@ pub struct Write {
     /// With the namespace that it goes to. Unpacked when its turn comes.
     pub entry: Arc<Entry>,
     /// What is added to what Git says, and left out.
-    pub dress: Arc<Dress>,
+    pub dress: Arc<ApplyContext>,
     /// The `resourceVersion` that was live when this was decided; `None`: there was no such object.
     pub live: Option<String>,
     /// For what the object doesn't say itself.
-    pub manner: Manner,
+    pub manner: ApplyOptions,
     /// This very content was created anew already: if it is refused again, once more wouldn't help.
     pub recreated: bool,
     /// Why the live object must not be deleted, not even to be created anew.
@@ -70,7 +70,11 @@ pub async fn apply(cluster: &Cluster, observer: Option<&Observer>, writes: Vec<W
 }
 
 /// Tries on the server what applying would give; nothing is written.
-pub async fn rehearse(cluster: &Cluster, manifest: &Manifest, manner: Manner) -> Result<Value, Outcome> {
+pub async fn rehearse(
+    cluster: &Cluster,
+    manifest: &Manifest,
+    manner: ApplyOptions,
+) -> Result<Value, Outcome> {
     match cluster.lookup(&manifest.gvk).await {
         Ok(Lookup::Served(served)) => send(cluster, &served, manifest, manner, Mode::Rehearse).await,
         Ok(Lookup::NotServed) => Err(Outcome::NotServed),
@@ -169,7 +173,7 @@ async fn send(
     cluster: &Cluster,
     served: &Served,
     manifest: &Manifest,
-    manner: Manner,
+    manner: ApplyOptions,
     mode: Mode,
 ) -> Result<Value, Outcome> {
     if served.namespaced && manifest.key.namespace.is_none() {

@@ -107,7 +107,7 @@ impl Outcome {
                 ),
                 Some("install the CustomResourceDefinition, or correct apiVersion and kind".to_owned()),
             ),
-            Self::Recreating { .. } => ("it is created anew when the old one is gone".to_owned(), None),
+            Self::Recreating { .. } => ("it is recreated when the old one is gone".to_owned(), None),
             Self::Failed(failure) => (failure.message.clone(), failure.hint.clone()),
         })
     }

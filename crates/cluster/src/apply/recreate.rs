@@ -27,7 +27,7 @@ pub(super) async fn instead(
     if already {
         return Outcome::Failed(Failure {
             message: format!(
-                "{}; it was created anew already, and is refused again",
+                "{}; it was recreated already, and is refused again",
                 refused.message
             ),
             hint: Some("something else changes the field: a webhook, or a controller".to_owned()),
@@ -49,7 +49,7 @@ pub(super) async fn instead(
 /// What is refused stays as it is: with the live object, something would go that doesn't come back.
 pub(super) fn spared(why: &str, refused: Failure) -> Outcome {
     Outcome::Failed(Failure {
-        message: format!("{}; it is not created anew: {why}", refused.message),
+        message: format!("{}; it is not recreated: {why}", refused.message),
         // What runs where may change without anybody telling.
         passing: true,
         ..refused

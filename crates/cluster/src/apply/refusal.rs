@@ -50,7 +50,7 @@ pub(super) fn names_nothing(error: &Error) -> bool {
 
 fn recreate_hint() -> String {
     format!(
-        "change it back, or let the object be deleted and created anew: annotation {RECREATE_ANNOTATION}: \"true\" on \
+        "change it back, or let the object be deleted and recreated: annotation {RECREATE_ANNOTATION}: \"true\" on \
          the object, or recreate: true on the sync"
     )
 }

@@ -12,7 +12,7 @@ use kube::client::Body;
 use kube::runtime::watcher::{self, Event};
 
 use super::cache::{Cache, Seen, Watched};
-use super::quiet::Quiet;
+use super::idle_timeout::IdleTimeout;
 use super::raw::{Form, Raw};
 use crate::connect::Cluster;
 use crate::discover::{Lookup, Served};
@@ -126,7 +126,7 @@ impl Watch {
         let inner = self.cluster.client();
         let (cache, kind) = (Arc::clone(&self.cache), self.kind.clone());
         let only_metadata = self.watched.form == Form::Version;
-        let quiet = self.cluster.limits().quiet;
+        let idle_timeout = self.cluster.limits().idle_timeout;
         let service = tower::service_fn(move |mut request: Request<Body>| {
             let (inner, cache, kind) = (inner.clone(), Arc::clone(&cache), kind.clone());
             async move {
@@ -140,8 +140,8 @@ impl Watch {
                 if follows {
                     cache.following(&kind, Timestamp::now());
                 }
-                let limit = follows.then_some(quiet);
-                Ok::<_, kube::Error>(response.map(|answer| Quiet::new(answer, limit)))
+                let limit = follows.then_some(idle_timeout);
+                Ok::<_, kube::Error>(response.map(|answer| IdleTimeout::new(answer, limit)))
             }
         });
         kube::Client::new(service, self.cluster.client().default_namespace())

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::intents::{self, Canaries, NoMetrics, Nobody, Parts};
+use super::intents::{self, Canaries, NoFailpoints, NoMetrics, Parts};
 use super::plan::Plan;
 use super::records::Unread;
 use crate::telemetry::Telemetry;
@@ -30,7 +30,7 @@ pub(super) async fn forecasts(
         metrics: Arc::new(NoMetrics),
         notifier: None,
         clock: Arc::new(move || now),
-        witness: Arc::new(Nobody),
+        failpoints: Arc::new(NoFailpoints),
         canaries: Canaries::default(),
         telemetry: Telemetry::default(),
     };
@@ -47,7 +47,7 @@ pub(super) async fn forecasts(
     asked.extend(taken_along(cluster, &plan.changes).await);
     let parts = &parts;
     let told = asked.into_iter().map(async |(key, intent, later)| {
-        let forecast = Box::pin(intents::foretell(parts, &intent, later)).await;
+        let forecast = Box::pin(intents::dry_run(parts, &intent, later)).await;
         Some((key, forecast?))
     });
     join_all(told).await.into_iter().flatten().collect()

@@ -1,6 +1,6 @@
 //! Leading by a Lease in the control plane: waits for it, renews it while the work goes on, gives it back at the end.
 //!
-//! Decides nothing by itself (see `election`), and stops nobody: whoever writes asks the [`Tenure`] that the work is given.
+//! Decides nothing by itself (see `election`), and stops nobody: whoever writes asks the [`Leadership`] that the work is given.
 
 mod election;
 
@@ -22,7 +22,7 @@ use cutover_core::api::{self, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind};
 use cutover_karmada::meta;
 use cutover_karmada::name::Gvk;
-use cutover_tenure::{Mark, Tenure};
+use cutover_leadership::{Leadership, Mark};
 use election::{Election, Next};
 
 /// The field manager of Leases.
@@ -83,7 +83,7 @@ impl fmt::Display for Standing {
 
 /// Does the work whenever this process leads, until it is cancelled or the work ends.
 ///
-/// The work is given its tenure, and a token that is cancelled when it should end: in order while the tenure lasts, at
+/// The work is given its term of leadership, and a token that is cancelled when it should end: in order while the term of leadership lasts, at
 /// once when that is over.
 pub async fn lead<W, F>(
     cluster: &Cluster,
@@ -92,18 +92,18 @@ pub async fn lead<W, F>(
     mut work: W,
 ) -> Result<(), Error>
 where
-    W: FnMut(Tenure, CancellationToken) -> F,
+    W: FnMut(Leadership, CancellationToken) -> F,
     F: Future<Output = Result<(), Error>>,
 {
     let mut leader = Leader::new(cluster, options);
     loop {
-        let tenure = tokio::select! {
+        let leadership = tokio::select! {
             () = cancel.cancelled() => return Ok(()),
-            tenure = leader.acquire() => tenure?,
+            leadership = leader.acquire() => leadership?,
         };
         let stop = cancel.child_token();
-        let work = work(tenure.clone(), stop.clone());
-        if let Some(done) = leader.during(&tenure, &stop, work).await {
+        let work = work(leadership.clone(), stop.clone());
+        if let Some(done) = leader.during(&leadership, &stop, work).await {
             return done;
         }
     }
@@ -115,7 +115,7 @@ pub async fn once<T, F>(
     options: LeaseOptions,
     patience: Duration,
     cancel: &CancellationToken,
-    work: impl FnOnce(Tenure, CancellationToken) -> F,
+    work: impl FnOnce(Leadership, CancellationToken) -> F,
 ) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -125,12 +125,12 @@ where
         () = cancel.cancelled() => return Err(Error::user("interrupted")),
         acquired = tokio::time::timeout(patience, leader.acquire()) => acquired,
     };
-    let Ok(tenure) = acquired else {
+    let Ok(leadership) = acquired else {
         return Err(leader.gave_up(patience));
     };
-    let (tenure, stop) = (tenure?, cancel.child_token());
-    let work = work(tenure.clone(), stop.clone());
-    leader.during(&tenure, &stop, work).await.unwrap_or_else(|| {
+    let (leadership, stop) = (leadership?, cancel.child_token());
+    let work = work(leadership.clone(), stop.clone());
+    leader.during(&leadership, &stop, work).await.unwrap_or_else(|| {
         Err(Error::new(
             Kind::Conflict,
             format!("the lease {} was lost before everything was done", leader.lease()),
@@ -196,16 +196,16 @@ impl Leader {
     }
 
     /// Waits until this process leads. Fails only when the server never let it use the Lease.
-    async fn acquire(&mut self) -> Result<Tenure, Error> {
+    async fn acquire(&mut self) -> Result<Leadership, Error> {
         loop {
             let mut rest = self.pause();
             match self.attempt().await {
                 Ok(Attempt::Won(sent)) => {
-                    let tenure = Tenure::lasting(sent, self.options.terms.tenure());
-                    if !tenure.is_over() {
+                    let leadership = Leadership::lasting(sent, self.options.terms.leadership());
+                    if !leadership.is_over() {
                         self.trouble = None;
                         self.tell(Standing::Leading);
-                        return Ok(tenure);
+                        return Ok(leadership);
                     }
                 }
                 Ok(Attempt::Waits { holder, until }) => {
@@ -224,20 +224,20 @@ impl Leader {
     /// Keeps the Lease while the work goes on, and gives it back then; `None`: it was lost, and the work was stopped.
     async fn during<T>(
         &mut self,
-        tenure: &Tenure,
+        leadership: &Leadership,
         stop: &CancellationToken,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Option<Result<T, Error>> {
         let mut work = std::pin::pin!(work);
         tokio::select! {
             done = &mut work => {
-                tenure.end();
+                leadership.end();
                 self.release().await;
                 return Some(done);
             }
-            () = self.hold(tenure) => {}
+            () = self.hold(leadership) => {}
         }
-        tenure.end();
+        leadership.end();
         stop.cancel();
         tracing::warn!(
             lease = self.lease(),
@@ -251,19 +251,19 @@ impl Leader {
     }
 
     /// Renews until the Lease is lost.
-    async fn hold(&mut self, tenure: &Tenure) {
+    async fn hold(&mut self, leadership: &Leadership) {
         let terms = self.options.terms;
         let mut rest = terms.renew_every();
         loop {
-            let left = tenure.remaining().unwrap_or(rest);
+            let left = leadership.remaining().unwrap_or(rest);
             tokio::time::sleep(rest.min(left)).await;
-            if tenure.is_over() {
+            if leadership.is_over() {
                 return;
             }
             rest = match self.renew().await {
                 Ok(Attempt::Won(sent)) => {
                     self.trouble = None;
-                    tenure.extend(sent, terms.tenure());
+                    leadership.extend(sent, terms.leadership());
                     terms.renew_every()
                 }
                 Ok(Attempt::Changed) => Duration::ZERO,

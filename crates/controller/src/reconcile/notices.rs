@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::overview::Reports;
 use super::sync::SyncReport;
-use cutover_core::report::{Notice, Told};
+use cutover_core::report::{EventRecord, Notice};
 use cutover_forge::notify::Notifier;
 
 /// What was told of one sync last.
@@ -48,7 +48,7 @@ pub(super) async fn run(
 }
 
 impl Last {
-    fn news(&mut self, report: &SyncReport) -> Option<Told> {
+    fn news(&mut self, report: &SyncReport) -> Option<EventRecord> {
         let problems = report.all_problems().into_iter().map(|problem| match problem.at {
             Some(at) => format!("{at}: {}", problem.message),
             None => problem.message,
@@ -60,7 +60,7 @@ impl Last {
         }
         let revision = report.revision.short();
         let Some(first) = self.0.first() else {
-            return Some(Told::new(
+            return Some(EventRecord::new(
                 false,
                 "InSync",
                 &format!("no problems any more at {revision}"),
@@ -70,7 +70,7 @@ impl Last {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        Some(Told::new(
+        Some(EventRecord::new(
             true,
             "SyncProblem",
             &format!("at {revision}: {first}{more}"),

@@ -64,7 +64,7 @@ fn gone(config: &Config, old: &Manifest, unread: Option<&manifest::Error>) -> Ch
             format!("nothing is pruned while it isn't known all that Git wants: {at}: {error}")
         }
         (Some(sync), _) => format!(
-            "sync {} does not prune, so it stays until somebody deletes it",
+            "sync {} does not prune, so it stays until it is deleted",
             sync.name
         ),
         (None, _) => "no sync is about that folder any more".to_owned(),

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::sync::{LeftBehind, ObjectReport, ObjectResult, PruneReport, SyncReport};
 use cutover_cluster::{News, Observer};
 use cutover_core::api;
 use cutover_core::report::{
-    self, HeldObject, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview, WaitOverview, Web,
+    HeldObject, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, WaitOverview, Web,
 };
 use cutover_karmada::name::ObjectKey;
 
@@ -69,36 +68,16 @@ impl Seen {
             .iter_mut()
             .map(|reports| sync_overview(&reports.name, reports.latest.borrow_and_update().as_deref()))
             .collect();
-        let (migrations, rollouts) = (self.intents(), self.intents());
-        let (suspensions, shifts) = (self.intents(), self.intents());
-        let many = report::MANY
-            .into_iter()
-            .flat_map(|kind| self.observer.list(api::GROUP, kind));
-        let many = many.filter_map(|object| Many::read(&object)).collect();
         let revision = syncs.iter().find_map(|sync| sync.revision.clone());
         let left_behind = self.left_behind.borrow_and_update().clone();
         Overview {
             revision,
             syncs,
-            migrations,
-            rollouts,
-            rollout_policies: self.intents(),
-            suspensions,
-            shifts,
-            many,
-            failover_plans: self.intents(),
             left_behind: left_behind.into_iter().map(left_overview).collect(),
             web: self.web.clone(),
+            // One that this release can't read is left out.
+            ..Overview::of_intents(|kind| self.observer.list(api::GROUP, kind), |_, _, _| {})
         }
-    }
-
-    /// Returns every intent of a kind; one that this release can't read is left out.
-    fn intents<I: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned>(&self) -> Vec<I> {
-        let objects = self.observer.list(api::GROUP, &I::kind(&()));
-        let read = objects
-            .iter()
-            .map(|object| serde_json::from_value(Value::clone(object)));
-        read.filter_map(Result::ok).collect()
     }
 }
 

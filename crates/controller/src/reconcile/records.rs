@@ -284,5 +284,5 @@ fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
         Kind::User,
         format!("{path} on the status branch cannot be read: {error}"),
     )
-    .hint("somebody edited it: restore it from the branch's history")
+    .hint("it was edited: restore it from the branch's history")
 }

@@ -11,7 +11,7 @@ use super::lease::LeaseOptions;
 use cutover_cluster::Cluster;
 use cutover_core::api;
 use cutover_core::error::{Error, Kind};
-use cutover_core::report::Told;
+use cutover_core::report::EventRecord;
 use cutover_forge::notify::Notifier;
 
 /// Who is told, and what they know.
@@ -60,7 +60,7 @@ impl Refusals {
             .map_or_else(String::new, |hint| format!(" ({hint})"));
         let note = format!("the status branch can't be written; syncs go on: {error}{hint}");
         if self.told.as_ref() != Some(&note) {
-            self.tell(Told::new(true, "StatusRefused", &note));
+            self.tell(EventRecord::new(true, "StatusRefused", &note));
             self.told = Some(note);
         }
     }
@@ -69,7 +69,7 @@ impl Refusals {
     pub(super) fn published(&mut self) {
         if self.told.take().is_some() {
             tracing::info!("the status is published again");
-            self.tell(Told::new(
+            self.tell(EventRecord::new(
                 false,
                 "StatusPublished",
                 "the status branch is written again",
@@ -77,7 +77,7 @@ impl Refusals {
         }
     }
 
-    fn tell(&self, told: Told) {
+    fn tell(&self, told: EventRecord) {
         self.events.tell_about(self.about.clone(), told, (self.clock)());
     }
 }

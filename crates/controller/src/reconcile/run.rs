@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::intents::{self, Canaries, Metrics, NoMetrics, Nobody, Parts, Templates, Witness};
+use super::intents::{self, Canaries, FailpointHook, Metrics, NoFailpoints, NoMetrics, Parts, Templates};
 use super::lease::{self, LeaseOptions};
 use super::notices;
 use super::overview::{Reports, Seen};
@@ -34,7 +34,7 @@ use cutover_core::report::{self, Host, Web};
 use cutover_forge::notify::Notifier;
 use cutover_git::{self as repo, Credentials, Polling, RemoteUrl};
 use cutover_karmada::name::{GroupKind, ObjectKey, Revision};
-use cutover_tenure::Tenure;
+use cutover_leadership::Leadership;
 
 /// How long [`once`] waits for rollouts to take up what was held back for them.
 const TAKEN_UP: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub struct Options {
     /// Instead of what `cutover.yaml` says.
     pub polling: Option<Polling>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + std::marker::Sync>,
-    pub witness: Arc<dyn Witness>,
+    pub failpoints: Arc<dyn FailpointHook>,
     /// What checks with queries ask.
     pub metrics: Arc<dyn Metrics>,
     /// What is measured, for /metrics and /readyz.
@@ -84,7 +84,7 @@ impl Options {
             at: None,
             polling: None,
             clock: Arc::new(Timestamp::now),
-            witness: Arc::new(Nobody),
+            failpoints: Arc::new(NoFailpoints),
             metrics: Arc::new(NoMetrics),
             telemetry: Telemetry::default(),
             notifier: None,
@@ -96,9 +96,9 @@ impl Options {
         }
     }
 
-    fn within(&self, tenure: &Tenure) -> Self {
+    fn within(&self, leadership: &Leadership) -> Self {
         Self {
-            cluster: self.cluster.within(tenure.clone()),
+            cluster: self.cluster.within(leadership.clone()),
             ..self.clone()
         }
     }
@@ -157,10 +157,10 @@ pub fn run(options: Options, cancel: CancellationToken) -> BoxFuture<'static, Re
         let working = async {
             match options.lease.clone() {
                 Some(lease) => {
-                    let work = |tenure, stop| Box::pin(work(options.clone(), tenure, stop));
+                    let work = |leadership, stop| Box::pin(work(options.clone(), leadership, stop));
                     lease::lead(&options.cluster, lease, &cancel, work).await
                 }
-                None => Box::pin(work(options.clone(), Tenure::unbounded(), cancel.clone())).await,
+                None => Box::pin(work(options.clone(), Leadership::unbounded(), cancel.clone())).await,
             }
         };
         let too_late = async {
@@ -182,38 +182,42 @@ pub fn once(options: Options, cancel: CancellationToken) -> BoxFuture<'static, R
     Box::pin(async move {
         match options.lease.clone() {
             Some(lease) => {
-                let work = |tenure, stop| until_left(options.clone(), tenure, stop);
+                let work = |leadership, stop| until_left(options.clone(), leadership, stop);
                 lease::once(&options.cluster, lease, options.patience, &cancel, work).await
             }
-            None => until_left(options.clone(), Tenure::unbounded(), cancel.clone()).await,
+            None => until_left(options.clone(), Leadership::unbounded(), cancel.clone()).await,
         }
     })
 }
 
 /// Works once, until that is done or was left on the order to stop.
-async fn until_left(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<Summary, Error> {
+async fn until_left(
+    options: Options,
+    leadership: Leadership,
+    cancel: CancellationToken,
+) -> Result<Summary, Error> {
     let stop = Stop {
         cancel: cancel.clone(),
         grace: options.grace,
-        tenure: tenure.clone(),
+        leadership: leadership.clone(),
     };
     let interrupted = || Err(Error::user("interrupted"));
     tokio::select! {
-        done = apart(Box::pin(work_once(options, tenure, cancel))) => done.unwrap_or_else(interrupted),
+        done = apart(Box::pin(work_once(options, leadership, cancel))) => done.unwrap_or_else(interrupted),
         () = stop.leave(1.0) => interrupted(),
     }
 }
 
 /// Runs the loops until it is cancelled. When `cutover.yaml` changes, everything is laid out anew.
-async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<(), Error> {
-    let options = options.within(&tenure);
+async fn work(options: Options, leadership: Leadership, cancel: CancellationToken) -> Result<(), Error> {
+    let options = options.within(&leadership);
     // The last conversation with Git begins after the order to stop.
     let talk = CancellationToken::new();
     let _until_the_end = talk.clone().drop_guard();
     let stop = Stop {
         cancel: cancel.clone(),
         grace: options.grace,
-        tenure: tenure.clone(),
+        leadership: leadership.clone(),
     };
     let begin = async {
         let settings = settings::first(&options, &talk).await?;
@@ -225,7 +229,7 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
         begun = begin => begun?,
     };
     loop {
-        let layout = Layout::new(&options, repos.within(&tenure), &settings.config);
+        let layout = Layout::new(&options, repos.within(&leadership), &settings.config);
         let Some(desired) = layout.syncs.first().map(|(_, sync)| sync.desired().subscribe()) else {
             return Err(Error::user("cutover.yaml names no sync"));
         };
@@ -249,14 +253,18 @@ async fn work(options: Options, tenure: Tenure, cancel: CancellationToken) -> Re
     }
 }
 
-async fn work_once(options: Options, tenure: Tenure, cancel: CancellationToken) -> Result<Summary, Error> {
-    let options = options.within(&tenure);
+async fn work_once(
+    options: Options,
+    leadership: Leadership,
+    cancel: CancellationToken,
+) -> Result<Summary, Error> {
+    let options = options.within(&leadership);
     let at = options.at.as_ref();
     let settings = match at {
         Some(revision) => settings::at_revision(&options.repo, revision, &cancel).await?,
         None => settings::newest(&options.repo, &cancel).await?,
     };
-    let repos = settings.open(&options, &cancel).await?.within(&tenure);
+    let repos = settings.open(&options, &cancel).await?.within(&leadership);
     let source = repos.source.source();
     let mut layout = Layout::new(&options, repos, &settings.config);
     let going_through = async {
@@ -368,7 +376,7 @@ impl Layout {
             )),
             templates: Arc::new(self.templates()),
             clock: Arc::clone(&options.clock),
-            witness: Arc::clone(&options.witness),
+            failpoints: Arc::clone(&options.failpoints),
             canaries: Canaries::default(),
             metrics: Arc::clone(&options.metrics),
             telemetry: options.telemetry.clone(),

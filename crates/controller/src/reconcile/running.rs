@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use cutover_tenure::Tenure;
+use cutover_leadership::Leadership;
 
 /// The part of the grace period that the loops may take to end; the publisher has the next fifth, the lease the rest.
 const LOOPS: f64 = 0.6;
@@ -20,7 +20,7 @@ pub(super) struct Stop {
     pub(super) cancel: CancellationToken,
     /// How long it may take from then on.
     pub(super) grace: Duration,
-    pub(super) tenure: Tenure,
+    pub(super) leadership: Leadership,
 }
 
 impl Stop {
@@ -28,10 +28,10 @@ impl Stop {
     /// period for what is under way, and hardly at all for what only computes.
     pub(super) async fn leave(&self, part: f64) {
         self.cancel.cancelled().await;
-        self.tenure.close();
+        self.leadership.close();
         tokio::select! {
             () = tokio::time::sleep(self.grace.mul_f64(part)) => {}
-            () = self.tenure.at_rest(COMPUTING) => {}
+            () = self.leadership.at_rest(COMPUTING) => {}
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         Stop {
             cancel: CancellationToken::new(),
             grace: GRACE,
-            tenure: Tenure::unbounded(),
+            leadership: Leadership::unbounded(),
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_under_way_is_waited_for() {
         let stop = stop();
-        let write = stop.tenure.write().unwrap();
+        let write = stop.leadership.write().unwrap();
         let (answered, answer) = tokio::sync::oneshot::channel::<()>();
         let mut running = Running::default();
         running.spawn(|_| async move {

@@ -12,7 +12,7 @@ use cutover_core::config::{self, Config, StatusBranches};
 use cutover_core::error::{Error, Kind};
 use cutover_git::{self as repo, Author, Branch, Repo};
 use cutover_karmada::name::Revision;
-use cutover_tenure::Tenure;
+use cutover_leadership::Leadership;
 
 use super::run::{Elsewhere, Options};
 use super::sync::Desired;
@@ -74,11 +74,11 @@ pub(super) struct Repos {
 }
 
 impl Repos {
-    /// Pushes only during a tenure from now on.
-    pub(super) fn within(self, tenure: &Tenure) -> Self {
+    /// Pushes only during a term of leadership from now on.
+    pub(super) fn within(self, leadership: &Leadership) -> Self {
         Self {
-            source: self.source.within(tenure.clone()),
-            status: self.status.within(tenure.clone()),
+            source: self.source.within(leadership.clone()),
+            status: self.status.within(leadership.clone()),
         }
     }
 }

@@ -52,7 +52,7 @@ use cutover_cluster::{
 use cutover_core::api;
 use cutover_core::config::{self, Interval, UnknownKinds};
 use cutover_core::error::Error;
-use cutover_core::plan::Manner;
+use cutover_core::plan::ApplyOptions;
 use cutover_git::{self as repo, Fetched, Polling, Repo, Tick};
 use cutover_karmada::name::{Gvk, ObjectKey, Revision};
 use decide::{HOLDING, Held, Settled};
@@ -62,7 +62,7 @@ use fights::Fights;
 use placed::{Kinds, Moved, Placed};
 use pruner::Pruner;
 use source::Source;
-use standing::Standing;
+use standing::PendingObjects;
 use waves::Waves;
 
 use crate::telemetry::SyncMeter;
@@ -97,7 +97,7 @@ pub struct Sync {
     /// Objects that Git doesn't mention any more.
     dropped: BTreeSet<ObjectKey>,
     /// Objects that are not in sync.
-    standing: Standing,
+    standing: PendingObjects,
     fights: Fights,
     waves: Waves,
     /// The syncs that have to be in sync first.
@@ -105,7 +105,7 @@ pub struct Sync {
     /// What is waited for of them.
     others: Option<Arc<Wait>>,
     /// How objects are applied that don't say so themselves.
-    manner: Manner,
+    manner: ApplyOptions,
     creates_namespaces: bool,
     /// What the gate makes of kinds without a profile.
     unknown_kinds: UnknownKinds,
@@ -132,7 +132,7 @@ impl Sync {
             creates_namespaces: own.is_some_and(|own| own.create_namespaces),
             unknown_kinds: own.map(|own| own.gate.unknown_kinds).unwrap_or_default(),
             recreated: BTreeMap::new(),
-            standing: Standing::new(cluster.limits().seed),
+            standing: PendingObjects::new(cluster.limits().seed),
             fights: Fights::default(),
             cluster,
             observer,
@@ -579,8 +579,8 @@ fn log(tick: Tick, outcome: &Result<Arc<SyncReport>, Error>) {
     }
 }
 
-const fn manner(own: &config::Sync) -> Manner {
-    Manner {
+const fn manner(own: &config::Sync) -> ApplyOptions {
+    ApplyOptions {
         force: own.force,
         recreate: own.recreate,
     }

@@ -227,7 +227,7 @@ mod tests {
             finished_at: Timestamp::UNIX_EPOCH,
             objects: objects.iter().map(object).collect(),
             desired: 3,
-            ailing: BTreeMap::new(),
+            unhealthy: BTreeMap::new(),
             problems: Vec::new(),
             orphaned: Vec::new(),
             pruned: None,

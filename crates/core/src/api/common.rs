@@ -454,7 +454,7 @@ pub struct StepRecord {
     pub evidence: Vec<String>,
 }
 
-/// Something about an intent that a person should know or mend.
+/// Something about an intent that a person should know or fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// For instance `TargetNotReady`.

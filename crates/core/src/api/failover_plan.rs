@@ -1,4 +1,4 @@
-//! `FailoverPlan`: what is done when a cluster, or a workload in it, fails and nobody planned it. Its status is the
+//! `FailoverPlan`: what is done when a cluster, or a workload in it, fails unplanned. Its status is the
 //! write-ahead journal.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use cutover_karmada::name::ClusterName;
     category = "cutover",
     namespaced,
     status = "FailoverPlanStatus",
-    doc = "What is done when a cluster, or a workload in it, fails and nobody planned it",
+    doc = "What is done when a cluster, or a workload in it, fails unplanned",
     printcolumn = r#"{"name":"Workload","type":"string","jsonPath":".spec.workload.name"}"#,
     printcolumn = r#"{"name":"Writer","type":"string","jsonPath":".status.writer"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,

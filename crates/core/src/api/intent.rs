@@ -50,13 +50,13 @@ pub struct Kind {
     /// See [`Intent::CLAIMS`].
     pub claims: bool,
     crd: fn() -> CustomResourceDefinition,
-    glance: fn(&Value) -> Option<Glance>,
+    state: fn(&Value) -> Option<IntentState>,
     is_newer: fn(&Value, &Value) -> bool,
 }
 
 /// How an intent stands, whatever its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glance {
+pub struct IntentState {
     pub phase: &'static str,
     pub standing: Standing,
     pub has_ended: bool,
@@ -87,7 +87,7 @@ impl Kind {
             name: I::KIND,
             claims: I::CLAIMS,
             crd: I::crd,
-            glance: glance::<I>,
+            state: state::<I>,
             is_newer: is_newer::<I>,
         }
     }
@@ -97,14 +97,14 @@ impl Kind {
     }
 
     /// Reads how an intent of this kind stands; `None`: it has a form that this release doesn't know.
-    pub fn glance(&self, intent: &Value) -> Option<Glance> {
-        (self.glance)(intent)
+    pub fn state(&self, intent: &Value) -> Option<IntentState> {
+        (self.state)(intent)
     }
 
     /// Returns whether an attempt of an intent has certainly ended.
     pub fn has_ended(&self, intent: &Value) -> bool {
         let has_status = intent.get("status").is_some_and(|status| !status.is_null());
-        has_status && self.glance(intent).is_some_and(|glance| glance.has_ended)
+        has_status && self.state(intent).is_some_and(|state| state.has_ended)
     }
 
     /// Returns whether a recorded copy of an intent is newer than another one: it must not be overwritten. A copy that can't be
@@ -121,9 +121,9 @@ fn status<I: Intent>(intent: &Value) -> Option<I::Status> {
     Some(status.unwrap_or_default())
 }
 
-fn glance<I: Intent>(intent: &Value) -> Option<Glance> {
+fn state<I: Intent>(intent: &Value) -> Option<IntentState> {
     let status = status::<I>(intent)?;
-    Some(Glance {
+    Some(IntentState {
         phase: status.phase_name(),
         standing: status.standing(),
         has_ended: status.has_ended(),

@@ -298,7 +298,7 @@ pub struct Journal {
     pub target: ClusterName,
     /// The uid of the workload's template.
     pub template_uid: String,
-    /// The digest of the template's spec, as it was seen last: nobody else is to change it in mid-flight.
+    /// The digest of the template's spec, as it was seen last: nobody else is to change it during the operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_spec: Option<String>,
     /// The binding of the workload.
@@ -341,7 +341,7 @@ pub struct Journal {
     /// Which clusters source and target were: another one may have joined under the same name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub identities: BTreeMap<ClusterName, String>,
-    /// The uid of the source's copy: one with another uid was made anew, and has no state of its own.
+    /// The uid of the source's copy: one with another uid was recreated, and has no state of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_uid: Option<String>,
     /// The label selector of the workload's pods, where its profile asks for them.
@@ -356,7 +356,7 @@ pub struct Journal {
     /// The target has been seen deployed: it may have newer state than the captured handle.
     #[serde(default)]
     pub target_ran: bool,
-    /// The uid of the copy that was seen deployed: one with another uid was made anew, and lacks what that one wrote.
+    /// The uid of the copy that was seen deployed: one with another uid was recreated, and lacks what that one wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_uid: Option<String>,
     /// The starts of the pods with which the run of the one that may write would lose its state, as they were seen last.
@@ -445,7 +445,7 @@ impl MigrationStatus {
         self.journal.as_ref().filter(|_| begun)
     }
 
-    /// Returns the spec of the attempt that runs, else the one that is asked for: a spec that is edited in mid-flight must
+    /// Returns the spec of the attempt that runs, else the one that is asked for: a spec that is edited during the operation must
     /// not make one workload pass for another.
     pub fn spec_in_force<'s>(&'s self, asked: &'s MigrationSpec) -> &'s MigrationSpec {
         self.journal_in_force().map_or(asked, |journal| &journal.spec)
@@ -872,7 +872,7 @@ pub struct RollBack {
     /// The source was suspended and must be restarted.
     pub restart: bool,
     /// The target had the token, and with it the state: what it has written since is the newest. One that ran without it,
-    /// by somebody's doing, began from nothing.
+    /// by another client's doing, began from nothing.
     #[serde(default = "yes")]
     pub handed_over: bool,
     /// The source restarts from the captured handle, which isn't the one that its copy has.
@@ -905,6 +905,6 @@ pub enum RollBackStage {
     Evicting,
     /// The token is the source's again.
     Returned,
-    /// The token is, or becomes again, the target's: the source can't have it, and somebody has to run.
+    /// The token is, or becomes again, the target's: the source can't have it, and one copy has to run.
     Kept,
 }

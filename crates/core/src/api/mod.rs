@@ -35,7 +35,7 @@ pub use failover_plan::{
     MovedState, OldCopy, OpenQuestion, PreservedHandle, Purge, Relocation, SourceUnreachable, StateSource,
     UnreachableAction, WriterCopy,
 };
-pub use intent::{Glance, Intent, KINDS, Kind, kind};
+pub use intent::{Intent, IntentState, KINDS, Kind, kind};
 pub use migration::{
     AdmissionTest, Barrier, Belt, BindingId, Capture, Changes, Check, Fence, Guard, HeldBack, HeldPolicy,
     InGit, Journal, LeaseSeen, Migration, MigrationSpec, MigrationStatus, Offered, OnFailure, Phase,

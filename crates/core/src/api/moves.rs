@@ -382,7 +382,7 @@ pub enum Means {
     StopFirst,
     /// By a Migration that starts it there before it is taken away here.
     StartFirst,
-    /// By a `WorkloadRebalancer`: Karmada's scheduler divides its replicas anew.
+    /// By a `WorkloadRebalancer`: Karmada's scheduler redistributes its replicas.
     Reschedule,
     /// By an eviction task in its binding: it runs in other clusters as well, and is taken away here when those are ready.
     Evict,

@@ -53,7 +53,7 @@ impl Offer {
     }
 }
 
-/// Returns what somebody else has written, as it may stand in a sentence that asks a person: it reads as no offer.
+/// Returns a text of others, as it may stand in a sentence that asks a person: it reads as no offer.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains(SPOKEN) {
         Cow::Owned(text.replace(SPOKEN, "spec assume"))

@@ -11,7 +11,7 @@ use super::common::is_zero;
 pub struct PinState {
     /// The sequence of the pin that is or will be written.
     pub seq: u64,
-    /// The pin was seen in force, so that one that is missing was removed by somebody else.
+    /// The pin was seen in force, so that one that is missing was removed by another client.
     #[serde(default)]
     pub pinned: bool,
     /// The pin was lost or edited, and the current sequence is its repair.

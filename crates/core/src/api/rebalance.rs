@@ -17,7 +17,7 @@ use super::moves::{MovesRank, MovesSpec, MovesStatus, moves_rank};
     shortname = "rebal",
     category = "cutover",
     status = "RebalanceStatus",
-    doc = "Spreads workloads over the clusters anew",
+    doc = "Redistributes workloads over the clusters",
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"Done","type":"integer","jsonPath":".status.progress.done"}"#,
     printcolumn = r#"{"name":"Of","type":"integer","jsonPath":".status.progress.of"}"#,

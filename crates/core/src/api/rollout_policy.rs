@@ -149,7 +149,7 @@ pub struct RolloutPolicyStatus {
     pub halted: u32,
     /// How many wait for their turn.
     pub queued: u32,
-    /// How many of the selected ones somebody else is in charge of.
+    /// How many of the selected ones another Rollout or policy is in charge of.
     pub left_out: u32,
     /// Whose turn it is, by the name of the Rollout: of no others a change begins.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

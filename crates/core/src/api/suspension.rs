@@ -213,7 +213,7 @@ pub struct HeldCopy {
     /// Fields that will change when it ends. Values are not shown: they may be secret.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pending: Vec<String>,
-    /// Fields that somebody has changed in the member, and who: they will be put back when it ends.
+    /// Fields that another client has changed in the member, and who: they will be put back when it ends.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drift: BTreeMap<String, String>,
     /// Why it can't be told, if it can't.

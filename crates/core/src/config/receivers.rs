@@ -115,7 +115,11 @@ impl Receivers {
                 line: 1,
                 column: 1,
             };
-            let nothing = Finding::new(Code::WrongValue, location, "the file names nobody".to_owned());
+            let nothing = Finding::new(
+                Code::WrongValue,
+                location,
+                "the file names no receiver".to_owned(),
+            );
             return Err(Error::Invalid(vec![nothing]));
         };
         let faults: Vec<_> = violations(&value, &schema)
@@ -172,7 +176,7 @@ fn usable(receiver: &Receiver) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Told;
+    use crate::report::EventRecord;
 
     const HEAD: &str = "apiVersion: cutover.dev/v1alpha1\nkind: Notifications\nreceivers:\n";
 
@@ -246,7 +250,7 @@ mod tests {
             assert_eq!(filter(text).lets_through(&notice), expected, "{text}");
         }
         let calm = Notice {
-            told: Told {
+            told: EventRecord {
                 warning: false,
                 ..notice.told.clone()
             },

@@ -36,7 +36,7 @@ pub struct Sync {
     /// Whether fields that other managers own are taken over. The annotation `cutover.dev/force` says it of one object.
     #[serde(default, skip_serializing_if = "is_default")]
     pub force: bool,
-    /// Whether an object is deleted and created anew when a field changes that can't be changed. The annotation
+    /// Whether an object is deleted and recreated when a field changes that can't be changed. The annotation
     /// `cutover.dev/recreate` says it of one object.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recreate: bool,
@@ -51,7 +51,7 @@ pub struct Sync {
     pub gate: Gate,
 }
 
-/// When so much is to be deleted at once that somebody has to say that it is meant.
+/// When so much is to be deleted at once that a person has to confirm it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PruneLimit {
@@ -92,7 +92,7 @@ pub enum UnknownKinds {
     Block,
 }
 
-/// What is done about objects that somebody else changed.
+/// What is done about objects that another client changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Drift {

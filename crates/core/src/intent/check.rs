@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::seen::Seen;
-use super::world::Sampled;
+use super::snapshot::Sampled;
 use crate::api::{Check, WorkloadRef};
 use crate::profile;
 use cutover_karmada::name::{ClusterName, Gvk};

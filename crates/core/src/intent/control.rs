@@ -43,7 +43,7 @@ pub enum Control {
 
 /// How the intent stands, as far as that could be learned.
 #[derive(Clone, Copy, Debug)]
-pub enum Standing<'a> {
+pub enum Observed<'a> {
     Known(&'a Migration),
     /// Nobody has looked at it yet: it was never pushed, or just now.
     Fresh,
@@ -82,7 +82,7 @@ pub enum Refusal {
     },
     #[error("which phase of {name} is meant isn't clear: {} are not approved", list(.open))]
     WhichPhase { name: String, open: Vec<Phase> },
-    #[error("which attempt of {name} is meant can't be told: nobody could be asked how it stands")]
+    #[error("which attempt of {name} is meant can't be told: no control plane could be asked how it stands")]
     WhichAttempt { name: String },
     #[error("{name} waits for no more approvals in attempt {attempt}")]
     NothingOpen { name: String, attempt: u32 },
@@ -130,9 +130,9 @@ pub fn decide(
     control: &Control,
     name: &str,
     spec: &MigrationSpec,
-    standing: Standing<'_>,
+    standing: Observed<'_>,
 ) -> Result<Decision, Refusal> {
-    let asked = Asked {
+    let asked = Requested {
         name,
         spec,
         now: Now::of(spec, standing),
@@ -161,15 +161,15 @@ struct Now {
 }
 
 impl Now {
-    fn of(spec: &MigrationSpec, standing: Standing<'_>) -> Self {
+    fn of(spec: &MigrationSpec, standing: Observed<'_>) -> Self {
         let fresh = |attempt| Self {
             attempt,
             ..Self::default()
         };
         let migration = match standing {
-            Standing::Unknown => return fresh(None),
-            Standing::Fresh => return fresh(Some(1)),
-            Standing::Known(migration) => migration,
+            Observed::Unknown => return fresh(None),
+            Observed::Fresh => return fresh(Some(1)),
+            Observed::Known(migration) => migration,
         };
         let Some(status) = migration
             .status
@@ -195,13 +195,13 @@ impl Now {
     }
 }
 
-struct Asked<'a> {
+struct Requested<'a> {
     name: &'a str,
     spec: &'a MigrationSpec,
     now: Now,
 }
 
-impl Asked<'_> {
+impl Requested<'_> {
     fn approve(
         &self,
         phase: Option<Phase>,
@@ -454,7 +454,7 @@ mod tests {
         by: None,
     };
 
-    fn said(control: &Control, spec: &MigrationSpec, standing: Standing<'_>) -> String {
+    fn said(control: &Control, spec: &MigrationSpec, standing: Observed<'_>) -> String {
         match decide(control, "shop/a", spec, standing) {
             Ok(Decision::Change { change, subject, .. }) => format!("{subject}: {change:?}"),
             Ok(Decision::Nothing(why)) => format!("nothing: {why}"),
@@ -466,24 +466,24 @@ mod tests {
     fn what_waits_is_approved_for_the_present_attempt() {
         let spec = spec(json!({}));
         let waits = running(&spec, &[Phase::Capture], Some(Phase::Handoff));
-        insta::assert_snapshot!(said(&ANY, &spec, Standing::Known(&waits)), @r#"Approve Handoff of shop/a: Append("/spec/approvals", Object {"phase": String("Handoff"), "attempt": Number(2)})"#);
+        insta::assert_snapshot!(said(&ANY, &spec, Observed::Known(&waits)), @r#"Approve Handoff of shop/a: Append("/spec/approvals", Object {"phase": String("Handoff"), "attempt": Number(2)})"#);
     }
 
     #[test]
     fn an_approval_for_nobody_knows_what_is_refused() {
         let open = spec(json!({}));
         let early = running(&open, &[Phase::Hold], None);
-        insta::assert_snapshot!(said(&ANY, &open, Standing::Known(&early)), @"no: which phase of shop/a is meant isn't clear: Handoff and Cleanup are not approved");
-        insta::assert_snapshot!(said(&ANY, &open, Standing::Unknown), @"no: which attempt of shop/a is meant can't be told: nobody could be asked how it stands");
+        insta::assert_snapshot!(said(&ANY, &open, Observed::Known(&early)), @"no: which phase of shop/a is meant isn't clear: Handoff and Cleanup are not approved");
+        insta::assert_snapshot!(said(&ANY, &open, Observed::Unknown), @"no: which attempt of shop/a is meant can't be told: no control plane could be asked how it stands");
         let ungated = spec(json!({"approval": null}));
-        insta::assert_snapshot!(said(&ANY, &ungated, Standing::Fresh), @"no: shop/a waits for no approval: spec.approval names no phases");
+        insta::assert_snapshot!(said(&ANY, &ungated, Observed::Fresh), @"no: shop/a waits for no approval: spec.approval names no phases");
         let of = |phase, attempt| Control::Approve {
             phase: Some(phase),
             attempt,
             by: None,
         };
-        insta::assert_snapshot!(said(&of(Phase::Verify, None), &open, Standing::Fresh), @"no: shop/a does not wait for an approval of Verify, but of Handoff and Cleanup");
-        insta::assert_snapshot!(said(&of(Phase::Cleanup, Some(1)), &open, Standing::Known(&early)), @"no: attempt 1 of shop/a is over; the present one is 2");
+        insta::assert_snapshot!(said(&of(Phase::Verify, None), &open, Observed::Fresh), @"no: shop/a does not wait for an approval of Verify, but of Handoff and Cleanup");
+        insta::assert_snapshot!(said(&of(Phase::Cleanup, Some(1)), &open, Observed::Known(&early)), @"no: attempt 1 of shop/a is over; the present one is 2");
     }
 
     #[test]
@@ -494,16 +494,16 @@ mod tests {
             attempt: Some(1),
             by: Some("Ada".to_owned()),
         };
-        insta::assert_snapshot!(said(&ahead, &open, Standing::Unknown), @r#"Approve Cleanup of shop/a: Append("/spec/approvals", Object {"phase": String("Cleanup"), "attempt": Number(1), "by": String("Ada")})"#);
+        insta::assert_snapshot!(said(&ahead, &open, Observed::Unknown), @r#"Approve Cleanup of shop/a: Append("/spec/approvals", Object {"phase": String("Cleanup"), "attempt": Number(1), "by": String("Ada")})"#);
         let given = spec(json!({"approvals": [{"phase": "Cleanup", "attempt": 1}]}));
-        insta::assert_snapshot!(said(&ahead, &given, Standing::Fresh), @"nothing: Cleanup of shop/a is approved already for attempt 1");
+        insta::assert_snapshot!(said(&ahead, &given, Observed::Fresh), @"nothing: Cleanup of shop/a is approved already for attempt 1");
         // The other gate is the only one left.
-        assert!(said(&ANY, &given, Standing::Fresh).starts_with("Approve Handoff"));
+        assert!(said(&ANY, &given, Observed::Fresh).starts_with("Approve Handoff"));
         let past = running(&open, &[Phase::Handoff, Phase::Verify], None);
-        assert!(said(&ANY, &open, Standing::Known(&past)).starts_with("Approve Cleanup"));
+        assert!(said(&ANY, &open, Observed::Known(&past)).starts_with("Approve Cleanup"));
         let last = running(&open, &[Phase::Handoff, Phase::Verify, Phase::Cleanup], None);
         assert_eq!(
-            said(&ANY, &open, Standing::Known(&last)),
+            said(&ANY, &open, Observed::Known(&last)),
             "no: shop/a waits for no more approvals in attempt 2"
         );
     }
@@ -517,20 +517,20 @@ mod tests {
         };
         let open = spec(json!({}));
         let back = running(&open, &[Phase::RollingBack], None);
-        insta::assert_snapshot!(said(&vouch, &open, Standing::Known(&back)), @r#"Vouch for shop/a: From in west: Append("/spec/assume", Object {"fact": String("From"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
+        insta::assert_snapshot!(said(&vouch, &open, Observed::Known(&back)), @r#"Vouch for shop/a: From in west: Append("/spec/assume", Object {"fact": String("From"), "cluster": String("west"), "attempt": Number(2), "phase": String("RollingBack"), "by": String("Ada")})"#);
         let given = spec(json!({
             "assume": [{"fact": "From", "cluster": "west", "attempt": 2, "phase": "RollingBack"}],
         }));
-        assert!(said(&vouch, &given, Standing::Known(&back)).starts_with("nothing: "));
+        assert!(said(&vouch, &given, Observed::Known(&back)).starts_with("nothing: "));
         // A word that was given for an earlier phase says nothing of this one.
         let later = running(&given, &[Phase::Capture], None);
-        assert!(said(&vouch, &given, Standing::Known(&later)).starts_with("Vouch"));
-        for standing in [Standing::Unknown, Standing::Fresh] {
+        assert!(said(&vouch, &given, Observed::Known(&later)).starts_with("Vouch"));
+        for standing in [Observed::Unknown, Observed::Fresh] {
             assert!(said(&vouch, &open, standing).starts_with("no: which phase"));
         }
         let ended = running(&open, &[Phase::RolledBack], None);
         assert_eq!(
-            said(&vouch, &open, Standing::Known(&ended)),
+            said(&vouch, &open, Observed::Known(&ended)),
             "no: shop/a has ended: RolledBack"
         );
     }
@@ -540,12 +540,12 @@ mod tests {
         let was = spec(json!({"to": "north"}));
         let ended = running(&was, &[Phase::Completed], None);
         let handoff = spec(json!({"approval": {"before": ["Handoff"]}}));
-        assert!(said(&ANY, &handoff, Standing::Known(&ended)).contains(r#""attempt": Number(3)"#));
+        assert!(said(&ANY, &handoff, Observed::Known(&ended)).contains(r#""attempt": Number(3)"#));
         let same = MigrationSpec {
             approval: Some(ApprovalGate::default()),
             ..was
         };
-        assert!(decide(&Control::Pause, "shop/a", &same, Standing::Known(&ended)).is_ok());
+        assert!(decide(&Control::Pause, "shop/a", &same, Observed::Known(&ended)).is_ok());
     }
 
     #[test]
@@ -554,7 +554,7 @@ mod tests {
         let ended = running(&spec, &[Phase::RolledBack], None);
         for control in [ANY, Control::Pause, Control::Abort] {
             assert_eq!(
-                said(&control, &spec, Standing::Known(&ended)),
+                said(&control, &spec, Observed::Known(&ended)),
                 "no: shop/a has ended: RolledBack",
                 "{control}"
             );
@@ -565,8 +565,8 @@ mod tests {
     fn what_would_not_be_obeyed_is_refused() {
         let spec = spec(json!({}));
         let back = running(&spec, &[Phase::RollingBack], None);
-        assert!(said(&Control::Pause, &spec, Standing::Known(&back)).starts_with("no: "));
-        assert!(said(&Control::Abort, &spec, Standing::Known(&back)).starts_with("nothing: "));
+        assert!(said(&Control::Pause, &spec, Observed::Known(&back)).starts_with("no: "));
+        assert!(said(&Control::Abort, &spec, Observed::Known(&back)).starts_with("nothing: "));
     }
 
     #[test]
@@ -574,11 +574,11 @@ mod tests {
         let set = spec(json!({"paused": true, "abort": true}));
         for control in [Control::Pause, Control::Abort] {
             assert!(
-                said(&control, &set, Standing::Unknown).starts_with("nothing: "),
+                said(&control, &set, Observed::Unknown).starts_with("nothing: "),
                 "{control}"
             );
         }
-        assert!(said(&Control::Resume, &set, Standing::Unknown).starts_with("Resume"));
-        assert!(said(&Control::Resume, &spec(json!({})), Standing::Unknown).starts_with("nothing: "));
+        assert!(said(&Control::Resume, &set, Observed::Unknown).starts_with("Resume"));
+        assert!(said(&Control::Resume, &spec(json!({})), Observed::Unknown).starts_with("nothing: "));
     }
 }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::custody::held_by;
-use super::moves::{Aim, Candidate, Chosen, Ground, Judged, Room, Survey, World, judge, name_of, place};
+use super::moves::{
+    Candidate, Chosen, Ground, Headroom, Judged, MoveStrategy, Snapshot, Survey, judge, name_of, place,
+};
 use super::seen::NotKnown;
 use crate::api::{
     EvacuationSpec, Finding, Means, Move, MoveState, MovesSpec, MovesStatus, Unmovable, WorkloadName,
@@ -19,7 +21,7 @@ const COUNTED: SignedDuration = SignedDuration::from_mins(1);
 /// How long one that stands lets be what it had to leave.
 const RETRIED: SignedDuration = SignedDuration::from_mins(5);
 
-impl Aim for EvacuationSpec {
+impl MoveStrategy for EvacuationSpec {
     const KIND: &'static str = "Evacuation";
 
     fn moves(&self) -> &MovesSpec {
@@ -73,8 +75,8 @@ impl Aim for EvacuationSpec {
         (self.cordon, self.cordon && self.keep_cordoned)
     }
 
-    fn clusters(&self, world: &World) -> Result<BTreeSet<ClusterName>, NotKnown> {
-        let joined = world.clusters.get()?;
+    fn clusters(&self, snapshot: &Snapshot) -> Result<BTreeSet<ClusterName>, NotKnown> {
+        let joined = snapshot.clusters.get()?;
         if let Some(cluster) = &self.cluster {
             return if joined.contains_key(cluster) {
                 Ok(BTreeSet::from([cluster.clone()]))
@@ -92,11 +94,11 @@ impl Aim for EvacuationSpec {
         Ok(tainted.map(|(name, _)| name.clone()).collect())
     }
 
-    fn survey(&self, world: &World, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown> {
-        let clusters = self.clusters(world)?;
-        let mut room = with_promises(world, begun)?;
+    fn survey(&self, snapshot: &Snapshot, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown> {
+        let clusters = self.clusters(snapshot)?;
+        let mut room = with_promises(snapshot, begun)?;
         let (mut candidates, mut stays) = (Vec::new(), Vec::new());
-        for judged in judge(world, chosen, &clusters)? {
+        for judged in judge(snapshot, chosen, &clusters)? {
             let candidate = match judged {
                 Judged::Ignored => continue,
                 Judged::Stays(stay) => {
@@ -126,12 +128,12 @@ impl Aim for EvacuationSpec {
             }
         }
         let ground = Ground {
-            clusters: world.clusters.get()?,
+            clusters: snapshot.clusters.get()?,
             emptied: &clusters,
             cordons: self.cordons(),
             room: Some(&room),
         };
-        let claims = world.claims.get()?;
+        let claims = snapshot.claims.get()?;
         candidates.retain(|candidate| {
             let why = (candidate.means == Means::Evict).then(|| {
                 let claim = claims.get(&claim_name(&candidate.workload.key()));
@@ -139,7 +141,7 @@ impl Aim for EvacuationSpec {
                     Some(claim) => Err(Finding::new(
                         "Claimed",
                         held_by(&claim.spec.owner),
-                        "it is looked at again",
+                        "cutover checks again",
                     )),
                     None => ground.refuses(candidate),
                 }
@@ -160,18 +162,18 @@ impl Aim for EvacuationSpec {
 
     fn occasion(
         &self,
-        world: &World,
+        snapshot: &Snapshot,
         status: &MovesStatus<Self>,
         now: Timestamp,
     ) -> Result<Option<String>, NotKnown> {
-        let clusters = self.clusters(world)?;
+        let clusters = self.clusters(snapshot)?;
         if clusters.is_empty() {
             return Ok(None);
         }
         let Ok(chosen) = Chosen::of(&self.moves) else {
             return Ok(None);
         };
-        let found = self.survey(world, &chosen, &[])?;
+        let found = self.survey(snapshot, &chosen, &[])?;
         let listed = status.stays.iter().map(|stay| (&stay.workload, &stay.cluster));
         let blocked = status.moves.iter().filter(|one| one.blocked.is_some());
         let left: BTreeSet<(&WorkloadName, &ClusterName)> = listed
@@ -200,29 +202,29 @@ pub(super) fn known(begun: &[Move], candidate: &Candidate<'_>) -> Option<MoveSta
 }
 
 /// Returns the room that the clusters have, when what is on its way has arrived and is counted.
-pub(super) fn with_promises<'a>(world: &'a World, begun: &[Move]) -> Result<Room<'a>, NotKnown> {
-    let bindings = world.bindings.get()?;
-    let templates = world.templates.get()?;
-    let mut room = Room::new(world.clusters.get()?, bindings);
+pub(super) fn with_promises<'a>(snapshot: &'a Snapshot, begun: &[Move]) -> Result<Headroom<'a>, NotKnown> {
+    let bindings = snapshot.bindings.get()?;
+    let templates = snapshot.templates.get()?;
+    let mut room = Headroom::new(snapshot.clusters.get()?, bindings);
     let by_name: BTreeMap<WorkloadName, usize> = bindings
         .iter()
         .enumerate()
         .map(|(index, binding)| (name_of(binding), index))
         .collect();
     let not_counted_yet = |one: &&Move| {
-        let lately = |at: Timestamp| world.now.duration_since(at) < COUNTED;
+        let lately = |at: Timestamp| snapshot.now.duration_since(at) < COUNTED;
         one.state.is_under_way() || (one.state == MoveState::Moved && one.finished_at.is_some_and(lately))
     };
     for one in begun.iter().filter(not_counted_yet) {
         let binding = by_name.get(&one.workload).map(|index| &bindings[*index]);
         let template = templates.get(&one.workload.key());
         if let (Some(binding), Some(template), Some(to)) = (binding, template, &one.to) {
-            let traveller = super::moves::Traveller {
+            let candidate = super::moves::WorkloadToPlace {
                 binding,
                 template,
                 from: &one.from,
             };
-            room.promise(traveller, to);
+            room.promise(candidate, to);
         }
     }
     Ok(room)

@@ -8,7 +8,7 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use super::pin::Pin;
-use super::world::Overrides;
+use super::snapshot::Overrides;
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::{self, Match, OverrideError, PolicyName};
@@ -217,10 +217,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::intent::pin::{Says, Tenure, Token};
+    use crate::intent::pin::{Says, Token, Writer};
     use cutover_karmada::{ClusterSpec, OverridePolicy};
 
-    fn pin(tenure: Tenure) -> Pin {
+    fn pin(may_run: Writer) -> Pin {
         Pin {
             namespace: Some("shop".into()),
             name: "zzzz-cutover-orders".into(),
@@ -233,7 +233,7 @@ mod tests {
             marker: "uid.1.1".into(),
             differences: Vec::new(),
             says: Says::Token(Token {
-                tenure,
+                may_run,
                 hold: vec![PatchOp::add("/spec/job/state", "suspended")],
                 suspended: vec!["east".into()],
                 suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
@@ -258,7 +258,7 @@ mod tests {
         .unwrap()
     }
 
-    fn found(tenure: Tenure, policy: OverridePolicy) -> Vec<String> {
+    fn found(may_run: Writer, policy: OverridePolicy) -> Vec<String> {
         let template = json!({
             "apiVersion": "flink.apache.org/v1beta1", "kind": "FlinkDeployment",
             "metadata": {"namespace": "shop", "name": "orders"},
@@ -274,7 +274,7 @@ mod tests {
             namespaced: vec![policy].into(),
             ..Overrides::default()
         };
-        let fights = fights(&pin(tenure), &template, &BTreeMap::from(clusters), &all);
+        let fights = fights(&pin(may_run), &template, &BTreeMap::from(clusters), &all);
         fights.iter().map(Fight::to_string).collect()
     }
 
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn only_a_policy_that_names_the_workload_and_sorts_after_the_pin_undoes_it() {
-        let free = |name, selector| found(Tenure::Nobody, policy(name, selector, "west", STATE, "running"));
+        let free = |name, selector| found(Writer::Nobody, policy(name, selector, "west", STATE, "running"));
         assert_eq!(
             free("zzzzz", "orders"),
             ["OverridePolicy shop/zzzzz is applied after the pin and changes /spec/job/state in west"]
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_writer_may_be_set_running_and_must_keep_the_state_that_it_is_given() {
-        let west = || Tenure::Only("west".into());
+        let west = || Writer::Only("west".into());
         assert!(found(west(), policy("zzzzz", "orders", "west", STATE, "running")).is_empty());
         assert_eq!(
             found(west(), policy("zzzzz", "orders", "east", STATE, "running")).len(),
@@ -312,14 +312,14 @@ mod tests {
     fn one_that_says_the_same_or_is_about_something_else_is_no_fight() {
         assert!(
             found(
-                Tenure::Nobody,
+                Writer::Nobody,
                 policy("zzzzz", "orders", "west", STATE, "suspended")
             )
             .is_empty()
         );
         assert!(
             found(
-                Tenure::Nobody,
+                Writer::Nobody,
                 policy("zzzzz", "orders", "west", "/spec/image", "b")
             )
             .is_empty()
@@ -330,7 +330,7 @@ mod tests {
     fn one_that_cannot_be_applied_keeps_everything_from_its_cluster() {
         for name in ["aaa", "zzzzz"] {
             let found = found(
-                Tenure::Nobody,
+                Writer::Nobody,
                 policy(name, "orders", "west", "/spec/nothing", "b"),
             );
             assert_eq!(found.len(), 1, "{found:?}");

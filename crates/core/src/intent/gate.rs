@@ -340,7 +340,7 @@ impl Ground {
     /// The same, of a write that may never be sent.
     pub fn judge(&self, write: &Write, accepted: Option<&str>) -> Result<Doubts, Refusal> {
         let losses: Vec<Loss> = match write {
-            Write::Policy(name, spec) => self.placed_anew(name, spec.as_deref()),
+            Write::Policy(name, spec) => self.placed_again(name, spec.as_deref()),
             Write::Labels(key, labels) => self.labelled(key, labels),
             Write::Template(key) => self.ending(|tenant| tenant.workload == *key),
             Write::Namespace(name) => self.ending(|tenant| tenant.namespace() == Some(name)),
@@ -393,7 +393,7 @@ impl Ground {
     }
 
     /// Returns what is lost when a policy becomes another one, or goes.
-    fn placed_anew(&self, name: &PolicyName, spec: Option<&PropagationSpec>) -> Vec<Loss> {
+    fn placed_again(&self, name: &PolicyName, spec: Option<&PropagationSpec>) -> Vec<Loss> {
         let before = self.policies.get(name);
         let touches = |tenant: &&Tenant| {
             tenant.owner.as_ref() == Some(name)

@@ -175,7 +175,9 @@ impl Intents {
             let migration = Migration::of(object);
             seen.insert(migration.key());
             let asked = desired.get(&migration.key()).map(|entry| entry.value());
-            let asked_anew = asked.as_ref().is_some_and(|asked| migration.is_asked_anew(asked));
+            let asked_anew = asked
+                .as_ref()
+                .is_some_and(|asked| migration.is_asked_again(asked));
             if !migration.has_ended() || asked_anew {
                 let placement = asked_anew || !migration.is_committed();
                 intents.hold(&migration, placement);
@@ -439,7 +441,7 @@ impl<'a> Migration<'a> {
     }
 
     /// Returns whether Git asks for another attempt than the one that ended.
-    fn is_asked_anew(&self, asked: &Value) -> bool {
+    fn is_asked_again(&self, asked: &Value) -> bool {
         let spec = |object: &Value| serde_json::from_value::<MigrationSpec>(object.get("spec")?.clone()).ok();
         match (spec(self.object), spec(asked)) {
             (Some(ended), Some(asked)) => !record::asks_the_same(&ended, &asked),

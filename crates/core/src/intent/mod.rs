@@ -3,7 +3,6 @@
 //! A machine never sends anything: it returns the journal to write and the effects to send after it.
 
 pub mod admission;
-pub mod beside;
 pub mod check;
 mod child;
 pub mod control;
@@ -18,6 +17,7 @@ pub mod hold_back;
 pub mod migration;
 pub mod moves;
 mod operation;
+pub mod other_managers;
 pub mod owners;
 pub mod pin;
 pub mod proof;
@@ -29,13 +29,13 @@ pub mod rollout_policy;
 pub mod scalers;
 pub mod seen;
 pub mod shift;
+pub mod snapshot;
 pub mod suspension;
 pub mod warnings;
-pub mod world;
 
 pub use effect::Effect;
 pub use seen::{NotKnown, Read, Seen};
-pub use world::World;
+pub use snapshot::Snapshot;
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub struct Step<S> {
 
 /// An intent as it was read, and what one pass saw.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a, Spec, Status, World> {
+pub struct Input<'a, Spec, Status, Snapshot> {
     pub uid: &'a str,
     /// `None`: its kind is of cluster scope.
     pub namespace: Option<&'a str>,
@@ -70,11 +70,11 @@ pub struct Input<'a, Spec, Status, World> {
     pub trouble: Option<&'a Trouble>,
     /// Who goes first with the workload, of those that have not got it yet: see [`rivals::ahead`].
     pub ahead: Option<&'a ClaimOwner>,
-    pub world: &'a World,
+    pub snapshot: &'a Snapshot,
     pub now: Timestamp,
 }
 
-impl<Spec, Status, World> Input<'_, Spec, Status, World> {
+impl<Spec, Status, Snapshot> Input<'_, Spec, Status, Snapshot> {
     /// Returns whom a claim of this intent belongs to.
     pub fn owner(&self, kind: &str) -> ClaimOwner {
         ClaimOwner {

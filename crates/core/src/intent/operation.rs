@@ -22,7 +22,7 @@ pub(super) trait Kind: Sized {
     type Spec;
     type Status: Progress;
     /// What one pass sees.
-    type World;
+    type Snapshot;
     /// What one pass collects and the status does not keep.
     type Scratch: Default;
     /// What only this kind knows that keeps a pass from going on.
@@ -124,7 +124,7 @@ pub(super) type PhaseOf<K> = <<K as Kind>::Status as Progress>::Phase;
 type JournalOf<K> = <<K as Kind>::Status as Progress>::Journal;
 
 /// An operation as it was read, and what one pass saw.
-pub(super) type InputOf<'a, K> = Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::World>;
+pub(super) type InputOf<'a, K> = Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::Snapshot>;
 
 /// What a pass comes to.
 pub(super) type Outcome<K> = Result<Next<PhaseOf<K>>, Interrupt<K>>;
@@ -432,8 +432,8 @@ impl<'a, K: Kind> Operation<'a, K> {
         self.status.common_mut().say(standing, phase.name(), own, now);
     }
 
-    pub(super) fn world(&self) -> &'a K::World {
-        self.input.world
+    pub(super) fn snapshot(&self) -> &'a K::Snapshot {
+        self.input.snapshot
     }
 
     pub(super) fn journal(&self) -> Result<&JournalOf<K>, Interrupt<K>> {

@@ -37,7 +37,7 @@ pub const SELF_TEST: &str = "zzzz-cutover-self-test";
 
 /// Who may run a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tenure {
+pub enum Writer {
     Nobody,
     /// One cluster; every other one is held.
     Only(ClusterName),
@@ -47,7 +47,7 @@ pub enum Tenure {
     },
 }
 
-impl Tenure {
+impl Writer {
     /// Returns the one cluster that may write.
     pub fn writer(&self) -> Option<&ClusterName> {
         match self {
@@ -64,7 +64,7 @@ impl Tenure {
     }
 }
 
-impl fmt::Display for Tenure {
+impl fmt::Display for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Shared { .. } => f.write_str("shared"),
@@ -168,7 +168,7 @@ impl Says {
 impl fmt::Display for Says {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Token(token) => write!(f, "{}", token.tenure),
+            Self::Token(token) => write!(f, "{}", token.may_run),
             Self::Differences(rules) if rules.is_empty() => f.write_str("the same everywhere"),
             Self::Differences(rules) => {
                 let places: Vec<String> = rules.iter().map(|rule| rule.place.to_string()).collect();
@@ -181,7 +181,7 @@ impl fmt::Display for Says {
 /// Who may run a workload, and with what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    pub tenure: Tenure,
+    pub may_run: Writer,
     pub hold: Vec<PatchOp>,
     /// Clusters that keep the suspend patches besides the hold, so that their state stays as captured.
     pub suspended: Vec<ClusterName>,
@@ -193,9 +193,9 @@ pub struct Token {
 impl Token {
     /// Returns the rules: everybody else held, the suspended ones suspended, the writer's own.
     fn rules(&self) -> Vec<Rule> {
-        let writer = self.tenure.writer();
+        let writer = self.may_run.writer();
         let mut rules = Vec::new();
-        if !matches!(self.tenure, Tenure::Shared { .. }) {
+        if !matches!(self.may_run, Writer::Shared { .. }) {
             rules.push(Rule {
                 place: Place::AllBut(writer.into_iter().cloned().collect()),
                 patches: self.hold.clone(),
@@ -213,7 +213,7 @@ impl Token {
                 patches: self.suspend.clone(),
             });
         }
-        if let Some(carrier) = self.tenure.carrier()
+        if let Some(carrier) = self.may_run.carrier()
             && !self.carry.is_empty()
         {
             rules.push(Rule {
@@ -271,7 +271,7 @@ impl Pin {
     /// Returns the one cluster that may write, if it says so.
     pub fn writer(&self) -> Option<&ClusterName> {
         match &self.says {
-            Says::Token(token) => token.tenure.writer(),
+            Says::Token(token) => token.may_run.writer(),
             Says::Differences(_) => None,
         }
     }
@@ -437,7 +437,7 @@ fn marks(marker: &str) -> OverrideRule {
 
 /// Returns the rules of a pin by which it says who may run the workload, the marker included: what guests say stands before
 /// them. They begin with the hold, the last rule that is about every cluster but one, or about every cluster.
-pub fn tenure_of(live: &OverridePolicy) -> &[OverrideRule] {
+pub fn writer_of(live: &OverridePolicy) -> &[OverrideRule] {
     let rules = &live.spec.override_rules;
     let is_hold = |rule: &OverrideRule| {
         let target = rule.target_cluster.as_ref();
@@ -455,7 +455,7 @@ fn place_of(live: &OverridePolicy, rules: &[PinnedRule]) -> Option<std::ops::Ran
         return Some(0..0);
     }
     let all = &live.spec.override_rules;
-    let before = &all[..all.len() - tenure_of(live).len()];
+    let before = &all[..all.len() - writer_of(live).len()];
     let from = before.windows(wanted.len()).position(|some| *some == *wanted)?;
     Some(from..from + wanted.len())
 }
@@ -528,7 +528,7 @@ pub enum Unauthorized {
 impl Unauthorized {
     fn of(says: &Says) -> Self {
         match says {
-            Says::Token(token) => Self::Unproved(token.tenure.to_string()),
+            Says::Token(token) => Self::Unproved(token.may_run.to_string()),
             Says::Differences(_) => Self::Foreign,
         }
     }
@@ -556,12 +556,12 @@ impl PinWrite {
         });
         let allowed = renewed
             || match &pin.says {
-                Says::Token(token) => match (authority, &token.tenure) {
-                    (_, Tenure::Nobody) | (Authority::Stateless(_), Tenure::Shared { .. }) => true,
-                    (Authority::Sole(sole), Tenure::Only(writer)) => sole.cluster() == writer,
-                    (Authority::Release(release), Tenure::Only(writer)) => release.to() == writer,
-                    (Authority::Loose(loose), Tenure::Only(writer)) => loose.cluster() == writer,
-                    (_, Tenure::Only(_) | Tenure::Shared { .. }) => false,
+                Says::Token(token) => match (authority, &token.may_run) {
+                    (_, Writer::Nobody) | (Authority::Stateless(_), Writer::Shared { .. }) => true,
+                    (Authority::Sole(sole), Writer::Only(writer)) => sole.cluster() == writer,
+                    (Authority::Release(release), Writer::Only(writer)) => release.to() == writer,
+                    (Authority::Loose(loose), Writer::Only(writer)) => loose.cluster() == writer,
+                    (_, Writer::Only(_) | Writer::Shared { .. }) => false,
                 },
                 Says::Differences(_) => {
                     live.is_none_or(|live| is_blank(live) || owner_of(live) == Some(&pin.owner_uid))
@@ -586,13 +586,13 @@ impl PinWrite {
         })
     }
 
-    /// Another wording of what guests say, before a tenure that stays as it is.
+    /// Another wording of what guests say, before a term of leadership that stays as it is.
     pub fn of_guests(live: &OverridePolicy, differences: &[Rule], marker: &str) -> Self {
         let mut policy = live.clone();
         let mut rules = compiled(differences.iter());
-        let tenure = tenure_of(live).iter();
+        let may_run = writer_of(live).iter();
         rules.extend(
-            tenure
+            may_run
                 .filter(|rule| rule.overriders.annotations_overrider.is_empty())
                 .cloned(),
         );

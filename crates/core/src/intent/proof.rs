@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::seen::{NotKnown, Read};
-use super::world::{Member, Overrides};
+use super::snapshot::{Member, Overrides};
 use crate::api::{Capture, MARKER_ANNOTATION, Offered};
 use crate::profile::{NoCapture, Profile};
 use cutover_karmada::name::ClusterName;

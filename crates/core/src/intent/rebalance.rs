@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::evacuation::{known, with_promises};
-use super::moves::{Aim, Candidate, Chosen, Judged, Room, Survey, World, emptied, judge};
+use super::moves::{Candidate, Chosen, Headroom, Judged, MoveStrategy, Snapshot, Survey, emptied, judge};
 use super::seen::NotKnown;
 use crate::api::{Finding, Means, Move, MovesSpec, MovesStatus, Occasion, RebalanceSpec, claim_name};
 use cutover_karmada::ResourceBinding;
@@ -17,7 +17,7 @@ const MOST: usize = 200;
 /// How long capacity that is still lacking is no news.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
-impl Aim for RebalanceSpec {
+impl MoveStrategy for RebalanceSpec {
     const KIND: &'static str = "Rebalance";
 
     fn moves(&self) -> &MovesSpec {
@@ -64,8 +64,8 @@ impl Aim for RebalanceSpec {
     }
 
     /// Those that take part.
-    fn clusters(&self, world: &World) -> Result<BTreeSet<ClusterName>, NotKnown> {
-        let joined = world.clusters.get()?;
+    fn clusters(&self, snapshot: &Snapshot) -> Result<BTreeSet<ClusterName>, NotKnown> {
+        let joined = snapshot.clusters.get()?;
         let named = &self.moves.to.clusters;
         let takes_part = |name: &ClusterName| named.is_empty() || named.contains(name);
         let ready = joined
@@ -74,13 +74,13 @@ impl Aim for RebalanceSpec {
         Ok(ready.map(|(name, _)| name.clone()).filter(takes_part).collect())
     }
 
-    fn survey(&self, world: &World, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown> {
-        let clusters = self.clusters(world)?;
-        let mut room = with_promises(world, begun)?;
-        let claims = world.claims.get()?;
+    fn survey(&self, snapshot: &Snapshot, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown> {
+        let clusters = self.clusters(snapshot)?;
+        let mut room = with_promises(snapshot, begun)?;
+        let claims = snapshot.claims.get()?;
         let mut survey = Survey::default();
         let mut movable = Vec::new();
-        for judged in judge(world, chosen, &clusters)? {
+        for judged in judge(snapshot, chosen, &clusters)? {
             let candidate = match judged {
                 Judged::Ignored | Judged::Stays(_) | Judged::Duplicated(_) => continue,
                 Judged::Divided(candidate) | Judged::Movable(candidate)
@@ -129,11 +129,11 @@ impl Aim for RebalanceSpec {
 
     fn occasion(
         &self,
-        world: &World,
+        snapshot: &Snapshot,
         status: &MovesStatus<Self>,
         now: Timestamp,
     ) -> Result<Option<String>, NotKnown> {
-        let joined = world.clusters.get()?;
+        let joined = snapshot.clusters.get()?;
         let known = status.journal.as_ref().map_or(&[][..], |journal| &journal.known);
         for occasion in &self.when {
             let because = match occasion {
@@ -147,7 +147,7 @@ impl Aim for RebalanceSpec {
                     gone.find(|name| !joined.contains_key(*name))
                         .map(|name| format!("{name} has left"))
                 }
-                Occasion::CapacityLacking => self.lacking(world, status, now)?,
+                Occasion::CapacityLacking => self.lacking(snapshot, status, now)?,
             };
             if because.is_some() {
                 return Ok(because);
@@ -161,7 +161,7 @@ impl RebalanceSpec {
     /// Moves from the cluster of which most is asked for, as long as the two that are concerned come nearer to each other.
     fn level(
         &self,
-        room: &mut Room<'_>,
+        room: &mut Headroom<'_>,
         mut movable: Vec<Candidate<'_>>,
         clusters: &BTreeSet<ClusterName>,
     ) -> Vec<Move> {
@@ -189,8 +189,8 @@ impl RebalanceSpec {
                 continue;
             };
             let candidate = movable.remove(index);
-            room.release(candidate.traveller());
-            room.promise(candidate.traveller(), &to);
+            room.release(candidate.candidate());
+            room.promise(candidate.candidate(), &to);
             moves.push(candidate.to(Some(to)));
         }
         moves
@@ -199,29 +199,29 @@ impl RebalanceSpec {
     /// Returns where a workload is better off, and the higher load of the two clusters then.
     fn better(
         &self,
-        room: &Room<'_>,
+        room: &Headroom<'_>,
         candidate: &Candidate<'_>,
         load: i128,
         tolerance: i128,
     ) -> Option<(ClusterName, i128)> {
         // What it asks for must be known: else nothing shows that anything is won.
-        candidate.traveller().need()?;
+        candidate.candidate().need()?;
         let to = room
-            .choose(candidate.traveller(), &self.moves.to, &BTreeSet::new())
+            .choose(candidate.candidate(), &self.moves.to, &BTreeSet::new())
             .ok()?;
         if load - room.load(&to)? <= tolerance {
             return None;
         }
         let mut then = room.clone();
-        then.release(candidate.traveller());
-        then.promise(candidate.traveller(), &to);
+        then.release(candidate.candidate());
+        then.promise(candidate.candidate(), &to);
         let level = then.load(&candidate.from)?.max(then.load(&to)?);
         (level < load).then_some((to, level))
     }
 
     fn lacking(
         &self,
-        world: &World,
+        snapshot: &Snapshot,
         status: &MovesStatus<Self>,
         now: Timestamp,
     ) -> Result<Option<String>, NotKnown> {
@@ -231,7 +231,7 @@ impl RebalanceSpec {
         if lately && was_round {
             return Ok(None);
         }
-        let unscheduled = world.bindings.get()?.iter().find(|binding| {
+        let unscheduled = snapshot.bindings.get()?.iter().find(|binding| {
             let conditions = binding.status.iter().flat_map(|status| &status.conditions);
             let mut scheduled = conditions.filter(|condition| condition.type_ == "Scheduled");
             scheduled.any(|condition| condition.status == "False")
@@ -240,8 +240,8 @@ impl RebalanceSpec {
             let name = super::moves::name_of(binding);
             return Ok(Some(format!("{name} can't be scheduled")));
         }
-        let room = with_promises(world, &[])?;
-        let mut clusters = self.clusters(world)?.into_iter();
+        let room = with_promises(snapshot, &[])?;
+        let mut clusters = self.clusters(snapshot)?.into_iter();
         let full = clusters.find(|name| room.load(name).is_some_and(|load| load > 1000));
         Ok(full.map(|name| format!("{name} is asked for more than it has")))
     }
@@ -253,14 +253,14 @@ fn held(is_claimed: bool, binding: &ResourceBinding) -> Option<Finding> {
         return Some(Finding::new(
             "Claimed",
             "another intent has claimed it",
-            "it is looked at again",
+            "cutover checks again",
         ));
     }
     binding.spec.scheduling_suspended().then(|| {
         let hint = "end that suspension first";
         Finding::new(
             "SchedulingSuspended",
-            "somebody has suspended its scheduling",
+            "another client has suspended its scheduling",
             hint,
         )
     })

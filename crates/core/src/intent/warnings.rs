@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::world::Pod;
+use super::snapshot::Pod;
 use cutover_karmada::name::ObjectKey;
 
 /// How many of them a reason bears.

@@ -26,7 +26,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(Code::PlanContradicts, at, contradiction));
         }
         if !spec.guard {
-            let message = "a plan without its guard keeps nobody from writing twice: it is refused";
+            let message = "a plan without its guard does not keep two copies from writing: it is refused";
             let at = plan.location("/spec/guard");
             findings.push(Finding::new(Code::PlanContradicts, at, message).hint("leave spec.guard out"));
         }

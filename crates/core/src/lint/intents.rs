@@ -206,7 +206,7 @@ fn times(intent: &Manifest, now: Timestamp, findings: &mut Vec<Finding>) {
         let time: Option<Timestamp> = time.and_then(|time| time.parse().ok());
         if let Some(time) = time.filter(|time| *time <= now) {
             let message = format!(
-                "the {what} of {} was over at {time}: it begins nothing any more",
+                "the {what} of {} ended at {time}: it begins nothing any more",
                 intent.key
             );
             let at = intent.location(field);

@@ -3,7 +3,7 @@
 use super::nearest::did_you_mean;
 use super::{Code, Finding};
 use crate::api::{self, EvacuationSpec, RebalanceSpec};
-use crate::intent::moves::{Aim, Chosen, taint_key};
+use crate::intent::moves::{Chosen, MoveStrategy, taint_key};
 use crate::manifest::{Manifest, Set};
 use cutover_karmada::{Placement, Taint};
 
@@ -23,7 +23,7 @@ pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {
 }
 
 /// Says what is wrong with the spec itself; the machine would say the same. One that can't be read the schema has told of.
-fn aim<A: Aim>(intent: &Manifest, set: &Set, findings: &mut Vec<Finding>) -> Option<A> {
+fn aim<A: MoveStrategy>(intent: &Manifest, set: &Set, findings: &mut Vec<Finding>) -> Option<A> {
     let spec: A = serde_json::from_value(intent.value.get("spec")?.clone()).ok()?;
     let mut wrong = spec.refused();
     wrong.extend(Chosen::of(spec.moves()).err().unwrap_or_default());

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::nearest::did_you_mean;
 use super::{Code, Finding};
 use crate::api;
-use crate::intent::beside::appliers;
+use crate::intent::other_managers::appliers;
 use crate::manifest::{Manifest, Set};
 
 pub(super) fn check(set: &Set, findings: &mut Vec<Finding>) {

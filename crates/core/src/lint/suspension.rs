@@ -23,7 +23,7 @@ pub(super) fn check(set: &Set, context: &Context, findings: &mut Vec<Finding>) {
         };
         let over = spec.until.zip(context.now).filter(|(until, now)| until <= now);
         if let Some((until, _)) = over {
-            let message = format!("{} was over at {until}: it suspends nothing", suspension.key);
+            let message = format!("{} ended at {until}: it suspends nothing", suspension.key);
             let at = suspension.location("/spec/until");
             findings.push(
                 Finding::new(Code::OverAlready, at, message).hint("give it a later time, or remove the file"),

@@ -322,7 +322,7 @@ fn a_suspension_of_nothing_nowhere_or_the_past_is_found() {
     warning[CUT0104]: no file defines PropagationPolicy wbe, which Suspension shop/freeze is about
       --> a.yaml:5:27
     hint: did you mean web?
-    warning[CUT0107]: Suspension shop/freeze was over at 2026-03-01T09:00:00Z: it suspends nothing
+    warning[CUT0107]: Suspension shop/freeze ended at 2026-03-01T09:00:00Z: it suspends nothing
       --> a.yaml:7:10
     hint: give it a later time, or remove the file
     ");
@@ -413,7 +413,7 @@ spec:
     hint: remove it for the time of the shift; spec.floor keeps the capacity meanwhile
     error[CUT0141]: ReplicaShift shop/web: the replicas are to go from blue to blue
       --> a.yaml:23:7
-    hint: mend spec.from or spec.to
+    hint: fix spec.from or spec.to
     error[CUT0141]: ReplicaShift shop/web: spec.step and spec.percentages are both given
       --> a.yaml:24:9
     hint: give one of them
@@ -426,7 +426,7 @@ spec:
     error[CUT0141]: ReplicaShift shop/web: the replicas don't come from green
       --> a.yaml:27:20
     hint: name the cluster of spec.from; others are suspended by a Suspension of their own
-    note[CUT0110]: the deadline of ReplicaShift shop/web was over at 2026-02-01T00:00:00Z: it begins nothing any more
+    note[CUT0110]: the deadline of ReplicaShift shop/web ended at 2026-02-01T00:00:00Z: it begins nothing any more
       --> a.yaml:28:13
     hint: leave it if it is done; else give it a later time
     ");
@@ -557,7 +557,7 @@ spec:
     warning[CUT0124]: Evacuation drain empties east: nothing is moved there
       --> a.yaml:8:25
     hint: take it off the list
-    note[CUT0110]: the window of Evacuation drain was over at 2026-01-01T00:00:00Z: it begins nothing any more
+    note[CUT0110]: the window of Evacuation drain ended at 2026-01-01T00:00:00Z: it begins nothing any more
       --> a.yaml:9:22
     hint: leave it if it is done; else give it a later time
     ");

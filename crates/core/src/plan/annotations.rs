@@ -13,14 +13,14 @@ pub const RECREATE_ANNOTATION: &str = "cutover.dev/recreate";
 
 /// How an object is applied where something is in the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct ApplyOptions {
     /// Fields that others own are taken over.
     pub force: bool,
     /// What can't be changed is deleted and created anew.
     pub recreate: bool,
 }
 
-impl Manner {
+impl ApplyOptions {
     /// Returns what an object says, and for the rest what its sync says.
     #[must_use]
     pub fn of(self, object: &Value) -> Self {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_object_has_the_last_word_on_how_it_is_applied() {
-        let sync = Manner {
+        let sync = ApplyOptions {
             force: true,
             recreate: false,
         };
@@ -67,7 +67,7 @@ mod tests {
             sync.of(&object(
                 json!({(FORCE_ANNOTATION): "false", (RECREATE_ANNOTATION): "true"})
             )),
-            Manner {
+            ApplyOptions {
                 force: false,
                 recreate: true
             }

@@ -44,13 +44,13 @@ fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
 
 /// What a sync adds to what Git says of an object, and what it leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Dress {
+pub struct ApplyContext {
     /// The set that everything is a member of.
     pub part_of: Option<String>,
     pub drift: Drift,
 }
 
-impl Dress {
+impl ApplyContext {
     /// Returns what is to be applied to a live object, when that is no more than what is written and a label.
     pub fn plain<'a>(&'a self, entry: &'a Entry) -> Option<Wanted<'a>> {
         let written = entry.written();

@@ -82,12 +82,12 @@ impl Forecast {
             because => format!("{what}: {because}"),
         };
         match self.outcome {
-            Outcome::Begins => said("nothing is seen now that stands in its way"),
+            Outcome::Begins => said("nothing is seen now that blocks it"),
             Outcome::Nothing => said("nothing to do now"),
             Outcome::Waits => said("would wait"),
             Outcome::Refused => "would be refused, with nothing touched:".to_owned(),
             Outcome::UnderWay => said("under way"),
-            Outcome::Unknown => said("not known what stands in its way"),
+            Outcome::Unknown => said("what blocks it is not known"),
         }
     }
 
@@ -114,7 +114,7 @@ impl Forecast {
 impl ChangeSet {
     /// Notes what would come of the intents among the changes. It is no part of the hash: it tells of the cluster as it is
     /// now, and changes by itself.
-    pub fn foretell(&mut self, mut forecasts: BTreeMap<ObjectKey, Forecast>) {
+    pub fn dry_run(&mut self, mut forecasts: BTreeMap<ObjectKey, Forecast>) {
         for change in &mut self.changes {
             change.forecast = forecasts.remove(&change.key).map(Forecast::shown);
         }

@@ -14,7 +14,7 @@ pub struct Wanted<'a> {
 }
 
 /// Returns whether applying would certainly change nothing.
-pub fn surely_in_sync(wanted: Wanted<'_>, live: View<'_>, manager: &str) -> bool {
+pub fn is_in_sync(wanted: Wanted<'_>, live: View<'_>, manager: &str) -> bool {
     proved(wanted, live, manager).is_some()
 }
 
@@ -176,7 +176,7 @@ mod tests {
             written: written.view(),
             label,
         };
-        surely_in_sync(wanted, Packed::of(live).view(), "cutover")
+        is_in_sync(wanted, Packed::of(live).view(), "cutover")
     }
 
     fn thorough(desired: &Value, live: &Value, label: Option<(&str, &str)>) -> Decision {

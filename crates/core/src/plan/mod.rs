@@ -43,7 +43,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use annotations::{FORCE_ANNOTATION, Manner, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION};
+pub use annotations::{
+    ApplyOptions, FORCE_ANNOTATION, RECREATE_ANNOTATION, WAIT_ANNOTATION, WAVE_ANNOTATION,
+};
 pub use defaults::without_defaults;
 pub use forecast::{Forecast, ForecastMove, ForecastStep, Outcome};
 pub use hash::{Expected, Hash, NotAHash};

@@ -208,9 +208,9 @@ fn of_rebalance(object: &Value) -> Option<String> {
     let rebalance: Rebalance = serde_json::from_value(object.clone()).ok()?;
     let spec = &rebalance.spec;
     let mut parts = vec![if spec.dry_run {
-        "says what would move if workloads were spread anew".to_owned()
+        "says what would move if workloads were redistributed".to_owned()
     } else {
-        "spreads workloads over the clusters anew".to_owned()
+        "redistributes workloads over the clusters".to_owned()
     }];
     if !spec.when.is_empty() {
         let when: Vec<String> = spec.when.iter().map(|occasion| format!("{occasion:?}")).collect();

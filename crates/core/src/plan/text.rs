@@ -141,7 +141,7 @@ impl Out<'_> {
             let deletion = if change.is_deletion() { "deletion " } else { "" };
             let verb = match change.action {
                 Action::HeldBack { .. } => "held back by",
-                Action::Recreate { .. } => "deleted and created anew:",
+                Action::Recreate { .. } => "deleted and recreated:",
                 Action::LeftBehind { .. } => "left behind:",
                 _ => "blocked:",
             };

@@ -105,7 +105,7 @@ pub(super) fn next(migration: &Migration) -> Option<String> {
     let status = status(migration);
     let (namespace, name) = names(migration);
     if status.phase == Phase::Failed && untouched(&status) {
-        return Some("nothing was touched: mend that, and ask again with cutover migrate".to_owned());
+        return Some("nothing was touched: fix that, and ask again with cutover migrate".to_owned());
     }
     let wait = status.common.waiting_for.as_ref()?;
     match (wait.code, wait.approval) {

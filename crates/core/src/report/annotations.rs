@@ -122,7 +122,7 @@ const fn told(action: &Action) -> (Level, &'static str) {
         Action::Configure => (Level::Notice, "changed"),
         Action::Unchanged => (Level::Notice, "unchanged"),
         Action::Delete => (Level::Warning, "deleted"),
-        Action::Recreate { .. } => (Level::Warning, "deleted and created anew"),
+        Action::Recreate { .. } => (Level::Warning, "deleted and recreated"),
         Action::HeldBack { .. } => (Level::Warning, "held back"),
         Action::Blocked { .. } => (Level::Error, "blocked"),
         Action::LeftBehind { .. } => (Level::Notice, "left behind"),
@@ -161,14 +161,14 @@ mod tests {
                 column: 7,
             }),
             title: title.to_owned(),
-            message: "100% wrong\nhint: mend it".to_owned(),
+            message: "100% wrong\nhint: fix it".to_owned(),
         }
     }
 
     #[test]
     fn a_command_cannot_be_broken_out_of() {
         let text = annotation_commands(&[annotation(Level::Error, "a: b")], 10);
-        insta::assert_snapshot!(text, @"::error title=a%3A b,file=a%2Cb/c.yaml,line=3,col=7::100%25 wrong%0Ahint: mend it");
+        insta::assert_snapshot!(text, @"::error title=a%3A b,file=a%2Cb/c.yaml,line=3,col=7::100%25 wrong%0Ahint: fix it");
     }
 
     #[test]

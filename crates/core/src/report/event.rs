@@ -16,7 +16,7 @@ const NOTE: usize = 1024;
 
 /// One thing that people are told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Told {
+pub struct EventRecord {
     /// Whether somebody should look.
     pub warning: bool,
     /// One CamelCase word: the phase, the code of a finding, or what happened.
@@ -24,7 +24,7 @@ pub struct Told {
     pub note: String,
 }
 
-impl Told {
+impl EventRecord {
     /// `note` is cut where it is longer than an API server takes, and holds no credential that can be recognised; it is
     /// one line in which nothing is hidden.
     pub fn new(warning: bool, reason: impl Into<String>, note: &str) -> Self {
@@ -45,7 +45,7 @@ impl Told {
 }
 
 /// Returns what is to be told once the journal says what `after` says.
-pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
+pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<EventRecord> {
     let was = super::status(before);
     let mut is = before.clone();
     is.status = Some(after.clone());
@@ -55,7 +55,7 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
             "attempt {}: the spec asks for something else",
             after.common.attempt
         );
-        told.push(Told::new(false, "Started", &note));
+        told.push(EventRecord::new(false, "Started", &note));
     }
     if after.phase != was.phase {
         told.extend(entered(&is, &was));
@@ -67,8 +67,8 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
             .is_some_and(|journal| journal.pin.repairing)
     };
     if pin_lost(after) && !pin_lost(&was) {
-        let note = "the pin was edited or removed by somebody else, and is put back";
-        told.push(Told::new(true, "PinRepaired", note));
+        let note = "the pin was edited or removed by another client, and is put back";
+        told.push(EventRecord::new(true, "PinRepaired", note));
     }
     for finding in after
         .common
@@ -78,7 +78,7 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
     {
         let hint = finding.hint.as_ref();
         let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
-        told.push(Told::new(
+        told.push(EventRecord::new(
             true,
             &finding.code,
             &format!("{}{hint}", finding.message),
@@ -89,7 +89,7 @@ pub fn events(before: &Migration, after: &MigrationStatus) -> Vec<Told> {
 }
 
 /// Returns what is to be told of a wait that is long by now.
-pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<Told> {
+pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<EventRecord> {
     let wait = status.waiting_for().filter(|wait| !wait.code.is_for_a_person())?;
     if now.duration_since(wait.since) < LONG_WAIT {
         return None;
@@ -104,10 +104,10 @@ pub fn long_wait(status: &impl Progress, now: Timestamp) -> Option<Told> {
         let then = wait.then.as_deref().unwrap_or("it ends");
         note = format!("{note}; at {}: {then}", instant(until));
     }
-    Some(Told::new(true, "Waiting", &note))
+    Some(EventRecord::new(true, "Waiting", &note))
 }
 
-fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
+fn entered(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
     let status = super::status(is);
     let phase = status.phase;
     let why = reason(is).unwrap_or_default();
@@ -166,9 +166,9 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
         phase,
         Phase::RolledBack | Phase::Aborted | Phase::Failed | Phase::RollingBack
     );
-    let mut told = vec![Told::new(warning, phase.name(), &note)];
+    let mut told = vec![EventRecord::new(warning, phase.name(), &note)];
     if phase == Phase::RollingBack && why.starts_with(LAPSE) {
-        told.push(Told::new(
+        told.push(EventRecord::new(
             true,
             LAPSE,
             why.trim_start_matches(LAPSE).trim_start_matches([':', ' ']),
@@ -181,7 +181,7 @@ fn entered(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
 const LAPSE: &str = "SingleWriterLapse";
 
 /// What persons are asked for, or have asked for.
-fn asked(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
+fn asked(is: &Migration, was: &MigrationStatus) -> Vec<EventRecord> {
     let code = |status: &MigrationStatus| {
         status
             .common
@@ -199,16 +199,16 @@ fn asked(is: &Migration, was: &MigrationStatus) -> Vec<Told> {
     if is_pause(before) && now.phase == was.phase {
         let (namespace, name) = names(is);
         let note = format!("{namespace}/{name} goes on where it stopped");
-        told.push(Told::new(false, "Resumed", &note));
+        told.push(EventRecord::new(false, "Resumed", &note));
     }
     let what = |otherwise: &str| next(is).unwrap_or_else(|| otherwise.to_owned());
     if is_pause(after) {
         let note = format!("goes no further: {}", what("resume it"));
-        told.push(Told::new(false, "Paused", &note));
+        told.push(EventRecord::new(false, "Paused", &note));
     }
     if let (Some((WaitCode::Approval, _)), Some(wait)) = (after, &now.common.waiting_for) {
         let note = format!("waits for {}: {}", wait.reason, what("approve it"));
-        told.push(Told::new(false, "ApprovalNeeded", &note));
+        told.push(EventRecord::new(false, "ApprovalNeeded", &note));
     }
     told
 }
@@ -235,7 +235,7 @@ mod tests {
     fn told(before: serde_json::Value, after: serde_json::Value) -> String {
         let after = migration(after).status.unwrap();
         let told = events(&migration(before), &after);
-        let line = |told: &Told| {
+        let line = |told: &EventRecord| {
             let sort = if told.warning { "Warning" } else { "Normal" };
             format!("{sort} {}: {}", told.reason, told.note)
         };
@@ -268,10 +268,10 @@ mod tests {
 
     #[test]
     fn findings_are_told_once_each() {
-        let finding = |code: &str| json!({"code": code, "message": "no", "hint": "mend it"});
+        let finding = |code: &str| json!({"code": code, "message": "no", "hint": "fix it"});
         let one = json!({"phase": "Failed", "findings": [finding("One")]});
         let both = json!({"phase": "Failed", "findings": [finding("One"), finding("Two")]});
-        insta::assert_snapshot!(told(one, both), @"Warning Two: no (mend it)");
+        insta::assert_snapshot!(told(one, both), @"Warning Two: no (fix it)");
     }
 
     #[test]
@@ -345,9 +345,9 @@ mod tests {
 
     #[test]
     fn a_note_fits_and_holds_no_credentials() {
-        let long = Told::new(false, "A", &"é".repeat(2000));
+        let long = EventRecord::new(false, "A", &"é".repeat(2000));
         assert!(long.note.len() <= NOTE && long.note.ends_with('…'));
-        let secret = Told::new(false, "A", "cannot fetch https://ci:s3cret@git.example.com/x");
+        let secret = EventRecord::new(false, "A", "cannot fetch https://ci:s3cret@git.example.com/x");
         assert!(!secret.note.contains("s3cret"), "{}", secret.note);
     }
 }

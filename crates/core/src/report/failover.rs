@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::snapshot::change;
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
-use super::{Told, instant, names, path, status};
+use super::{EventRecord, instant, names, path, status};
 use crate::api::{
     FailoverPhase as Phase, FailoverPlan, FailoverPlanStatus, LastKnown, OpenQuestion, Relocation,
     WaitingFor, WorkloadRef,
@@ -63,13 +63,13 @@ impl FailoverSnapshot {
 }
 
 /// Returns what is to be told once the journal says what `after` says.
-pub fn failover_events(before: &FailoverPlan, after: &FailoverPlanStatus) -> Vec<Told> {
+pub fn failover_events(before: &FailoverPlan, after: &FailoverPlanStatus) -> Vec<EventRecord> {
     let was = status(before);
     let mut told = Vec::new();
     if was.phase != after.phase {
         let evidence = evidence(&after.common, was.phase.name());
         let warning = matches!(after.phase, Phase::Evicted | Phase::Failed);
-        told.push(Told::new(warning, after.phase.name(), &evidence));
+        told.push(EventRecord::new(warning, after.phase.name(), &evidence));
     }
     for done in after.history.iter().filter(|done| !was.history.contains(done)) {
         let known = was.history.iter();
@@ -77,11 +77,11 @@ pub fn failover_events(before: &FailoverPlan, after: &FailoverPlanStatus) -> Vec
             .clone()
             .any(|known| (known.at, &known.what) == (done.at, &done.what))
         {
-            told.push(Told::new(false, "FailedOver", &sentence(done)));
+            told.push(EventRecord::new(false, "FailedOver", &sentence(done)));
         }
     }
     for ask in after.asks.iter().filter(|ask| !was.asks.contains(ask)) {
-        told.push(Told::new(true, "ApprovalNeeded", &question(ask)));
+        told.push(EventRecord::new(true, "ApprovalNeeded", &question(ask)));
     }
     told.extend(found(&was.common.findings, &after.common.findings));
     told

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::snapshot::change;
 use super::summary::{Part, Summary, evidence, found};
 use super::told::{BAD, NAME};
-use super::{Told, brief, instant};
+use super::{EventRecord, brief, instant};
 use crate::api::{
     self, Means, Move, MoveState, MovesPhase as Phase, MovesStatus, Progress, Stay, Tally, WaitingFor,
 };
@@ -62,9 +62,9 @@ impl Many {
         let text = |pointer: &str| self.document.pointer(pointer).and_then(Value::as_str);
         match self.kind {
             "Rebalance" if self.document.pointer("/spec/dryRun") == Some(&Value::Bool(true)) => {
-                "would spread workloads anew".to_owned()
+                "would redistribute workloads".to_owned()
             }
-            "Rebalance" => "spreads workloads anew".to_owned(),
+            "Rebalance" => "redistributes workloads".to_owned(),
             _ => match (text("/spec/cluster"), text("/spec/taint/key")) {
                 (Some(cluster), _) => format!("empties {cluster}"),
                 (None, Some(key)) if self.status.clusters.is_empty() => {
@@ -149,12 +149,12 @@ impl ManySnapshot {
 }
 
 /// Returns what is to be told once the journal says what `after` says.
-pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<Told> {
+pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<EventRecord> {
     let mut told = Vec::new();
     if before.phase != after.phase {
         let note = evidence(&after.common, before.phase.name());
         let warning = matches!(after.phase, Phase::Failed);
-        told.push(Told::new(warning, after.phase.name(), &note));
+        told.push(EventRecord::new(warning, after.phase.name(), &note));
     }
     for one in &after.moves {
         let was = before
@@ -166,11 +166,11 @@ pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<T
         }
         let note = format!("{}{}", one.workload, route(one));
         match one.state {
-            MoveState::Moving => told.push(Told::new(false, "Moves", &note)),
-            MoveState::Moved => told.push(Told::new(false, "Moved", &note)),
+            MoveState::Moving => told.push(EventRecord::new(false, "Moves", &note)),
+            MoveState::Moved => told.push(EventRecord::new(false, "Moved", &note)),
             MoveState::Failed => {
                 let why = one.note.as_deref().unwrap_or_default();
-                told.push(Told::new(true, "MoveFailed", &format!("{note}: {why}")));
+                told.push(EventRecord::new(true, "MoveFailed", &format!("{note}: {why}")));
             }
             MoveState::Waiting | MoveState::Starting => {}
         }
@@ -180,7 +180,7 @@ pub fn moves_events<S>(before: &MovesStatus<S>, after: &MovesStatus<S>) -> Vec<T
         .iter()
         .filter(|stay| stay.runs && !before.stays.contains(stay))
     {
-        told.push(Told::new(
+        told.push(EventRecord::new(
             true,
             &stay.why.code,
             &format!("{}: {}", stay.workload, stay.why.message),
@@ -194,7 +194,7 @@ fn route(one: &Move) -> String {
     match (&one.to, one.means) {
         (Some(to), _) => format!(" from {} to {to}", one.from),
         (None, Means::Evict) => format!(" from {} to its other clusters", one.from),
-        (None, Means::Reschedule) => ": its replicas are divided anew".to_owned(),
+        (None, Means::Reschedule) => ": its replicas are redistributed".to_owned(),
         (None, _) => format!(" from {}", one.from),
     }
 }

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use super::summary::{section, section_of};
 use super::{
-    Account, LeftOverview, Many, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency,
-    duration, finding_text, gantt, headline, instant, many, names, path, route, since, status, symbol,
+    Account, LeftOverview, ObjectNote, Overview, Problem, SyncOverview, Web, brief, by_urgency, duration,
+    finding_text, gantt, headline, instant, names, path, route, since, status, symbol,
 };
 use crate::api::{Migration, StepRecord, WaitingFor};
 use cutover_base::escape::markdown::code;
@@ -25,13 +24,7 @@ pub(super) fn page(overview: &Overview) -> String {
     }
     syncs(&mut page, &overview.syncs, overview.web.as_ref());
     left_behind(&mut page, &overview.left_behind);
-    section(&mut page, &overview.rollout_policies);
-    section(&mut page, &overview.rollouts);
-    section(&mut page, &overview.suspensions);
-    section(&mut page, &overview.shifts);
-    let many = overview.many.iter().map(Many::summary).collect();
-    section_of(&mut page, many::TITLE, many::COLUMNS, many);
-    section(&mut page, &overview.failover_plans);
+    overview.sections(&mut page);
     let migrations = by_urgency(&overview.migrations);
     if !migrations.is_empty() {
         table(&mut page, &migrations);

@@ -14,6 +14,7 @@ mod headline;
 mod history;
 #[cfg(test)]
 mod hostile;
+mod kinds;
 mod many;
 mod markdown;
 mod notice;
@@ -41,15 +42,14 @@ use crate::error::Error;
 use crate::intent::record;
 use crate::redact;
 use cutover_karmada::name::{Location, ObjectKey, Revision};
-use summary::{Summarized, Summary};
 
 pub use account::{Account, StepAccount};
 pub use annotations::{Annotation, Level, MOST_ANNOTATIONS, annotation_commands, plan_annotations};
-pub use event::{LONG_WAIT, Told, events, long_wait};
+pub use event::{EventRecord, LONG_WAIT, events, long_wait};
 pub use failover::failover_events;
 pub use findings::{findings_github, findings_json, findings_summary, findings_text};
 pub use forecast::{
-    Came, Where, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast,
+    DryRunOutcome, Where, failover_forecast, moves_forecast, rollout_forecast, rollout_policy_forecast,
     shift_forecast, suspension_forecast,
 };
 pub use history::{
@@ -89,22 +89,6 @@ pub struct Overview {
     pub left_behind: Vec<LeftOverview>,
     /// Where people see the repository, if that is known.
     pub web: Option<Web>,
-}
-
-impl Overview {
-    /// Returns how every intent stands but the Migrations, in the order in which a terminal shows them.
-    fn summaries(&self) -> Vec<Summary> {
-        fn of<I: Summarized>(all: &[I]) -> impl Iterator<Item = Summary> {
-            all.iter().map(Summarized::summary)
-        }
-        of(&self.rollout_policies)
-            .chain(of(&self.rollouts))
-            .chain(of(&self.suspensions))
-            .chain(of(&self.shifts))
-            .chain(self.many.iter().map(Many::summary))
-            .chain(of(&self.failover_plans))
-            .collect()
-    }
 }
 
 /// How one sync stands. Counts are of objects as they are now, not of requests.
@@ -212,29 +196,13 @@ pub fn status_tree(overview: &Overview) -> Result<BTreeMap<String, Vec<u8>>, Err
             yaml(&snapshot::Snapshot::of(overview))?.into_bytes(),
         ),
     ]);
-    records(&mut files, &overview.migrations)?;
-    records(&mut files, &overview.rollouts)?;
-    records(&mut files, &overview.rollout_policies)?;
-    records(&mut files, &overview.suspensions)?;
-    records(&mut files, &overview.shifts)?;
-    records(&mut files, &overview.failover_plans)?;
-    for one in &overview.many {
-        files.insert(one.path(), yaml(&one.document)?.into_bytes());
-    }
+    overview.records(&mut files)?;
     for content in files.values_mut() {
         if let Cow::Owned(clean) = redact::text(&String::from_utf8_lossy(content)) {
             *content = clean.into_bytes();
         }
     }
     Ok(files)
-}
-
-/// Adds the record of each intent of a kind.
-fn records<I: Intent>(files: &mut BTreeMap<String, Vec<u8>>, all: &[I]) -> Result<(), Error> {
-    for one in all {
-        files.insert(path(one), yaml(&record::document(one))?.into_bytes());
-    }
-    Ok(())
 }
 
 fn yaml(value: &impl serde::Serialize) -> Result<String, Error> {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::Told;
+use super::EventRecord;
 
 /// How a receiver wants to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +30,7 @@ pub struct Notice {
     pub name: String,
     /// None for what is no object.
     pub uid: Option<String>,
-    pub told: Told,
+    pub told: EventRecord,
     pub at: Timestamp,
 }
 
@@ -123,7 +123,7 @@ impl Notice {
             namespace: Some("shop".to_owned()),
             name: "orders-to-west".to_owned(),
             uid: Some("7b1c".to_owned()),
-            told: Told::new(true, "RollingBack", "west: <job> failed & stays held"),
+            told: EventRecord::new(true, "RollingBack", "west: <job> failed & stays held"),
             at: "2026-03-01T10:00:00Z".parse().unwrap_or_default(),
         }
     }

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::summary::{Part, Summarized, Summary, found};
-use super::{Told, brief, instant, status};
+use super::{EventRecord, brief, instant, status};
 use crate::api::{
     Rollout, RolloutCluster, RolloutClusterState as State, RolloutPhase as Phase, RolloutStatus,
 };
 
 /// Returns what is to be told once the journal says what `after` says.
-pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<Told> {
+pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<EventRecord> {
     let was = status(before);
     let mut told = Vec::new();
     let name = |status: &RolloutStatus| status.target.clone().unwrap_or_default();
@@ -20,7 +20,7 @@ pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<Told> {
         });
         let warning = matches!(after.phase, Phase::Halted | Phase::Undoing);
         let note = reason.unwrap_or_else(|| format!("revision {}", name(after)));
-        told.push(Told::new(warning, after.phase.name(), &note));
+        told.push(EventRecord::new(warning, after.phase.name(), &note));
     }
     let released = |status: &RolloutStatus| {
         let journal = status.journal.as_ref();
@@ -30,7 +30,7 @@ pub fn rollout_events(before: &Rollout, after: &RolloutStatus) -> Vec<Told> {
     };
     let ((_, before_that), (target, now)) = (released(&was), released(after));
     for cluster in now.keys().filter(|cluster| !before_that.contains_key(*cluster)) {
-        told.push(Told::new(
+        told.push(EventRecord::new(
             false,
             "Released",
             &format!("{cluster} gets revision {target}"),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::summary::{Part, Summarized, Summary, found};
-use super::{Told, brief, names, path, status};
+use super::{EventRecord, brief, names, path, status};
 use crate::api::{RolloutPolicy, RolloutPolicyPhase, RolloutPolicyStatus, SelectedWorkload, WaitingFor};
 
 /// A policy, as `status.yaml` says it.
@@ -43,14 +43,14 @@ impl RolloutPolicySnapshot {
 }
 
 /// Returns what is to be told once the status says what `after` says. How a rollout goes, its own Events tell.
-pub fn rollout_policy_events(before: &RolloutPolicy, after: &RolloutPolicyStatus) -> Vec<Told> {
+pub fn rollout_policy_events(before: &RolloutPolicy, after: &RolloutPolicyStatus) -> Vec<EventRecord> {
     let was = status(before);
     let mut told = Vec::new();
     let left = |one: &&SelectedWorkload| one.phase.is_none();
     let left_before: Vec<_> = was.workloads.iter().filter(left).collect();
     for one in after.workloads.iter().filter(left) {
         if !left_before.contains(&one) {
-            told.push(Told::new(true, "LeftOut", &workload_text(one)));
+            told.push(EventRecord::new(true, "LeftOut", &workload_text(one)));
         }
     }
     told.extend(found(&was.common.findings, &after.common.findings));

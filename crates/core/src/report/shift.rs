@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use super::summary::{Summarized, Summary, found};
 use super::told::{BAD, styled};
-use super::{Told, brief, instant, status};
+use super::{EventRecord, brief, instant, status};
 use crate::api::{ReplicaShift, ReplicaShiftStatus, ShiftPhase as Phase};
 
 /// Returns what is to be told once the journal says what `after` says.
-pub fn shift_events(before: &ReplicaShift, after: &ReplicaShiftStatus) -> Vec<Told> {
+pub fn shift_events(before: &ReplicaShift, after: &ReplicaShiftStatus) -> Vec<EventRecord> {
     let was = status(before);
     let mut told = Vec::new();
     if was.phase != after.phase {
@@ -24,10 +24,10 @@ pub fn shift_events(before: &ReplicaShift, after: &ReplicaShiftStatus) -> Vec<To
             ),
             _ => (false, what(before)),
         };
-        told.push(Told::new(warning, after.phase.name(), &note));
+        told.push(EventRecord::new(warning, after.phase.name(), &note));
     }
     if let (Some(moved), true) = (&after.moved, was.moved != after.moved && was.moved.is_some()) {
-        told.push(Told::new(false, "Moved", &format!("{moved} have gone")));
+        told.push(EventRecord::new(false, "Moved", &format!("{moved} have gone")));
     }
     told.extend(found(&was.common.findings, &after.common.findings));
     told

@@ -353,7 +353,7 @@ impl Snapshot {
             Error::user(format!(
                 "{SNAPSHOT_FILE} on the status branch cannot be read: {error}"
             ))
-            .hint("is it of another release, or did somebody edit it?")
+            .hint("is it of another release, or was it edited?")
         })?;
         if read.version > VERSION {
             return Err(Error::user(format!(

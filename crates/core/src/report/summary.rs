@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::markdown::escape;
 use super::told::{BAD, BUSY, GOOD, NAME, finding_line, styled, wait_lines};
-use super::{Told, brief, finding_text, instant, path};
+use super::{EventRecord, brief, finding_text, instant, path};
 use crate::api::{Common, Finding, Intent, Lifecycle, Progress, Standing, WaitCode};
 
 /// An intent of a kind that tells of itself by a [`Summary`].
@@ -247,12 +247,15 @@ fn order(one: &Summary) -> (bool, bool, &str, &str) {
 }
 
 /// Returns the Events of findings that a status has and the one before had not.
-pub(super) fn found<'f>(before: &[Finding], after: &'f [Finding]) -> impl Iterator<Item = Told> + use<'f> {
+pub(super) fn found<'f>(
+    before: &[Finding],
+    after: &'f [Finding],
+) -> impl Iterator<Item = EventRecord> + use<'f> {
     let new: Vec<_> = after.iter().filter(|finding| !before.contains(finding)).collect();
     new.into_iter().map(|finding| {
         let hint = finding.hint.as_ref();
         let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
-        Told::new(true, &finding.code, &format!("{}{hint}", finding.message))
+        EventRecord::new(true, &finding.code, &format!("{}{hint}", finding.message))
     })
 }
 

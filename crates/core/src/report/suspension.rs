@@ -4,11 +4,11 @@ use jiff::Timestamp;
 
 use super::summary::{Part, Summarized, Summary, evidence, found};
 use super::told::BUSY;
-use super::{Told, brief, instant, status};
+use super::{EventRecord, brief, instant, status};
 use crate::api::{HeldCopy, Suspension, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus};
 
 /// Returns what is to be told once the journal says what `after` says.
-pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<Told> {
+pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<EventRecord> {
     let was = status(before);
     let mut told = Vec::new();
     if was.phase != after.phase {
@@ -22,7 +22,7 @@ pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<T
         ending.is_some_and(|ending| ending.listed)
     };
     if listed(after) && !listed(&was) {
-        told.push(Told::new(false, "GoesOut", &goes_out(&after.held)));
+        told.push(EventRecord::new(false, "GoesOut", &goes_out(&after.held)));
     }
     told.extend(found(&was.common.findings, &after.common.findings));
     for contested in &after.contested {
@@ -31,7 +31,7 @@ pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<T
             .clone()
             .any(|known| known.object == contested.object && known.field == contested.field)
         {
-            told.push(Told::new(
+            told.push(EventRecord::new(
                 true,
                 "Contested",
                 &format!(
@@ -46,7 +46,7 @@ pub fn suspension_events(before: &Suspension, after: &SuspensionStatus) -> Vec<T
     told
 }
 
-fn entered(suspension: &Suspension, was: &SuspensionStatus, after: &SuspensionStatus) -> Told {
+fn entered(suspension: &Suspension, was: &SuspensionStatus, after: &SuspensionStatus) -> EventRecord {
     let evidence = evidence(&after.common, was.phase.name());
     let (warning, note) = match after.phase {
         Phase::Suspended => (false, format!("{}: {}", what(suspension), suspension.spec.reason)),
@@ -58,7 +58,7 @@ fn entered(suspension: &Suspension, was: &SuspensionStatus, after: &SuspensionSt
         Phase::Pending => (true, evidence),
         Phase::Suspending => (false, suspension.spec.reason.clone()),
     };
-    Told::new(warning, after.phase.name(), &note)
+    EventRecord::new(warning, after.phase.name(), &note)
 }
 
 /// Says what goes out when a suspension ends.

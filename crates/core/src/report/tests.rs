@@ -599,14 +599,14 @@ fn a_failed_check_says_what_to_mend() {
       took 1.0 s, until 2026-03-01 10:00:01 UTC
       TargetNotReady: west is not Ready
         hint: choose another target
-      next: nothing was touched: mend that, and ask again with cutover migrate
+      next: nothing was touched: fix that, and ask again with cutover migrate
     ");
 }
 
 #[test]
 fn a_roll_back_says_why_and_where_it_was_decided() {
     let back = json!({
-        "reason": "SingleWriterLapse: the pin was edited or removed by somebody else", "fromPhase": "Verify",
+        "reason": "SingleWriterLapse: the pin was edited or removed by another client", "fromPhase": "Verify",
         "since": "2026-03-01T10:00:10Z", "endsAs": "RolledBack", "restart": true, "stage": "Taken",
     });
     let mut status = json!({
@@ -622,7 +622,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
     shop/orders-to-west  FlinkDeployment orders  east → west  RollingBack
       ✗ Verify         5.0 s  SingleWriterLapse
       • RollingBack        …
-      rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
+      rolled back: SingleWriterLapse: the pin was edited or removed by another client (in Verify)
       not seen running for 1 min 4 s: since 2026-03-01 10:00:01 UTC
       waits: west: cannot be reached
         since 2026-03-01 10:00:12 UTC (53.0 s)
@@ -638,7 +638,7 @@ fn a_roll_back_says_why_and_where_it_was_decided() {
     shop/orders-to-west  FlinkDeployment orders  east → west  RolledBack
       ✗ Verify         5.0 s  SingleWriterLapse
       ✓ RollingBack   11.0 s
-      rolled back: SingleWriterLapse: the pin was edited or removed by somebody else (in Verify)
+      rolled back: SingleWriterLapse: the pin was edited or removed by another client (in Verify)
       downtime 19.0 s; took 21.0 s, until 2026-03-01 10:00:21 UTC
     ");
 }

@@ -1,15 +1,14 @@
 //! How everything stands, as `cutover status` shows it: from what was observed, or from what the status branch says.
 
 use jiff::Timestamp;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::headline::{self, SyncCounts};
+use super::kinds::plain;
 use super::snapshot::{Snapshot, SyncSnapshot};
 use super::told::{BAD, BUSY, NAME, migration_lines, styled};
-use super::{Many, Overview, by_urgency, names, units::instant};
+use super::{Overview, by_urgency, units::instant};
 use crate::error::Error;
-use cutover_base::escape::{self, styled_line};
+use cutover_base::escape::styled_line;
 
 /// How everything stands, to be shown.
 #[derive(Clone, Debug)]
@@ -53,13 +52,7 @@ impl View {
             left_behind: Vec::new(),
             ..self.intents.clone()
         };
-        intents.migrations.retain(|one| wanted(names(one)));
-        intents.rollouts.retain(|one| wanted(names(one)));
-        intents.rollout_policies.retain(|one| wanted(names(one)));
-        intents.suspensions.retain(|one| wanted(names(one)));
-        intents.shifts.retain(|one| wanted(names(one)));
-        intents.many.retain(|one| wanted(("", &one.name)));
-        intents.failover_plans.retain(|one| wanted(names(one)));
+        intents.retain(wanted);
         Self {
             is_part: true,
             ..Self::of(&intents)
@@ -67,11 +60,8 @@ impl View {
     }
 
     /// Returns whether no intent is in it.
-    pub const fn is_empty(&self) -> bool {
-        let all = &self.intents;
-        let plain = all.suspensions.is_empty() && all.shifts.is_empty() && all.many.is_empty();
-        let claiming = all.migrations.is_empty() && all.rollouts.is_empty();
-        plain && claiming && all.rollout_policies.is_empty() && all.failover_plans.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.intents.has_no_intents()
     }
 
     /// Returns it for people. `now` only says how long things take.
@@ -81,25 +71,9 @@ impl View {
 
     /// Takes the styles of others out: what they write in red is no failure.
     fn without_styles(&self) -> Self {
-        let all = &self.intents;
-        let many = all.many.iter().map(|one| Many {
-            kind: one.kind,
-            name: one.name.clone(),
-            document: escape::without_styles(one.document.clone()),
-            status: plain(&one.status),
-        });
         Self {
             snapshot: plain(&self.snapshot),
-            intents: Overview {
-                migrations: all.migrations.iter().map(plain).collect(),
-                rollouts: all.rollouts.iter().map(plain).collect(),
-                rollout_policies: all.rollout_policies.iter().map(plain).collect(),
-                suspensions: all.suspensions.iter().map(plain).collect(),
-                shifts: all.shifts.iter().map(plain).collect(),
-                many: many.collect(),
-                failover_plans: all.failover_plans.iter().map(plain).collect(),
-                ..Overview::default()
-            },
+            intents: self.intents.plain_intents(),
             is_part: self.is_part,
         }
     }
@@ -144,15 +118,6 @@ impl View {
             .map(|text| text + "\n")
             .map_err(|error| Error::internal(format!("the status cannot be written as JSON: {error}")))
     }
-}
-
-/// Returns the same with [`escape::without_styles`] applied to its texts. A name that would be none then has no style to begin
-/// with.
-fn plain<T: Clone + Serialize + DeserializeOwned>(one: &T) -> T {
-    let value = serde_json::to_value(one).map(escape::without_styles);
-    value
-        .and_then(serde_json::from_value)
-        .unwrap_or_else(|_| one.clone())
 }
 
 /// Adds a line: whatever it quotes, it is one.

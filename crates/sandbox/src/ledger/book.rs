@@ -73,7 +73,7 @@ impl Book {
         match entry.fact.clone() {
             Fact::Taken(state) => self.take(&entry.writer, state),
             Fact::Retained(state) => self.retain(&entry.writer, state),
-            Fact::Told(_) => {}
+            Fact::Reported(_) => {}
             Fact::Stopped => self.stop(&entry.writer, entry.at),
             Fact::Started {
                 group,

@@ -2,10 +2,10 @@ use cutover_core::api::{
     FailoverApproval, FailoverPhase as Phase, FailoverPlanSpec, FailoverPlanStatus, Finding, OpenQuestion,
 };
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::failover::{self, World};
+use cutover_core::intent::failover::{self, Snapshot};
 use cutover_core::intent::{Seen, Step};
 
-use super::world;
+use super::snapshot;
 use crate::actor::{Input, Intent, Kind, View, Word};
 
 #[derive(Clone, Debug)]
@@ -14,17 +14,17 @@ pub struct FailoverPlan;
 impl Kind for FailoverPlan {
     type Spec = FailoverPlanSpec;
     type Status = FailoverPlanStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Memory = ();
     const NAME: &'static str = "FailoverPlan";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
+    fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Snapshot> {
         let journal = intent.status.journal.as_ref();
         let canary = journal.map(|journal| canary_name(&intent.uid, journal.round, journal.fence.canary));
         let kept = view.of_git(|git| git.kept(&intent.uid).map(|kept| kept.status.clone()));
         let borrowers = view.others.borrowers.clone();
-        Box::new(World {
-            around: *world(view, canary.as_deref(), Seen::unknown("of another kind")),
+        Box::new(Snapshot {
+            around: *snapshot(view, canary.as_deref(), Seen::unknown("of another kind")),
             migrations: view.known(borrowers),
             kept,
         })
@@ -34,8 +34,8 @@ impl Kind for FailoverPlan {
         failover::step(input)
     }
 
-    fn keep(world: Box<World>) -> Option<Box<cutover_core::intent::World>> {
-        Some(Box::new(world.around))
+    fn keep(snapshot: Box<Snapshot>) -> Option<Box<cutover_core::intent::Snapshot>> {
+        Some(Box::new(snapshot.around))
     }
 
     fn is_at_rest(status: &FailoverPlanStatus) -> bool {

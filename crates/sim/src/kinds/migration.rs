@@ -6,10 +6,10 @@ use cutover_core::api::{
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::failover::Borrower;
 use cutover_core::intent::migration::{self, watch};
-use cutover_core::intent::{Step, World};
+use cutover_core::intent::{Snapshot, Step};
 use jiff::Timestamp;
 
-use super::world;
+use super::snapshot;
 use crate::actor::{Input, Intent, Kind, View, Word};
 
 /// How much of a soak counts at most between two looks.
@@ -29,11 +29,11 @@ pub struct Soak {
 impl Kind for Migration {
     type Spec = MigrationSpec;
     type Status = MigrationStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Memory = Soak;
     const NAME: &'static str = "Migration";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
+    fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Snapshot> {
         let status = &intent.status;
         let number = status.journal.as_ref().map(|journal| journal.fence.canary);
         let canary = number.map(|number| canary_name(&intent.uid, status.common.attempt, number));
@@ -41,15 +41,15 @@ impl Kind for Migration {
         let asked = joined.filter(|cluster| migration::asks_for_nodes(&intent.spec, status, cluster));
         view.doubted = asked.cloned().collect();
         let record = view.of_git(|git| git.record(&intent.uid));
-        world(view, canary.as_deref(), record)
+        snapshot(view, canary.as_deref(), record)
     }
 
     fn step(input: &Input<'_, Self>) -> Step<MigrationStatus> {
         migration::step(input)
     }
 
-    fn keep(world: Box<World>) -> Option<Box<World>> {
-        Some(world)
+    fn keep(snapshot: Box<Snapshot>) -> Option<Box<Snapshot>> {
+        Some(snapshot)
     }
 
     /// The time between two good looks of one process at one run.
@@ -60,24 +60,24 @@ impl Kind for Migration {
         }
         let since = soak.looked.replace(input.now);
         match watch::look(input) {
-            watch::Look::Good(run) if soak.run.as_ref() == Some(&run) => {
+            watch::SoakSample::Good(run) if soak.run.as_ref() == Some(&run) => {
                 let passed = since.map(|since| input.now.duration_since(since).unsigned_abs());
                 soak.watched += passed.unwrap_or_default().min(LONGEST);
             }
-            watch::Look::Good(run) => {
+            watch::SoakSample::Good(run) => {
                 soak.run = Some(run);
                 soak.watched = Duration::ZERO;
             }
-            watch::Look::Bad => {
+            watch::SoakSample::Bad => {
                 soak.run = None;
                 soak.watched = Duration::ZERO;
             }
-            watch::Look::Unknown => soak.looked = None,
+            watch::SoakSample::Unknown => soak.looked = None,
         }
     }
 
-    fn recall(soak: &Soak, world: &mut World) {
-        world.watched = soak.watched;
+    fn recall(soak: &Soak, snapshot: &mut Snapshot) {
+        snapshot.watched = soak.watched;
     }
 
     fn findings(status: &MigrationStatus) -> &[Finding] {

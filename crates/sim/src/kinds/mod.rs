@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use cutover_core::api::{Claim, PolicyName};
 use cutover_core::intent::record::Record;
-use cutover_core::intent::world::{Desired, Overrides, OwnPolicy};
-use cutover_core::intent::{Read, Seen, World};
+use cutover_core::intent::snapshot::{Desired, Overrides, OwnPolicy};
+use cutover_core::intent::{Read, Seen, Snapshot};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, PropagationPolicy, ResourceBinding, Work};
 
@@ -91,7 +91,7 @@ fn own_policy(view: &View<'_>) -> Option<OwnPolicy> {
 /// A world, with what it was copied from: the next look takes over what is the same still.
 #[derive(Debug)]
 pub struct Look {
-    pub world: Box<World>,
+    pub snapshot: Box<Snapshot>,
     pub of: Sources,
 }
 
@@ -126,11 +126,11 @@ fn again<T>(seen: &mut Seen<T>, now: Read, is_same: bool, copy: impl FnOnce() ->
 }
 
 /// A world of which nothing has been read.
-fn unread(workload: &Workload) -> World {
+fn unread(workload: &Workload) -> Snapshot {
     fn not<T>() -> Seen<T> {
         Seen::unknown("not read in the simulation")
     }
-    World {
+    Snapshot {
         workload: workload.key.clone(),
         template: not(),
         binding: not(),
@@ -146,7 +146,7 @@ fn unread(workload: &Workload) -> World {
         metrics: BTreeMap::new(),
         others: BTreeMap::new(),
         members: BTreeMap::new(),
-        beside: Vec::new(),
+        other_managers: Vec::new(),
         scalers: not(),
         desired: not(),
         arriving: not(),
@@ -158,50 +158,59 @@ fn unread(workload: &Workload) -> World {
 }
 
 /// What every intent that pins a workload sees of it. `record`: what Git has of it.
-fn world(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<Arc<Record>>>) -> Box<World> {
-    let (mut world, was) = match view.last.take() {
-        Some(last) => (last.world, Some(last.of)),
+fn snapshot(view: &mut View<'_>, canary: Option<&str>, record: Seen<Option<Arc<Record>>>) -> Box<Snapshot> {
+    let (mut snapshot, was) = match view.last.take() {
+        Some(last) => (last.snapshot, Some(last.of)),
         None => (Box::new(unread(view.before())), None),
     };
     let now = sources(view, canary, &record);
     let is_same =
         |are_same: fn(&Sources, &Sources) -> bool| was.as_ref().is_some_and(|was| are_same(was, &now));
     let template_is = is_same(|was, is| same(was.before.template.as_ref(), is.before.template.as_ref()));
-    again(&mut world.template, view.read(), template_is, || template(view));
+    again(&mut snapshot.template, view.read(), template_is, || {
+        template(view)
+    });
     let binding_is = is_same(|was, is| same(was.before.binding.as_ref(), is.before.binding.as_ref()));
-    again(&mut world.binding, view.read(), binding_is, || binding(view));
+    again(&mut snapshot.binding, view.read(), binding_is, || binding(view));
     let claim_is = is_same(|was, is| same(was.before.claim.as_ref(), is.before.claim.as_ref()));
-    again(&mut world.claim, view.read(), claim_is, || claim(view));
+    again(&mut snapshot.claim, view.read(), claim_is, || claim(view));
     let policy_is = is_same(|was, is| same(was.before.policy.as_ref(), is.before.policy.as_ref()));
-    again(&mut world.policy, view.read(), policy_is, || own_policy(view));
+    again(&mut snapshot.policy, view.read(), policy_is, || own_policy(view));
     let works_are = is_same(|was, is| same_works(&was.after, &is.after));
-    again(&mut world.works, view.read(), works_are, || works(view));
+    again(&mut snapshot.works, view.read(), works_are, || works(view));
     let pin_is = is_same(|was, is| same(was.after.pin.as_ref(), is.after.pin.as_ref()));
-    again(&mut world.pin, view.read(), pin_is, || pin(view));
-    again(&mut world.overrides, view.read(), pin_is, || all_overrides(view));
-    world.clusters = view.clusters();
+    again(&mut snapshot.pin, view.read(), pin_is, || pin(view));
+    again(&mut snapshot.overrides, view.read(), pin_is, || {
+        all_overrides(view)
+    });
+    snapshot.clusters = view.clusters();
     let canary_is = is_same(|was, is| was.canary == is.canary);
-    again(&mut world.canary, view.read(), canary_is, || {
+    again(&mut snapshot.canary, view.read(), canary_is, || {
         canary.and_then(|name| view.then.canary(name))
     });
-    let leases_are = world.leases.get().is_ok_and(|known| *known == *view.then.leases);
-    again(&mut world.leases, view.read(), leases_are, || {
+    let leases_are = snapshot
+        .leases
+        .get()
+        .is_ok_and(|known| *known == *view.then.leases);
+    again(&mut snapshot.leases, view.read(), leases_are, || {
         (*view.then.leases).clone()
     });
-    again(&mut world.profiles, view.read(), true, Vec::new);
-    look_at_members(view, &mut world, was.as_ref(), &now);
-    again(&mut world.desired, view.read(), true, Desired::default);
-    again(&mut world.arriving, view.read(), true, Vec::new);
-    world.watched = Duration::ZERO;
+    again(&mut snapshot.profiles, view.read(), true, Vec::new);
+    look_at_members(view, &mut snapshot, was.as_ref(), &now);
+    again(&mut snapshot.desired, view.read(), true, Desired::default);
+    again(&mut snapshot.arriving, view.read(), true, Vec::new);
+    snapshot.watched = Duration::ZERO;
     let record_is = is_same(|was, is| same(was.record.as_ref(), is.record.as_ref()));
     match record {
         Seen::Known { value, read } => {
-            again(&mut world.record, read, record_is, || value.as_deref().cloned());
+            again(&mut snapshot.record, read, record_is, || {
+                value.as_deref().cloned()
+            });
         }
-        Seen::Unknown { why } => world.record = Seen::Unknown { why },
+        Seen::Unknown { why } => snapshot.record = Seen::Unknown { why },
     }
     view.of = Some(now);
-    world
+    snapshot
 }
 
 fn sources(view: &View<'_>, canary: Option<&str>, record: &Seen<Option<Arc<Record>>>) -> Sources {
@@ -218,16 +227,16 @@ fn sources(view: &View<'_>, canary: Option<&str>, record: &Seen<Option<Arc<Recor
     }
 }
 
-fn look_at_members(view: &mut View<'_>, world: &mut World, was: Option<&Sources>, now: &Sources) {
+fn look_at_members(view: &mut View<'_>, snapshot: &mut Snapshot, was: Option<&Sources>, now: &Sources) {
     for (nth, member) in view.members.iter().enumerate() {
         let was = was.and_then(|was| was.members.get(nth));
         let all_nodes = view.doubted.contains(&member.name);
         let is_same = was.is_some_and(|was| was.is(&now.members[nth]));
-        match world.members.get_mut(&member.name) {
+        match snapshot.members.get_mut(&member.name) {
             Some(known) if is_same => Member::see_again(known, &mut || view.read()),
             _ => {
                 let seen = member.see(view.workload, all_nodes, &mut || view.read());
-                world.members.insert(member.name.clone(), seen);
+                snapshot.members.insert(member.name.clone(), seen);
             }
         }
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use cutover_core::api::{Finding, RolloutPhase as Phase, RolloutSpec, RolloutStatus, WaitCode, WaveApproval};
-use cutover_core::intent::rollout::{self, Goal, World};
+use cutover_core::intent::rollout::{self, Goal, Snapshot};
 use cutover_core::intent::{Seen, Step};
 use serde_json::Value;
 
@@ -16,11 +16,11 @@ pub struct Rollout;
 impl Kind for Rollout {
     type Spec = RolloutSpec;
     type Status = RolloutStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Memory = ();
     const NAME: &'static str = "Rollout";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
+    fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Snapshot> {
         let wanted = view.then.git.templates.get(&intent.workload);
         let goal = rollout::goal(&intent.spec, &intent.status, wanted.map(goal));
         let goal = match goal {
@@ -34,7 +34,7 @@ impl Kind for Rollout {
         };
         let (binding, claim) = (binding(view), view.before().claim.as_deref().cloned());
         let (works, pin) = (works(view), pin(view));
-        Box::new(World {
+        Box::new(Snapshot {
             workload: view.before().key.clone(),
             template: view.known(live),
             goal,
@@ -52,7 +52,7 @@ impl Kind for Rollout {
                 .collect(),
             metrics: BTreeMap::new(),
             others: BTreeMap::new(),
-            beside: Vec::new(),
+            other_managers: Vec::new(),
         })
     }
 
@@ -140,7 +140,7 @@ fn rehearsed(
         }
         None => goal.map(|goal| &goal.manifest),
     };
-    let manifest = manifest.ok_or("nobody says what the template is to be")?;
+    let manifest = manifest.ok_or("it is not known what the template is to be")?;
     if manifest["spec"] == live["spec"] {
         return Ok(None);
     }

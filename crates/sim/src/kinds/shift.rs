@@ -1,6 +1,6 @@
 use cutover_core::api::{Finding, ReplicaShiftSpec, ReplicaShiftStatus, ShiftPhase as Phase};
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::shift::{self, World, replicas_of, suspension_name};
+use cutover_core::intent::shift::{self, Snapshot, replicas_of, suspension_name};
 use cutover_core::intent::{Seen, Step};
 
 use super::{binding, overrides, pin, policy, template, works};
@@ -12,11 +12,11 @@ pub struct ReplicaShift;
 impl Kind for ReplicaShift {
     type Spec = ReplicaShiftSpec;
     type Status = ReplicaShiftStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Memory = ();
     const NAME: &'static str = "ReplicaShift";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
+    fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Snapshot> {
         let status = &intent.status;
         let number = status.journal.as_ref().map(|journal| journal.fence.canary);
         let canary = number.map(|number| canary_name(&intent.uid, status.common.attempt, number));
@@ -37,10 +37,10 @@ impl Kind for ReplicaShift {
             let wanted = git.templates.get(&intent.workload)?;
             replicas_of(&wanted.manifest)
         };
-        Box::new(World {
+        Box::new(Snapshot {
             workload: view.before().key.clone(),
             template: view.known(template),
-            beside: Vec::new(),
+            other_managers: Vec::new(),
             wanted_in_git: view.known(in_git(&view.then.git)),
             binding: view.known(binding),
             works: view.known(works),

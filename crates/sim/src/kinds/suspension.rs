@@ -1,7 +1,7 @@
 use cutover_core::api::{Finding, SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus};
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::pin::OWNER_LABEL;
-use cutover_core::intent::suspension::{self, Beside, Copy, World, binding_id, carries};
+use cutover_core::intent::suspension::{self, Copy, PinContext, Snapshot, binding_id, carries};
 use cutover_core::intent::{Seen, Step};
 
 use super::{binding, overrides, pin, policy, policy_name, template, works};
@@ -13,13 +13,13 @@ pub struct Suspension;
 impl Kind for Suspension {
     type Spec = SuspensionSpec;
     type Status = SuspensionStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Memory = ();
     const NAME: &'static str = "Suspension";
 
-    fn world(view: &mut View<'_>, intent: &Intent<Self>) -> Box<World> {
+    fn snapshot(view: &mut View<'_>, intent: &Intent<Self>) -> Box<Snapshot> {
         let policy = policy(view);
-        let beside = beside(view, intent, policy.as_ref());
+        let pin_context = pin_context(view, intent, policy.as_ref());
         let name = policy.is_some().then(|| policy_name(view));
         let binding = binding(view);
         let id = binding
@@ -63,7 +63,7 @@ impl Kind for Suspension {
             .filter_map(|of| of.claim.as_deref().cloned())
             .collect();
         let labels = intent.labels.iter();
-        Box::new(World {
+        Box::new(Snapshot {
             name: view.known(name),
             policy: view.known(policy),
             bindings: view.known(binding.into_iter().collect()),
@@ -81,7 +81,7 @@ impl Kind for Suspension {
                 .next(),
             canary: view.known(canary),
             leases: view.leases(),
-            beside,
+            pin_context,
         })
     }
 
@@ -113,11 +113,11 @@ impl Kind for Suspension {
 }
 
 /// Read where a pin carries it, or may have to.
-fn beside(
+fn pin_context(
     view: &mut View<'_>,
     intent: &Intent<Suspension>,
     policy: Option<&cutover_karmada::PropagationPolicy>,
-) -> Option<Beside> {
+) -> Option<PinContext> {
     let target = intent.spec.target.workload.as_ref()?;
     let wanted = match &intent.status.journal {
         Some(journal) => journal.pin.is_some(),
@@ -127,7 +127,7 @@ fn beside(
         return None;
     }
     let (template, pin) = (template(view), pin(view));
-    Some(Beside {
+    Some(PinContext {
         template: view.known(template),
         pin: view.known(pin),
         overrides: overrides(view),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::ask::{all, by_cluster, get, list, map, optional, rehearse, versions};
 use super::{Parts, served};
 use cutover_core::api::{self, Claim};
-use cutover_core::intent::world::{Member, Overrides};
+use cutover_core::intent::snapshot::{Member, Overrides};
 use cutover_core::intent::{self, Seen, pin};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{self as karmada, ClusterResourceBinding, OverridePolicy, ResourceBinding, Work, meta};

@@ -359,16 +359,16 @@ mod tests {
                 name: name.to_owned(),
                 ..binding(name)
             };
-            let interest = workers.begin(&own).unwrap();
-            interest.update(&own, BTreeSet::from([binding(name)]));
-            interest.take();
-            interest
+            let watched_keys = workers.begin(&own).unwrap();
+            watched_keys.update(&own, BTreeSet::from([binding(name)]));
+            watched_keys.take();
+            watched_keys
         };
         let interests: BTreeMap<&str, _> = ["a", "b", "c", "d", "e"].map(|name| (name, asks(name))).into();
         let woken = || -> Vec<&str> {
             let all = interests
                 .iter()
-                .filter(|(_, interest)| !interest.take().is_empty());
+                .filter(|(_, watched_keys)| !watched_keys.take().is_empty());
             all.map(|(name, _)| *name).collect()
         };
         for name in ["a", "b", "c"] {

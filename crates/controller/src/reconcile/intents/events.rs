@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use cutover_cluster::{Cluster, Exactly, Lookup, Mode, Written};
 use cutover_core::api;
 use cutover_core::error::{Error, Kind};
-use cutover_core::report::{Notice, Told};
+use cutover_core::report::{EventRecord, Notice};
 use cutover_forge::notify::Notifier;
 use cutover_karmada::name::Gvk;
 
@@ -48,7 +48,7 @@ pub(in crate::reconcile) struct Events {
 #[derive(Debug)]
 struct Item {
     about: Value,
-    told: Told,
+    events: EventRecord,
     at: Timestamp,
 }
 
@@ -66,17 +66,17 @@ impl Events {
     }
 
     /// Leaves something to be told; forgets it when too much waits already.
-    pub(super) fn tell<I: Resource<DynamicType = ()>>(&self, intent: &I, told: Told, at: Timestamp) {
+    pub(super) fn tell<I: Resource<DynamicType = ()>>(&self, intent: &I, events: EventRecord, at: Timestamp) {
         let meta = intent.meta();
         let about = json!({
             "apiVersion": api::API_VERSION, "kind": I::kind(&()),
             "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
         });
-        self.tell_about(about, told, at);
+        self.tell_about(about, events, at);
     }
 
     /// Leaves something to be told of an object that isn't an intent.
-    pub(in crate::reconcile) fn tell_about(&self, about: Value, told: Told, at: Timestamp) {
+    pub(in crate::reconcile) fn tell_about(&self, about: Value, events: EventRecord, at: Timestamp) {
         if let Some(notifier) = &self.notifier {
             let text = |field: &str| about[field].as_str().map(str::to_owned);
             notifier.tell(&Notice {
@@ -84,11 +84,11 @@ impl Events {
                 namespace: text("namespace"),
                 name: text("name").unwrap_or_default(),
                 uid: text("uid"),
-                told: told.clone(),
+                told: events.clone(),
                 at,
             });
         }
-        if self.queue.try_send(Item { about, told, at }).is_err() {
+        if self.queue.try_send(Item { about, events, at }).is_err() {
             tracing::debug!("an Event is lost: too many wait to be written");
         }
     }
@@ -236,13 +236,13 @@ impl Teller {
 
 /// Returns a name that is the same for the same Event, and no other's.
 fn name(item: &Item) -> String {
-    let told = &item.told;
+    let events = &item.events;
     let digest = Sha256::digest(format!(
         "{}\n{}\n{}\n{}",
         item.about["uid"].as_str().unwrap_or_default(),
-        told.warning,
-        told.reason,
-        told.note
+        events.warning,
+        events.reason,
+        events.note
     ));
     let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let intent: String = item.about["name"]
@@ -255,16 +255,16 @@ fn name(item: &Item) -> String {
 }
 
 fn event(item: &Item, name: &str) -> Value {
-    let told = &item.told;
+    let events = &item.events;
     json!({
         "apiVersion": "v1", "kind": "Event",
         // What has no namespace is told of in `default`, as the API server wants it.
         "metadata": {"name": name, "namespace": item.about["namespace"].as_str().unwrap_or("default")},
         "involvedObject": item.about,
-        "type": if told.warning { "Warning" } else { "Normal" },
-        "reason": told.reason,
-        "action": told.reason,
-        "message": told.note,
+        "type": if events.warning { "Warning" } else { "Normal" },
+        "reason": events.reason,
+        "action": events.reason,
+        "message": events.note,
         "source": {"component": REPORTER},
         "reportingComponent": REPORTER,
         "reportingInstance": REPORTER,

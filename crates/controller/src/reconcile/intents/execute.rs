@@ -229,7 +229,7 @@ impl Send<'_> {
                 let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
                 Err(Error::new(
                     Kind::Conflict,
-                    format!("there is a {} {name} that somebody else has made", gvk.kind),
+                    format!("there is a {} {name} that another client has made", gvk.kind),
                 ))
             }
             other => Ok(sent(other)),

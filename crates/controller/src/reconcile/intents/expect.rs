@@ -14,8 +14,8 @@ use super::nearby::{self, Nearby};
 use super::observe::{self, Part};
 use super::{Parts, ask, canaries};
 use cutover_core::api::{self, Claim, Common, Condition, Migration, MigrationStatus, Phase, WaitCode};
-use cutover_core::intent::world::Member;
-use cutover_core::intent::{Effect, Read, Seen, World, pin};
+use cutover_core::intent::snapshot::Member;
+use cutover_core::intent::{Effect, Read, Seen, Snapshot, pin};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{ClusterResourceBinding, OverridePolicy, ResourceBinding, meta};
 
@@ -42,13 +42,13 @@ impl Heard {
 }
 
 /// Returns what a look is expected to show after news; nothing where only a look can tell.
-pub(super) async fn world(
+pub(super) async fn snapshot(
     parts: &Parts,
     intent: &Migration,
-    last: &mut World,
+    last: &mut Snapshot,
     (heard, nearby): (&mut Heard, &Nearby),
     news: &BTreeSet<ObjectKey>,
-) -> Option<World> {
+) -> Option<Snapshot> {
     let status = intent.status.as_ref()?;
     let mut again = BTreeSet::new();
     for key in news {
@@ -66,8 +66,8 @@ pub(super) async fn world(
     let mut expected = last.clone();
     let journal = status.journal_in_force()?;
     for (cluster, member) in &mut expected.members {
-        if let Some(told) = nearby.told(cluster) {
-            as_told(parts, member, told, journal.nodes.get(cluster));
+        if let Some(events) = nearby.events(cluster) {
+            as_told(parts, member, events, journal.nodes.get(cluster));
         }
     }
     Some(expected)
@@ -94,7 +94,7 @@ impl Means {
 fn means(
     parts: &Parts,
     intent: &Migration,
-    last: &World,
+    last: &Snapshot,
     (heard, nearby): (&mut Heard, &Nearby),
     key: &ObjectKey,
 ) -> Option<Means> {
@@ -163,16 +163,16 @@ fn work(parts: &Parts, key: &ObjectKey, heard: &mut Heard, nearby: &Nearby) -> M
 fn as_told<'a>(
     parts: &Parts,
     member: &mut Member,
-    told: nearby::Told,
+    events: nearby::Reported,
     nodes: Option<impl IntoIterator<Item = &'a String>>,
 ) {
     let now = || ask::instant(&parts.cluster);
-    match told.copy {
+    match events.copy {
         nearby::Copy::There(copy) => member.object = Seen::known(Some(*copy), now()),
         nearby::Copy::Gone => member.object = Seen::known(None, now()),
-        nearby::Copy::Untold => {}
+        nearby::Copy::Unreported => {}
     }
-    if let Some(pods) = told.pods {
+    if let Some(pods) = events.pods {
         member.pods = Seen::known(pods.into_values().collect(), now());
     } else if let Seen::Known { read, .. } = &mut member.pods {
         // A member without pods sends no event.
@@ -191,13 +191,13 @@ fn as_told<'a>(
 pub(super) async fn take_in(
     parts: &Parts,
     intent: &Migration,
-    world: &mut World,
+    snapshot: &mut Snapshot,
     effect: &Effect,
     answer: Option<Box<Value>>,
 ) -> bool {
     let now = ask::instant(&parts.cluster);
     let status = intent.status.clone().unwrap_or_default();
-    let is_cluster_scoped = world.workload.namespace.is_none();
+    let is_cluster_scoped = snapshot.workload.namespace.is_none();
     let journal = status.journal_in_force();
     let ends = journal.is_some_and(|journal| journal.pin.unpinning);
     let is_committed = journal.is_some_and(|journal| journal.committed);
@@ -207,35 +207,35 @@ pub(super) async fn take_in(
     match (effect, answer) {
         // What comes before a claim has to be seen under it, and so has what is listed; and the pin comes after a look of its own.
         (Effect::CreateClaim { .. } | Effect::ReplaceClaim { .. }, Some(claim)) => {
-            world.claim = known(*claim, now);
-            is_committed && world.claim.get().is_ok()
+            snapshot.claim = known(*claim, now);
+            is_committed && snapshot.claim.get().is_ok()
         }
         // One that somebody keeps from being deleted is there still.
         (Effect::DeleteClaim { .. } | Effect::DeletePin { .. }, Some(object)) if is_kept(&object) => false,
         (Effect::DeleteClaim { .. }, Some(_)) => {
-            world.claim = Seen::known(None, now);
+            snapshot.claim = Seen::known(None, now);
             ends
         }
         (Effect::WritePin(_), Some(pin)) => {
-            world.pin = known(*pin, now);
-            (ends || is_first) && world.pin.get().is_ok()
+            snapshot.pin = known(*pin, now);
+            (ends || is_first) && snapshot.pin.get().is_ok()
         }
         (Effect::DeletePin { .. }, Some(_)) => {
-            world.pin = Seen::known(None, now);
+            snapshot.pin = Seen::known(None, now);
             false
         }
         (Effect::PatchBinding { .. } | Effect::PatchBindingStatus { .. }, Some(binding)) => {
-            world.binding = if is_cluster_scoped {
+            snapshot.binding = if is_cluster_scoped {
                 let binding: Seen<Option<ClusterResourceBinding>> = known(*binding, now);
                 ask::map(&binding, |binding| binding.clone().map(ResourceBinding::from))
             } else {
                 known(*binding, now)
             };
-            comes_down && world.binding.get().is_ok()
+            comes_down && snapshot.binding.get().is_ok()
         }
         (Effect::PushRecord(_), _) => {
-            observe::again(parts, intent, &status, world, [Part::Record]).await;
-            world.record.get().is_ok()
+            observe::again(parts, intent, &status, snapshot, [Part::Record]).await;
+            snapshot.record.get().is_ok()
         }
         // Nothing depends on it.
         (Effect::DeleteCanary { .. }, _) => true,
@@ -304,14 +304,14 @@ fn are_alike(before: &[Condition], after: &[Condition]) -> bool {
 }
 
 /// Returns whether watches cover the workload in every member.
-pub(super) fn all_are_told(last: &World, nearby: &Nearby) -> bool {
+pub(super) fn all_are_told(last: &Snapshot, nearby: &Nearby) -> bool {
     last.members.keys().all(|cluster| nearby.is_followed(cluster))
 }
 
 /// Returns how long a worker may go without a full read, in the status that it waits in: longer where watches cover it all.
 pub(super) fn rests(
     status: &MigrationStatus,
-    last: Option<&World>,
+    last: Option<&Snapshot>,
     nearby: &Nearby,
     asked: Duration,
     now: Timestamp,

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::Parts;
 use super::execute::Sent;
-use super::wake::Interest;
+use super::wake::WatchedKeys;
 use cutover_core::api::Progress;
 use cutover_core::error::Error;
 use cutover_core::intent::{self, Effect, Step};
-use cutover_core::report::Told;
+use cutover_core::report::EventRecord;
 use cutover_karmada::name::ObjectKey;
 
 /// The intents of one kind, as a worker carries one of them out. A value is what that worker remembers from pass to pass;
@@ -34,7 +34,7 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
     /// The journal.
     type Status: Progress;
     /// What one pass sees.
-    type World: Send + Sync;
+    type Snapshot: Send + Sync;
 
     /// Reads afresh what the machine may look at; `sent`: something was sent since the last time.
     fn observe(
@@ -43,10 +43,10 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
         intent: &Self::Intent,
         status: &Self::Status,
         sent: bool,
-    ) -> impl Future<Output = Self::World> + Send;
+    ) -> impl Future<Output = Self::Snapshot> + Send;
 
     /// Returns the objects whose changes the worker has to hear of, beside the intent itself.
-    fn interest(intent: &Self::Intent, world: &Self::World) -> BTreeSet<ObjectKey>;
+    fn watched_keys(intent: &Self::Intent, snapshot: &Self::Snapshot) -> BTreeSet<ObjectKey>;
 
     /// Returns how long news of an object may wait for more of them: what changes often, and hurries nobody.
     fn patience(_status: &Self::Status, _changed: &ObjectKey) -> Duration {
@@ -65,7 +65,7 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
         _parts: &Parts,
         _before: &Self::Status,
         _intent: &Self::Intent,
-        _world: &mut Self::World,
+        _world: &mut Self::Snapshot,
     ) -> impl Future<Output = bool> + Send {
         std::future::ready(false)
     }
@@ -76,7 +76,7 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
         &mut self,
         _parts: &Parts,
         _intent: &Self::Intent,
-        _world: &mut Self::World,
+        _world: &mut Self::Snapshot,
         _effect: &Effect,
         _answer: Option<Box<Value>>,
     ) -> impl Future<Output = bool> + Send {
@@ -84,10 +84,10 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
     }
 
     /// Subscribes to changes outside the watch cache, which wake the worker as well.
-    fn listen(&mut self, _interest: &Interest) {}
+    fn listen(&mut self, _interest: &WatchedKeys) {}
 
     /// Keeps what the last look has shown, as the effects after it left it.
-    fn keeps(&mut self, _parts: &Parts, _intent: &Self::Intent, _world: Self::World) {}
+    fn keeps(&mut self, _parts: &Parts, _intent: &Self::Intent, _world: Self::Snapshot) {}
 
     /// Returns what a look is expected to show after news: nothing where that can't be told without one. It says when to look,
     /// and nothing is done on it.
@@ -96,7 +96,7 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
         _parts: &Parts,
         _intent: &Self::Intent,
         _news: &BTreeSet<ObjectKey>,
-    ) -> impl Future<Output = Option<Self::World>> + Send {
+    ) -> impl Future<Output = Option<Self::Snapshot>> + Send {
         std::future::ready(None)
     }
 
@@ -126,11 +126,12 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Sent, Error>> + Send;
 
     /// Returns what people are told once the journal says what `after` says.
-    fn told(before: &Self::Intent, after: &Self::Status) -> Vec<Told>;
+    fn events(before: &Self::Intent, after: &Self::Status) -> Vec<EventRecord>;
 }
 
 /// What a machine of that kind decides on.
-pub(super) type Input<'a, K> = intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::World>;
+pub(super) type Input<'a, K> =
+    intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::Snapshot>;
 
 /// Returns the name of a kind, as it is written in YAML.
 pub(super) fn name<K: Kind>() -> Cow<'static, str> {

@@ -19,7 +19,7 @@ use cutover_core::api::{self, SUSPENSIONS_ANNOTATION, claim_name};
 use cutover_core::error::Error;
 use cutover_core::intent::suspension::{Holders, binding_without_dead, policy_without_dead, workload};
 use cutover_core::intent::{Effect, Seen};
-use cutover_core::report::Told;
+use cutover_core::report::EventRecord;
 use cutover_karmada::name::Gvk;
 use cutover_karmada::{
     ClusterPropagationPolicy, ClusterResourceBinding, PropagationPolicy, ResourceBinding, meta,
@@ -180,14 +180,14 @@ async fn take_off(
     let by: Vec<&str> = holders.gone(alive).map(|(_, by)| by).collect();
     let by = by.join(", ");
     tracing::warn!(by, %effect, "taken off after suspensions that are gone");
-    let told = Told {
+    let event = EventRecord {
         warning: true,
         reason: "LeftBehind".to_owned(),
-        note: format!("was suspended by {by}, which is gone: taken off, and what it kept back goes out"),
+        note: format!("was suspended by {by}, which is gone: removed, and held changes are released"),
     };
     let about = json!({
         "apiVersion": api_version, "kind": kind, "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
     });
-    events.tell_about(about, told, (parts.clock)());
+    events.tell_about(about, event, (parts.clock)());
     Ok(())
 }

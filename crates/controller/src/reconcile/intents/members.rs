@@ -9,11 +9,11 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::ask::{all, map, optional};
-use super::observe::Look;
+use super::observe::MigrationReader;
 use super::served;
 use cutover_cluster::{Answer, Reader};
 use cutover_core::intent::migration;
-use cutover_core::intent::world::{Member, Pod};
+use cutover_core::intent::snapshot::{Member, Pod};
 use cutover_core::intent::{Read, Seen};
 use cutover_core::profile::Profile;
 use cutover_karmada::name::ClusterName;
@@ -67,7 +67,7 @@ impl Selector {
     }
 }
 
-impl Look<'_> {
+impl MigrationReader<'_> {
     /// The object before its pods: once it is seen stopped, no more of them come. Nobody has to prove that of the writer, unless
     /// its template or its binding is gone.
     pub(super) async fn member(

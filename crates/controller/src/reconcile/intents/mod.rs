@@ -4,44 +4,44 @@
 mod admission;
 mod around;
 mod ask;
-pub(super) mod beside;
+mod bulk_moves;
 mod canaries;
+mod dry_run;
 pub(super) mod events;
-mod evicting;
+mod eviction;
 mod execute;
 mod expect;
-mod failing;
-mod foretell;
+mod failover;
+mod failpoints;
 mod kind;
 mod leases;
 mod left_held;
-mod many;
 mod members;
 mod metrics;
-mod moving;
+mod migration;
 mod nearby;
 mod observe;
+pub(super) mod other_managers;
 mod others;
 pub(in crate::reconcile) mod policies;
-mod policing;
-mod rolling;
+mod replica_shift;
+mod rollout;
+mod rollout_policy;
 pub(in crate::reconcile) mod scalers;
 mod scope;
-mod shifting;
 mod soak;
-mod suspending;
+mod suspension;
 mod sweep;
 mod wake;
 mod wanted;
-mod witness;
 mod worker;
 
 pub use admission::{Fence, FenceTrial, install_fence, try_fence};
 pub use canaries::Canaries;
-pub(super) use foretell::{foretell, rollout_of_policy, unasked};
+pub(super) use dry_run::{dry_run, rollout_of_policy, unasked};
+pub use failpoints::{Failpoint, FailpointHook, NoFailpoints, Side};
 pub use metrics::{Metrics, NoMetrics};
-pub(super) use rolling::templates_of as templates_of_rollout;
-pub use witness::{Nobody, Point, Side, Witness};
+pub(super) use rollout::templates_of as templates_of_rollout;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use bulk_moves::BulkMovesController;
 use cutover_cluster::{Cluster, Form, Keep, Lookup, Observer, Served, Watched};
 use cutover_core::api::{self, FailoverPlanStatus, Migration};
 use cutover_core::error::Error;
@@ -62,16 +63,15 @@ use cutover_core::manifest::Entry;
 use cutover_forge::notify::Notifier;
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 use events::Events;
-use failing::Failing;
+use failover::FailoverController;
 use kind::Kind;
-use many::MovingMany;
-use moving::Moving;
-use policing::Policing;
-use rolling::Rolling;
-use shifting::Shifting;
-use suspending::Suspending;
+use migration::MigrationController;
+use replica_shift::ReplicaShiftController;
+use rollout::RolloutController;
+use rollout_policy::RolloutPolicyController;
+use suspension::SuspensionController;
 use wake::Workers;
-use worker::{Turns, Worker};
+use worker::{ConcurrencyLimit, Worker};
 
 use crate::telemetry::Telemetry;
 
@@ -144,7 +144,7 @@ pub struct Parts {
     /// Who is told beside the Events.
     pub notifier: Option<Notifier>,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    pub witness: Arc<dyn Witness>,
+    pub failpoints: Arc<dyn FailpointHook>,
     /// What the intents of this process wait for together.
     pub canaries: Canaries,
     /// What is measured of them.
@@ -227,48 +227,48 @@ pub fn run(parts: Parts, cancel: CancellationToken) -> BoxFuture<'static, ()> {
         let mut sweeping = JoinSet::new();
         sweeping.spawn(sweep::run(parts.clone(), events.clone(), cancel.clone()));
         let mut news = parts.templates.news();
-        let mut crew = Crew::new(parts, events, cancel.clone());
-        crew.hire(None);
+        let mut pool = WorkerPool::new(parts, events, cancel.clone());
+        pool.spawn_missing(None);
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
-                Some(ended) = crew.tasks.join_next(), if !crew.tasks.is_empty() => {
+                Some(ended) = pool.tasks.join_next(), if !pool.tasks.is_empty() => {
                     if let Ok(key) = ended {
-                        crew.workers.forget(&key);
+                        pool.workers.forget(&key);
                         // One that came back under its name while its worker was ending was not heard of.
-                        crew.hire(Some(&key));
+                        pool.spawn_missing(Some(&key));
                     }
                 }
-                Some(()) = news.next() => crew.hear_of_templates(),
+                Some(()) = news.next() => pool.hear_of_templates(),
                 change = changes.recv() => match change {
                     Ok(change) => {
-                        crew.hire(Some(&change.key));
-                        crew.workers.wake(&change.key);
-                        let like_it = [failing::any_like(&change.key), policing::any_like(&change.key)];
+                        pool.spawn_missing(Some(&change.key));
+                        pool.workers.wake(&change.key);
+                        let like_it = [failover::any_like(&change.key), rollout_policy::any_like(&change.key)];
                         for any in like_it.iter().flatten() {
-                            crew.workers.wake(any);
+                            pool.workers.wake(any);
                         }
                     }
                     Err(RecvError::Lagged(_)) => {
-                        crew.hire(None);
-                        crew.workers.wake_all();
+                        pool.spawn_missing(None);
+                        pool.workers.wake_all();
                     }
                     Err(RecvError::Closed) => break,
                 }
             }
         }
-        crew.end().await;
+        pool.end().await;
         while sweeping.join_next().await.is_some() {}
         writing.end().await;
     })
 }
 
 /// The workers that run, one an intent, of every kind.
-struct Crew {
+struct WorkerPool {
     parts: Parts,
     events: Events,
     workers: Workers,
-    turns: Turns,
+    limit: ConcurrencyLimit,
     tasks: JoinSet<ObjectKey>,
     stop: CancellationToken,
     /// What Git wanted of the templates of rollouts when it was looked at last.
@@ -277,7 +277,7 @@ struct Crew {
     selectable: BTreeMap<ObjectKey, Vec<Arc<Entry>>>,
 }
 
-impl Crew {
+impl WorkerPool {
     fn new(parts: Parts, events: Events, stop: CancellationToken) -> Self {
         let workers = Workers::default();
         let parts = Parts {
@@ -288,7 +288,7 @@ impl Crew {
             parts,
             events,
             workers,
-            turns: Turns::default(),
+            limit: ConcurrencyLimit::default(),
             tasks: JoinSet::new(),
             stop,
             wanted: BTreeMap::new(),
@@ -297,22 +297,26 @@ impl Crew {
     }
 
     /// Gives a worker to every intent that has none; `changed`: to that one, if it is an intent.
-    fn hire(&mut self, changed: Option<&ObjectKey>) {
-        self.hire_for::<MovingMany<api::Evacuation>>(changed);
-        self.hire_for::<Failing>(changed);
-        self.hire_for::<Moving>(changed);
-        self.hire_for::<Policing>(changed);
-        self.hire_for::<Rolling>(changed);
-        self.hire_for::<MovingMany<api::Rebalance>>(changed);
-        self.hire_for::<Shifting>(changed);
-        self.hire_for::<Suspending>(changed);
+    fn spawn_missing(&mut self, changed: Option<&ObjectKey>) {
+        self.spawn_for::<BulkMovesController<api::Evacuation>>(changed);
+        self.spawn_for::<FailoverController>(changed);
+        self.spawn_for::<MigrationController>(changed);
+        self.spawn_for::<RolloutPolicyController>(changed);
+        self.spawn_for::<RolloutController>(changed);
+        self.spawn_for::<BulkMovesController<api::Rebalance>>(changed);
+        self.spawn_for::<ReplicaShiftController>(changed);
+        self.spawn_for::<SuspensionController>(changed);
     }
 
     /// Wakes the workers of rollouts of whose templates Git wants something else than before.
     fn hear_of_templates(&mut self) {
         let mut wanted = BTreeMap::new();
-        for object in self.parts.observer.list(api::GROUP, &kind::name::<Rolling>()) {
-            for key in rolling::templates_of(&object) {
+        for object in self
+            .parts
+            .observer
+            .list(api::GROUP, &kind::name::<RolloutController>())
+        {
+            for key in rollout::templates_of(&object) {
                 if let Ok(Some(now)) = self.parts.templates.template(&key) {
                     if self.wanted.get(&key) != Some(&now.hash) {
                         self.workers.wake(&key);
@@ -328,8 +332,12 @@ impl Crew {
     /// Wakes the workers of rollout policies that may select something else than before, or something that has changed.
     fn hear_of_selectable(&mut self) {
         let mut selectable = BTreeMap::new();
-        for policy in self.parts.observer.list(api::GROUP, &kind::name::<Policing>()) {
-            let (key, now) = policing::selectable(&*self.parts.templates, &policy);
+        for policy in self
+            .parts
+            .observer
+            .list(api::GROUP, &kind::name::<RolloutPolicyController>())
+        {
+            let (key, now) = rollout_policy::selectable(&*self.parts.templates, &policy);
             let before = self.selectable.remove(&key).unwrap_or_default();
             let is_same = before.len() == now.len()
                 && before
@@ -337,14 +345,14 @@ impl Crew {
                     .zip(&now)
                     .all(|(before, now)| Arc::ptr_eq(before, now));
             if !is_same {
-                self.workers.wake(&policing::in_git(&key));
+                self.workers.wake(&rollout_policy::in_git(&key));
             }
             selectable.insert(key, now);
         }
         self.selectable = selectable;
     }
 
-    fn hire_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {
+    fn spawn_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {
         let (name, observer) = (kind::name::<K>(), &self.parts.observer);
         let keys = match changed {
             Some(key) if key.kind != name || key.group != api::GROUP || !observer.contains(key) => return,
@@ -352,12 +360,12 @@ impl Crew {
             None => observer.keys(api::GROUP, &name),
         };
         for key in keys {
-            if let Some(interest) = self.workers.begin(&key) {
+            if let Some(watched_keys) = self.workers.begin(&key) {
                 let (parts, events, stop) = (self.parts.clone(), self.events.clone(), self.stop.clone());
-                let turns = self.turns.clone();
-                let mut worker = Worker::<K>::new(parts, events, turns, key.clone(), stop);
+                let limit = self.limit.clone();
+                let mut worker = Worker::<K>::new(parts, events, limit, key.clone(), stop);
                 self.tasks.spawn(async move {
-                    Box::pin(worker.run(&interest)).await;
+                    Box::pin(worker.run(&watched_keys)).await;
                     key
                 });
             }

@@ -15,9 +15,9 @@ use tokio::task::AbortHandle;
 
 use super::members::{Selector, pod};
 use super::served;
-use super::wake::Interest;
+use super::wake::WatchedKeys;
 use cutover_cluster::{Cluster, Followed, Which};
-use cutover_core::intent::world::Pod;
+use cutover_core::intent::snapshot::Pod;
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 
 /// How soon a watch is begun again that has ended.
@@ -37,7 +37,7 @@ pub(super) struct Followee {
 /// The members that are followed, for one workload.
 #[derive(Debug, Default)]
 pub(super) struct Nearby {
-    interest: Option<Interest>,
+    watched_keys: Option<WatchedKeys>,
     of: Option<Followee>,
     members: BTreeMap<ClusterName, Following>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Nearby {
 /// What was told of one member.
 #[derive(Debug)]
 struct Following {
-    told: Arc<Mutex<Told>>,
+    events: Arc<Mutex<Reported>>,
     task: AbortHandle,
 }
 
@@ -59,21 +59,21 @@ impl Drop for Following {
 #[derive(Clone, Debug, Default)]
 pub(super) enum Copy {
     #[default]
-    Untold,
+    Unreported,
     Gone,
     There(Box<Value>),
 }
 
 /// `None`: nothing was told yet, or not any more.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     pub copy: Copy,
     pub pods: Option<BTreeMap<String, Pod>>,
     follows_copy: bool,
     follows_pods: bool,
 }
 
-impl Told {
+impl Reported {
     pub(super) const fn is_whole(&self) -> bool {
         self.follows_copy && self.follows_pods
     }
@@ -81,8 +81,8 @@ impl Told {
 
 impl Nearby {
     /// Wakes this worker from now on.
-    pub(super) fn wake(&mut self, interest: &Interest) {
-        self.interest = Some(interest.clone());
+    pub(super) fn wake(&mut self, watched_keys: &WatchedKeys) {
+        self.watched_keys = Some(watched_keys.clone());
     }
 
     /// Follows a workload in these members, and in no others.
@@ -92,7 +92,9 @@ impl Nearby {
         followee: &Followee,
         members: impl IntoIterator<Item = &'a ClusterName>,
     ) {
-        let Some(interest) = &self.interest else { return };
+        let Some(watched_keys) = &self.watched_keys else {
+            return;
+        };
         if self.of.as_ref() != Some(followee) {
             self.members.clear();
             self.of = Some(followee.clone());
@@ -100,16 +102,16 @@ impl Nearby {
         let mut before = std::mem::take(&mut self.members);
         for name in members {
             let following = before.remove(name).unwrap_or_else(|| {
-                let told = Arc::<Mutex<Told>>::default();
+                let events = Arc::<Mutex<Reported>>::default();
                 let watch = Watch {
                     cluster: cluster.clone(),
                     member: name.clone(),
                     followee: followee.clone(),
-                    interest: interest.clone(),
-                    told: Arc::clone(&told),
+                    watched_keys: watched_keys.clone(),
+                    events: Arc::clone(&events),
                 };
                 let task = tokio::spawn(watch.run()).abort_handle();
-                Following { told, task }
+                Following { events, task }
             });
             self.members.insert(name.clone(), following);
         }
@@ -120,14 +122,16 @@ impl Nearby {
     }
 
     /// Returns what was told of a member.
-    pub(super) fn told(&self, member: &ClusterName) -> Option<Told> {
-        self.members.get(member).map(|member| lock(&member.told).clone())
+    pub(super) fn events(&self, member: &ClusterName) -> Option<Reported> {
+        self.members
+            .get(member)
+            .map(|member| lock(&member.events).clone())
     }
 
     /// Returns whether watches cover the workload and its pods in a member.
     pub(super) fn is_followed(&self, member: &ClusterName) -> bool {
         let following = self.members.get(member);
-        following.is_some_and(|member| lock(&member.told).is_whole())
+        following.is_some_and(|member| lock(&member.events).is_whole())
     }
 }
 
@@ -150,8 +154,8 @@ struct Watch {
     cluster: Cluster,
     member: ClusterName,
     followee: Followee,
-    interest: Interest,
-    told: Arc<Mutex<Told>>,
+    watched_keys: WatchedKeys,
+    events: Arc<Mutex<Reported>>,
 }
 
 impl Watch {
@@ -169,30 +173,30 @@ impl Watch {
                 reader.follow(&served, namespace, &which).await.ok()
             };
             let stream = stream.await;
-            self.told(|told| told.follows_copy = stream.is_some());
-            let again = self.take_in(stream, |told, event| {
-                told.copy = match event {
+            self.events(|events| events.follows_copy = stream.is_some());
+            let again = self.take_in(stream, |events, event| {
+                events.copy = match event {
                     Followed::There(copy) => Copy::There(Box::new(copy)),
                     Followed::Gone(_) => Copy::Gone,
                 };
             });
             let again = again.await;
-            self.told(|told| (told.copy, told.follows_copy) = (Copy::Untold, false));
+            self.events(|events| (events.copy, events.follows_copy) = (Copy::Unreported, false));
             tokio::time::sleep(again).await;
         }
     }
 
     async fn pods(&self) {
         let Selector::Of(selector) = &self.followee.pods else {
-            return self.told(|told| told.follows_pods = matches!(self.followee.pods, Selector::None));
+            return self.events(|events| events.follows_pods = matches!(self.followee.pods, Selector::None));
         };
         loop {
             let reader = self.cluster.member(&self.member);
             let namespace = self.followee.namespace.as_deref();
             let stream = reader.follow_pods(namespace, selector).await.ok();
-            self.told(|told| told.follows_pods = stream.is_some());
-            let again = self.take_in(stream, |told, event| {
-                let pods = told.pods.get_or_insert_default();
+            self.events(|events| events.follows_pods = stream.is_some());
+            let again = self.take_in(stream, |events, event| {
+                let pods = events.pods.get_or_insert_default();
                 match event {
                     Followed::There(there) => pods.extend(pod(there).map(|pod| (pod.name.clone(), pod))),
                     Followed::Gone(gone) => {
@@ -202,7 +206,7 @@ impl Watch {
                 }
             });
             let again = again.await;
-            self.told(|told| (told.pods, told.follows_pods) = (None, false));
+            self.events(|events| (events.pods, events.follows_pods) = (None, false));
             tokio::time::sleep(again).await;
         }
     }
@@ -211,21 +215,21 @@ impl Watch {
     async fn take_in(
         &self,
         stream: Option<BoxStream<'static, Followed>>,
-        mut keep: impl FnMut(&mut Told, Followed),
+        mut keep: impl FnMut(&mut Reported, Followed),
     ) -> Duration {
         let Some(mut stream) = stream else { return LATER };
         while let Some(event) = stream.next().await {
-            self.told(|told| keep(told, event));
-            self.interest.tell(&key(&self.member));
+            self.events(|events| keep(events, event));
+            self.watched_keys.tell(&key(&self.member));
         }
         AGAIN
     }
 
-    fn told(&self, change: impl FnOnce(&mut Told)) {
-        change(&mut lock(&self.told));
+    fn events(&self, change: impl FnOnce(&mut Reported)) {
+        change(&mut lock(&self.events));
     }
 }
 
-fn lock(told: &Mutex<Told>) -> MutexGuard<'_, Told> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(events: &Mutex<Reported>) -> MutexGuard<'_, Reported> {
+    events.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,15 +10,15 @@ use super::around::Around;
 use super::ask::{get, list};
 use super::members::Selector;
 use super::nearby::Followee;
-use super::{Parts, beside, leases, metrics, others, wanted};
+use super::{Parts, leases, metrics, other_managers, others, wanted};
 use cutover_cluster::{Answer, Lookup};
 use cutover_core::api::{Guard, Migration, MigrationSpec, MigrationStatus, Phase};
 use cutover_core::intent::admission::{self, Outcome};
 use cutover_core::intent::check::Others;
 use cutover_core::intent::custody::canary_name;
 use cutover_core::intent::scalers::{self, Scaler};
-use cutover_core::intent::world::Sampled;
-use cutover_core::intent::{self, Seen, World, warnings};
+use cutover_core::intent::snapshot::Sampled;
+use cutover_core::intent::{self, Seen, Snapshot, warnings};
 use cutover_core::profile::{self, Profile};
 use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
 use cutover_karmada::{ResourceBinding, Work, meta};
@@ -45,12 +45,12 @@ pub(super) enum Part {
 
 impl Part {
     /// Returns whether a look could not have this part.
-    pub(super) fn is_unknown(self, world: &World) -> bool {
+    pub(super) fn is_unknown(self, snapshot: &Snapshot) -> bool {
         match self {
-            Self::Binding => world.binding.get().is_err(),
-            Self::Works => world.works.get().is_err(),
-            Self::Canary => world.canary.get().is_err(),
-            Self::Record => world.record.get().is_err(),
+            Self::Binding => snapshot.binding.get().is_err(),
+            Self::Works => snapshot.works.get().is_err(),
+            Self::Canary => snapshot.canary.get().is_err(),
+            Self::Record => snapshot.record.get().is_err(),
         }
     }
 }
@@ -60,46 +60,55 @@ pub(super) async fn again(
     parts: &Parts,
     intent: &Migration,
     status: &MigrationStatus,
-    world: &mut World,
+    snapshot: &mut Snapshot,
     which: impl IntoIterator<Item = Part>,
 ) {
     let Some(journal) = status.journal_in_force() else {
         return;
     };
     let spec = intent.spec_in_force();
-    let look = Look {
+    let look = MigrationReader {
         parts,
         intent,
         spec,
         status,
-        workload: world.workload.clone(),
+        workload: snapshot.workload.clone(),
         gvk: spec.workload.gvk(),
     };
     for part in which {
         match part {
-            Part::Binding => world.binding = look.around().binding(&journal.binding.name).await,
-            Part::Works => world.works = look.around().works(&journal.binding.id).await,
-            Part::Canary => world.canary = look.canary().await,
-            Part::Record => world.record = look.record().await,
+            Part::Binding => snapshot.binding = look.around().binding(&journal.binding.name).await,
+            Part::Works => snapshot.works = look.around().works(&journal.binding.id).await,
+            Part::Canary => snapshot.canary = look.canary().await,
+            Part::Record => snapshot.record = look.record().await,
         }
     }
 }
 
 /// Returns what is followed of a workload in its members.
-pub(super) fn followee(intent: &Migration, status: &MigrationStatus, world: &World) -> Option<Followee> {
+pub(super) fn followee(
+    intent: &Migration,
+    status: &MigrationStatus,
+    snapshot: &Snapshot,
+) -> Option<Followee> {
     let journal = status.journal_in_force()?;
     let profile = Profile::compile("in force", &journal.profile).ok();
-    let template = world.template.get().ok().and_then(Option::as_ref);
+    let template = snapshot.template.get().ok().and_then(Option::as_ref);
     Some(Followee {
         gvk: intent.spec_in_force().workload.gvk(),
-        namespace: world.workload.namespace.clone(),
-        name: world.workload.name.clone(),
+        namespace: snapshot.workload.namespace.clone(),
+        name: snapshot.workload.name.clone(),
         pods: Selector::of(journal.pods.clone(), profile.as_ref(), template),
     })
 }
 
 /// Reads what the machine may look at in the phase that the status is in.
-pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationStatus, also: Also) -> World {
+pub(super) async fn snapshot(
+    parts: &Parts,
+    intent: &Migration,
+    status: &MigrationStatus,
+    also: Also,
+) -> Snapshot {
     let spec = intent.spec_in_force();
     let namespace = intent.metadata.namespace.as_deref();
     let ended = status.phase.is_terminal();
@@ -110,7 +119,7 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         Ok(cluster_scoped) => spec.workload.key(namespace.filter(|_| !cluster_scoped)),
         Err(error) => return nothing(spec.workload.key(namespace), &error.to_string()),
     };
-    let look = Look {
+    let look = MigrationReader {
         parts,
         intent,
         spec,
@@ -119,18 +128,18 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
         gvk: spec.workload.gvk(),
     };
     if status.phase == Phase::Pending {
-        let world = Box::pin(look.before_the_start()).await;
-        return Box::pin(look.after_an_end_on_record(world)).await;
+        let snapshot = Box::pin(look.before_the_start()).await;
+        return Box::pin(look.after_an_end_on_record(snapshot)).await;
     }
-    let mut world = Box::pin(look.control_plane()).await;
+    let mut snapshot = Box::pin(look.control_plane()).await;
     if ended {
-        return world;
+        return snapshot;
     }
-    let involved = look.involved(&world);
-    let scalers = look.scalers(&world, involved.clone(), also.scalers);
-    let template = world.template.get().ok().and_then(Option::as_ref);
-    let has_binding = !matches!(world.binding.get(), Ok(None));
-    let profile = look.profile(&world);
+    let involved = look.involved(&snapshot);
+    let scalers = look.scalers(&snapshot, involved.clone(), also.scalers);
+    let template = snapshot.template.get().ok().and_then(Option::as_ref);
+    let has_binding = !matches!(snapshot.binding.get(), Ok(None));
+    let profile = look.profile(&snapshot);
     let members = involved.into_iter().map(|cluster| {
         let look = &look;
         let profile = profile.as_ref();
@@ -141,28 +150,28 @@ pub(super) async fn world(parts: &Parts, intent: &Migration, status: &MigrationS
     });
     let (members, admission, others, scalers) = futures::join!(
         join_all(members),
-        look.admission(&world, also.trial),
+        look.admission(&snapshot, also.trial),
         look.others(),
         scalers
     );
-    (world.members, world.others) = (members.into_iter().collect(), others);
-    world.scalers = scalers;
-    world.admission = admission;
-    world
+    (snapshot.members, snapshot.others) = (members.into_iter().collect(), others);
+    snapshot.scalers = scalers;
+    snapshot.admission = admission;
+    snapshot
 }
 
 /// How long Events are waited for.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 /// Reads what the Events of the target say of the copy that is about to be given up. What can't be read isn't told.
-pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, world: &World) -> Vec<String> {
+pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, snapshot: &Snapshot) -> Vec<String> {
     let Some(target) = status.journal_in_force().map(|journal| &journal.target) else {
         return Vec::new();
     };
-    let Ok(member) = world.member(target) else {
+    let Ok(member) = snapshot.member(target) else {
         return Vec::new();
     };
-    let namespace = world.workload.namespace.as_deref();
+    let namespace = snapshot.workload.namespace.as_deref();
     // Nobody runs meanwhile: a member that doesn't answer at once isn't waited for.
     let target = parts.cluster.member(target);
     let read = tokio::time::timeout(AT_ONCE, target.warnings(namespace)).await;
@@ -172,7 +181,7 @@ pub(super) async fn warnings(parts: &Parts, status: &MigrationStatus, world: &Wo
     let copy = member.object.get().ok().and_then(Option::as_ref);
     let uid = copy.and_then(|copy| copy.pointer("/metadata/uid")?.as_str());
     let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
-    warnings::last(&events, &world.workload, uid, pods)
+    warnings::last(&events, &snapshot.workload, uid, pods)
 }
 
 /// A kind that isn't served is told by Preflight; one that was served when the attempt began keeps its scope.
@@ -201,11 +210,11 @@ pub(super) fn canary(intent: &Migration) -> Option<String> {
     ))
 }
 
-fn nothing(workload: ObjectKey, why: &str) -> World {
+fn nothing(workload: ObjectKey, why: &str) -> Snapshot {
     fn unread<T>(why: &str) -> Seen<T> {
         Seen::unknown(format!("not read: {why}"))
     }
-    World {
+    Snapshot {
         workload,
         template: unread(why),
         binding: unread(why),
@@ -227,13 +236,13 @@ fn nothing(workload: ObjectKey, why: &str) -> World {
         record: unread(why),
         metrics: BTreeMap::new(),
         others: Others::new(),
-        beside: Vec::new(),
+        other_managers: Vec::new(),
         scalers: unread(why),
     }
 }
 
 /// One pass's look, for one intent.
-pub(super) struct Look<'a> {
+pub(super) struct MigrationReader<'a> {
     pub parts: &'a Parts,
     pub intent: &'a Migration,
     pub spec: &'a MigrationSpec,
@@ -242,7 +251,7 @@ pub(super) struct Look<'a> {
     gvk: Gvk,
 }
 
-impl Look<'_> {
+impl MigrationReader<'_> {
     fn around(&self) -> Around<'_> {
         Around {
             parts: self.parts,
@@ -252,11 +261,11 @@ impl Look<'_> {
     }
 
     /// An intent that waits for its turn costs next to nothing.
-    async fn before_the_start(&self) -> World {
+    async fn before_the_start(&self) -> Snapshot {
         let around = self.around();
         let policies = async { self.policies(&around.template().await).await };
         let (claim, record, (policy, arriving)) = tokio::join!(around.claim(), self.record(), policies);
-        World {
+        Snapshot {
             claim,
             policy,
             arriving,
@@ -266,24 +275,24 @@ impl Look<'_> {
     }
 
     /// Where Git says that it has ended before, what that left is looked at.
-    async fn after_an_end_on_record(&self, mut world: World) -> World {
-        let record = world.record.get().ok().and_then(Option::as_ref);
+    async fn after_an_end_on_record(&self, mut snapshot: Snapshot) -> Snapshot {
+        let record = snapshot.record.get().ok().and_then(Option::as_ref);
         let ended = record.filter(|record| self.status.common.attempt == 0 && record.ends(self.spec));
         let Some((record, journal)) =
             ended.and_then(|record| Some((record, record.status.journal.as_ref()?)))
         else {
-            return world;
+            return snapshot;
         };
         let tenant = record.tenant(journal).clone();
         let around = self.around();
         let (binding, member) = tokio::join!(around.binding(&journal.binding.name), around.copy(&tenant));
-        world.binding = binding;
-        world.members = BTreeMap::from([(tenant, member)]);
-        world
+        snapshot.binding = binding;
+        snapshot.members = BTreeMap::from([(tenant, member)]);
+        snapshot
     }
 
     /// All at once, but for what depends on an answer: each round costs every pass of every intent.
-    async fn control_plane(&self) -> World {
+    async fn control_plane(&self) -> Snapshot {
         let (workload, around) = (&self.workload, self.around());
         let (
             (binding, works),
@@ -306,11 +315,11 @@ impl Look<'_> {
             self.record(),
             self.metrics(),
         );
-        let beside = match self.status.phase {
-            Phase::Preflight => beside::look(&self.parts.cluster, &template).await,
+        let other_managers = match self.status.phase {
+            Phase::Preflight => other_managers::look(&self.parts.cluster, &template).await,
             _ => Vec::new(),
         };
-        World {
+        Snapshot {
             workload: workload.clone(),
             pin: around.pin(&overrides),
             overrides,
@@ -331,7 +340,7 @@ impl Look<'_> {
             record,
             metrics,
             others: Others::new(),
-            beside,
+            other_managers,
             scalers: Seen::unknown("not read yet"),
             members: BTreeMap::new(),
         }
@@ -373,13 +382,13 @@ impl Look<'_> {
         (binding, works)
     }
 
-    fn involved(&self, world: &World) -> BTreeSet<ClusterName> {
+    fn involved(&self, snapshot: &Snapshot) -> BTreeSet<ClusterName> {
         // The other one is proved gone, and stays so until the workload itself is gone: see `Machine::is_lost`.
         if let Some(journal) = self
             .status
             .journal_in_force()
             .filter(|journal| journal.pin.unpinning)
-            && matches!(world.template.get(), Ok(Some(_)))
+            && matches!(snapshot.template.get(), Ok(Some(_)))
         {
             return journal.clusters.iter().cloned().collect();
         }
@@ -388,7 +397,7 @@ impl Look<'_> {
             involved.extend([journal.source.clone(), journal.target.clone()]);
             involved.extend(journal.identities.keys().cloned());
         }
-        if let Ok(Some(binding)) = world.binding.get() {
+        if let Ok(Some(binding)) = snapshot.binding.get() {
             involved.extend(
                 binding
                     .spec
@@ -404,7 +413,7 @@ impl Look<'_> {
                     .map(|task| task.from_cluster.clone()),
             );
         }
-        if let Ok(works) = world.works.get() {
+        if let Ok(works) = snapshot.works.get() {
             involved.extend(works.keys().cloned());
         }
         // Who only looks at a workload has no target.
@@ -415,16 +424,16 @@ impl Look<'_> {
     /// Read where it could undo a hold.
     async fn scalers(
         &self,
-        world: &World,
+        snapshot: &Snapshot,
         involved: BTreeSet<ClusterName>,
         known: Option<Seen<Vec<Scaler>>>,
     ) -> Seen<Vec<Scaler>> {
         if self.status.journal_in_force().is_none()
-            && let Err(unknown) = world.profiles.get()
+            && let Err(unknown) = snapshot.profiles.get()
         {
             return Seen::unknown(format!("its profile cannot be told: {unknown}"));
         }
-        let profile = self.profile(world);
+        let profile = self.profile(snapshot);
         if !profile.is_some_and(|profile| scalers::concerns(profile.spec())) {
             return Seen::unknown("not read: it is not held by its replicas");
         }
@@ -434,12 +443,12 @@ impl Look<'_> {
         }
     }
 
-    fn profile(&self, world: &World) -> Option<Profile> {
+    fn profile(&self, snapshot: &Snapshot) -> Option<Profile> {
         let spec = match self.status.journal_in_force() {
             Some(journal) => (*journal.profile).clone(),
             None => {
                 let spec = &self.spec;
-                let given = world.profiles.get().ok()?;
+                let given = snapshot.profiles.get().ok()?;
                 profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())
                     .ok()??
                     .spec
@@ -459,21 +468,26 @@ impl Look<'_> {
     }
 
     /// Tried only under a claim of this intent, for that is what the fence goes by, and not while nothing runs.
-    async fn admission(&self, world: &World, trial: bool) -> Option<Vec<(Guard, Outcome)>> {
+    async fn admission(&self, snapshot: &Snapshot, trial: bool) -> Option<Vec<(Guard, Outcome)>> {
         let journal = self.status.journal_in_force()?;
         let in_haste = matches!(self.status.phase, Phase::Capture | Phase::Handoff);
         if !trial || in_haste || journal.pin.unpinning {
             return None;
         }
         let (claim, binding) = (
-            world.claim.get().ok()?.as_ref()?,
-            world.binding.get().ok()?.as_ref()?,
+            snapshot.claim.get().ok()?.as_ref()?,
+            snapshot.binding.get().ok()?.as_ref()?,
         );
         let uid = self.intent.metadata.uid.as_deref().unwrap_or_default();
         if claim.spec.owner.uid != uid || claim.spec.marker.is_empty() || claim.spec.guards {
             return None;
         }
-        let probes = admission::probes(claim, &world.workload, &self.spec.workload.api_version, binding);
+        let probes = admission::probes(
+            claim,
+            &snapshot.workload,
+            &self.spec.workload.api_version,
+            binding,
+        );
         Some(super::admission::try_out(&self.parts.cluster, probes).await)
     }
 

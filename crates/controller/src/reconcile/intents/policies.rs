@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::ask::{get, map, rehearse};
-use super::observe::Look;
+use super::observe::MigrationReader;
 use cutover_cluster::Cluster;
 use cutover_core::api::{self, HeldPolicy, PolicyName};
 use cutover_core::intent::Seen;
 use cutover_core::intent::hold_back::selects;
-use cutover_core::intent::world::{OwnPolicy, PolicyChange};
+use cutover_core::intent::snapshot::{OwnPolicy, PolicyChange};
 use cutover_core::plan::{Decision, owned_matches};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 use cutover_karmada::{ClusterPropagationPolicy, PropagationPolicy, meta};
@@ -55,7 +55,7 @@ pub(in crate::reconcile) fn typed(name: &PolicyName, policy: Value) -> Result<Pr
     typed.map_err(|error| format!("{name} cannot be read: {error}"))
 }
 
-impl Look<'_> {
+impl MigrationReader<'_> {
     /// Returns the workload's own policy, and what else would take the workload up.
     pub(super) async fn policies(
         &self,

@@ -78,9 +78,9 @@ async fn in_member(
 ) -> Result<Vec<Scaler>, String> {
     let (reader, namespace) = (cluster.member(name), workload.namespace.as_deref());
     let (hpas, scaled_objects) = join(reader.autoscalers(namespace), reader.scaled_objects(namespace)).await;
-    let told = |why: String| format!("whether something scales the workload in {name}: {why}");
-    let mut found = about(HPA.1, workload, Some(name), hpas).map_err(told)?;
-    found.extend(about(SCALED_OBJECT.1, workload, Some(name), scaled_objects).map_err(told)?);
+    let events = |why: String| format!("whether something scales the workload in {name}: {why}");
+    let mut found = about(HPA.1, workload, Some(name), hpas).map_err(events)?;
+    found.extend(about(SCALED_OBJECT.1, workload, Some(name), scaled_objects).map_err(events)?);
     Ok(found)
 }
 

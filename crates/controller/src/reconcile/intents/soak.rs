@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use cutover_core::intent::migration::watch::Look;
+use cutover_core::intent::migration::watch::SoakSample;
 
 /// Between two looks nobody knows more than what both have shown: what lies further apart counts as this much. A machine that
 /// stood still for an hour has not watched for an hour.
@@ -21,9 +21,9 @@ pub(super) struct Soak {
 
 impl Soak {
     /// Adds a look that was begun at that time; returns how long the same run was watched.
-    pub(super) fn add(&mut self, look: Look, at: Instant) -> Duration {
+    pub(super) fn add(&mut self, look: SoakSample, at: Instant) -> Duration {
         match look {
-            Look::Good(run) => {
+            SoakSample::Good(run) => {
                 if self.run.as_ref() == Some(&run) {
                     let since = self.last.map(|last| at.duration_since(last));
                     self.watched += since.unwrap_or_default().min(LONGEST);
@@ -33,8 +33,8 @@ impl Soak {
                 }
                 self.last = Some(at);
             }
-            Look::Bad => *self = Self::default(),
-            Look::Unknown => self.last = None,
+            SoakSample::Bad => *self = Self::default(),
+            SoakSample::Unknown => self.last = None,
         }
         self.watched
     }
@@ -44,12 +44,12 @@ impl Soak {
 mod tests {
     use super::*;
 
-    fn good(run: &str) -> Look {
-        Look::Good(run.to_owned())
+    fn good(run: &str) -> SoakSample {
+        SoakSample::Good(run.to_owned())
     }
 
     /// Returns what has been watched after looks at these seconds.
-    fn watched(looks: Vec<(u64, Look)>) -> u64 {
+    fn watched(looks: Vec<(u64, SoakSample)>) -> u64 {
         let begun = Instant::now();
         let mut soak = Soak::default();
         let mut sum = Duration::ZERO;
@@ -64,8 +64,14 @@ mod tests {
         assert_eq!(watched(vec![(0, good("a"))]), 0);
         assert_eq!(watched(vec![(0, good("a")), (2, good("a")), (5, good("a"))]), 5);
         assert_eq!(watched(vec![(0, good("a")), (2, good("a")), (5, good("b"))]), 0);
-        assert_eq!(watched(vec![(0, good("a")), (2, Look::Bad), (5, good("a"))]), 0);
-        assert_eq!(watched(vec![(0, good("a")), (2, good("a")), (3, Look::Bad)]), 0);
+        assert_eq!(
+            watched(vec![(0, good("a")), (2, SoakSample::Bad), (5, good("a"))]),
+            0
+        );
+        assert_eq!(
+            watched(vec![(0, good("a")), (2, good("a")), (3, SoakSample::Bad)]),
+            0
+        );
     }
 
     #[test]
@@ -73,7 +79,7 @@ mod tests {
         let looks = vec![
             (0, good("a")),
             (2, good("a")),
-            (4, Look::Unknown),
+            (4, SoakSample::Unknown),
             (6, good("a")),
             (7, good("a")),
         ];

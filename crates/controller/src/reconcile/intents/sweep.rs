@@ -19,11 +19,11 @@ use cutover_core::api::{self, Claim, KINDS, Kind, WorkloadProfile};
 use cutover_core::error::Error;
 use cutover_core::intent::custody::belt::overwrites;
 use cutover_core::intent::custody::canary_name;
-use cutover_core::intent::migration::orphan::{Left, Verdict, judge, judge_guest, tend};
-use cutover_core::intent::world::Overrides;
+use cutover_core::intent::migration::orphan::{Left, OrphanFate, judge, judge_guest, tend};
+use cutover_core::intent::snapshot::Overrides;
 use cutover_core::intent::{Effect, Seen, pin};
 use cutover_core::profile;
-use cutover_core::report::Told;
+use cutover_core::report::EventRecord;
 use cutover_karmada::name::{ClusterName, Gvk};
 use cutover_karmada::{Cluster, ClusterOverridePolicy, OverridePolicy, ResourceBinding, Work, meta};
 
@@ -183,16 +183,16 @@ impl Sweep {
                 }
             }
             match Self::judge(candidate, &left) {
-                Verdict::Done => return Ok(()),
-                Verdict::Act(effect) => {
+                OrphanFate::Done => return Ok(()),
+                OrphanFate::Act(effect) => {
                     if let Sent::Stale(why) = execute::send_alone(&self.parts, &effect).await? {
                         tracing::debug!(why, "a precondition failed");
                     } else {
                         tracing::info!(%effect, owner, "swept up after an intent that is gone");
                     }
                 }
-                Verdict::Wait(why) => tracing::debug!(why, owner, "left by an intent that is gone"),
-                Verdict::Ask { why, todo } => {
+                OrphanFate::Wait(why) => tracing::debug!(why, owner, "left by an intent that is gone"),
+                OrphanFate::Ask { why, todo } => {
                     self.tell(&left, &owner, &why, &todo);
                     return Ok(());
                 }
@@ -203,18 +203,18 @@ impl Sweep {
     }
 
     /// Of a claim whose owner is gone the guests that are at work have their say first.
-    fn judge(candidate: &Candidate, left: &Left) -> Verdict {
+    fn judge(candidate: &Candidate, left: &Left) -> OrphanFate {
         if let Some(guest) = &candidate.guest {
             return judge_guest(left, guest);
         }
         match tend(left) {
-            Ok(Some(effect)) => return Verdict::Act(Box::new(effect)),
+            Ok(Some(effect)) => return OrphanFate::Act(Box::new(effect)),
             Ok(None) => {}
-            Err(unknown) => return Verdict::Wait(unknown.0),
+            Err(unknown) => return OrphanFate::Wait(unknown.0),
         }
         let claim = left.claim.get().ok().and_then(Option::as_ref);
         if claim.is_some_and(|claim| !claim.spec.differences.is_empty()) {
-            return Verdict::Wait("its guests to end".to_owned());
+            return OrphanFate::Wait("its guests to end".to_owned());
         }
         judge(left)
     }
@@ -450,12 +450,12 @@ impl Sweep {
         } else {
             return;
         };
-        let told = Told {
+        let events = EventRecord {
             warning: true,
             reason: "LeftBehind".to_owned(),
             note: format!("left by {owner}, which is gone or has ended: {why}; {todo}"),
         };
-        self.events.tell_about(about, told, (self.parts.clock)());
+        self.events.tell_about(about, events, (self.parts.clock)());
     }
 
     /// Removes canaries of which no running intent's journal speaks. They are listed before the journals are read: one that

@@ -7,25 +7,25 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use cutover_core::api::{self, Migration, MigrationStatus, Phase};
-use cutover_core::intent::{Seen, World, pin};
+use cutover_core::intent::{Seen, Snapshot, pin};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Work, meta};
 
 /// The workers that run. Finding whom a change concerns is O(workers), each a look-up.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Workers(Arc<Mutex<BTreeMap<ObjectKey, Interest>>>);
+pub(super) struct Workers(Arc<Mutex<BTreeMap<ObjectKey, WatchedKeys>>>);
 
 impl Workers {
     /// Returns the interest of a new worker; `None` if the intent has one.
-    pub(super) fn begin(&self, key: &ObjectKey) -> Option<Interest> {
+    pub(super) fn begin(&self, key: &ObjectKey) -> Option<WatchedKeys> {
         let mut workers = lock(&self.0);
         if workers.contains_key(key) {
             return None;
         }
-        let interest = Interest::default();
-        lock(&interest.keys).insert(key.clone());
-        workers.insert(key.clone(), interest.clone());
-        Some(interest)
+        let watched_keys = WatchedKeys::default();
+        lock(&watched_keys.keys).insert(key.clone());
+        workers.insert(key.clone(), watched_keys.clone());
+        Some(watched_keys)
     }
 
     pub(super) fn forget(&self, key: &ObjectKey) {
@@ -33,29 +33,29 @@ impl Workers {
     }
 
     pub(super) fn wake(&self, changed: &ObjectKey) {
-        for interest in lock(&self.0).values() {
-            if lock(&interest.keys).contains(changed) {
-                interest.tell(changed);
+        for watched_keys in lock(&self.0).values() {
+            if lock(&watched_keys.keys).contains(changed) {
+                watched_keys.tell(changed);
             }
         }
     }
 
     pub(super) fn wake_all(&self) {
-        for interest in lock(&self.0).values() {
-            interest.tell_all();
+        for watched_keys in lock(&self.0).values() {
+            watched_keys.tell_all();
         }
     }
 }
 
 /// What one worker wants to hear of, and what it has not looked at since it heard of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Interest {
+pub(super) struct WatchedKeys {
     keys: Arc<Mutex<BTreeSet<ObjectKey>>>,
     news: Arc<Mutex<BTreeSet<ObjectKey>>>,
     notify: Arc<Notify>,
 }
 
-impl Interest {
+impl WatchedKeys {
     /// Ends when there may be news.
     pub(super) fn heard(&self) -> Notified<'_> {
         self.notify.notified()
@@ -88,13 +88,13 @@ impl Interest {
 }
 
 /// Returns what a migration depends on; one that has ended hears only of itself.
-pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<ObjectKey> {
+pub(super) fn of_migration(intent: &Migration, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
     let status = intent.status.as_ref();
     let phase = status.map(|status| status.phase).unwrap_or_default();
     if phase.is_terminal() {
         return BTreeSet::new();
     }
-    let workload = &world.workload;
+    let workload = &snapshot.workload;
     let of = |group: &str, kind: &str, namespace: Option<&str>, name: &str| ObjectKey {
         group: group.to_owned(),
         kind: kind.to_owned(),
@@ -124,16 +124,16 @@ pub(super) fn of_migration(intent: &Migration, world: &World) -> BTreeSet<Object
     ]);
     keys.extend(super::observe::canary(intent).map(|name| super::canaries::binding(&name)));
     // One that could not be reached may be back.
-    let clusters = world.members.keys();
+    let clusters = snapshot.members.keys();
     keys.extend(clusters.map(|cluster| of("cluster.karmada.io", "Cluster", None, cluster.as_str())));
     // Karmada names the Works of a binding alike: one that is yet to come is known by those that are there.
-    let works = world.works.get().ok();
+    let works = snapshot.works.get().ok();
     let names = works
         .into_iter()
         .flatten()
         .filter_map(|(_, work)| work.metadata.name.as_deref());
     for name in names.collect::<BTreeSet<_>>() {
-        for cluster in world.members.keys() {
+        for cluster in snapshot.members.keys() {
             let namespace = meta::execution_namespace(cluster.as_str());
             keys.insert(of("work.karmada.io", "Work", Some(&namespace), name));
         }
@@ -198,32 +198,32 @@ mod tests {
     async fn a_worker_hears_of_what_it_depends_on_once_and_of_nothing_else() {
         let workers = Workers::default();
         let own = key("own");
-        let interest = workers.begin(&own).unwrap();
+        let watched_keys = workers.begin(&own).unwrap();
         assert!(workers.begin(&own).is_none());
-        interest.update(&own, BTreeSet::from([key("needed")]));
-        interest.take();
+        watched_keys.update(&own, BTreeSet::from([key("needed")]));
+        watched_keys.take();
 
         workers.wake(&key("else"));
-        assert!(interest.take().is_empty());
+        assert!(watched_keys.take().is_empty());
         workers.wake(&key("needed"));
         workers.wake(&key("needed"));
-        interest.heard().await;
-        assert_eq!(interest.take(), BTreeSet::from([key("needed")]));
-        assert!(interest.take().is_empty());
+        watched_keys.heard().await;
+        assert_eq!(watched_keys.take(), BTreeSet::from([key("needed")]));
+        assert!(watched_keys.take().is_empty());
     }
 
     #[test]
     fn what_a_worker_did_not_hear_of_before_counts_as_changed() {
         let workers = Workers::default();
         let own = key("own");
-        let interest = workers.begin(&own).unwrap();
+        let watched_keys = workers.begin(&own).unwrap();
         let needed = |names: &[&str]| names.iter().map(|name| key(name)).collect::<BTreeSet<_>>();
-        interest.update(&own, needed(&["a"]));
-        assert_eq!(interest.take(), needed(&["a"]));
+        watched_keys.update(&own, needed(&["a"]));
+        assert_eq!(watched_keys.take(), needed(&["a"]));
         workers.wake(&key("b"));
-        interest.update(&own, needed(&["a", "b"]));
-        assert_eq!(interest.take(), needed(&["b"]));
+        watched_keys.update(&own, needed(&["a", "b"]));
+        assert_eq!(watched_keys.take(), needed(&["b"]));
         workers.wake_all();
-        assert_eq!(interest.take(), needed(&["a", "b", "own"]));
+        assert_eq!(watched_keys.take(), needed(&["a", "b", "own"]));
     }
 }

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::ask::rehearse;
-use super::observe::Look;
+use super::observe::MigrationReader;
 use cutover_core::api::{self, HeldPolicy, InGit, Journal, MigrationStatus, Phase, WorkloadProfile};
 use cutover_core::intent::Seen;
 use cutover_core::intent::record::Record;
-use cutover_core::intent::world::{Desired, DesiredTemplate, OwnPolicy};
+use cutover_core::intent::snapshot::{Desired, DesiredTemplate, OwnPolicy};
 use cutover_karmada::name::ObjectKey;
 
 /// A record is read only where a phase asks for it: it costs a conversation with the remote.
@@ -42,7 +42,7 @@ fn wants_policy(status: &MigrationStatus) -> bool {
     status.phase == Phase::RollingBack && journal.is_some_and(|journal| journal.pin.unpinning)
 }
 
-impl Look<'_> {
+impl MigrationReader<'_> {
     /// Profiles and the template that Git wants are copied into the journal; nobody looks at them afterwards.
     pub(super) async fn template_and_desired(
         &self,

@@ -15,15 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::Events;
 use super::execute::Sent;
+use super::failpoints::Failpoint;
 use super::kind::{self, Input, Kind};
-use super::wake::Interest;
-use super::witness::Point;
+use super::wake::WatchedKeys;
 use super::{Parts, served};
 use cutover_cluster::{Answer, Cluster, Replaced, Served, off_the_runtime};
 use cutover_core::api::{self, ClaimOwner, Progress, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind as ErrorKind};
 use cutover_core::intent::{Effect, Step, Trouble, rivals};
-use cutover_core::report::{self, Told};
+use cutover_core::report::{self, EventRecord};
 use cutover_karmada::name::{Gvk, ObjectKey};
 
 /// How long a worker waits after something failed that may come right by itself.
@@ -75,7 +75,7 @@ enum Pass {
 }
 
 /// What was read for a pass.
-enum Looked<K: Kind> {
+enum ReadIntent<K: Kind> {
     Gone,
     /// A newer program has written the status, in a format that this one does not know.
     LeftAlone,
@@ -87,7 +87,7 @@ struct Scene<K: Kind> {
     /// The intent as it is written back.
     raw: Value,
     intent: K::Intent,
-    world: K::World,
+    snapshot: K::Snapshot,
     /// The status as it was written last.
     written: K::Status,
 }
@@ -112,7 +112,7 @@ struct Decided<S> {
     step: Step<S>,
     /// The journal that the step was decided on.
     before: S,
-    told: Vec<Told>,
+    events: Vec<EventRecord>,
 }
 
 /// What was sent and has not been seen yet.
@@ -125,15 +125,15 @@ struct Late {
 
 /// Lets only so many look at once, whatever their kind.
 #[derive(Clone, Debug)]
-pub(super) struct Turns(Arc<Semaphore>);
+pub(super) struct ConcurrencyLimit(Arc<Semaphore>);
 
-impl Default for Turns {
+impl Default for ConcurrencyLimit {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
-impl Turns {
+impl ConcurrencyLimit {
     fn none_is_left(&self) -> bool {
         self.0.available_permits() == 0
     }
@@ -158,7 +158,7 @@ pub(super) struct Worker<K: Kind> {
     late: Vec<Late>,
     /// The intent as the API server had it last.
     known: Option<K::Intent>,
-    turns: Turns,
+    limit: ConcurrencyLimit,
     /// Once cancelled, no write is begun.
     stop: CancellationToken,
 }
@@ -167,7 +167,7 @@ impl<K: Kind> Worker<K> {
     pub(super) fn new(
         parts: Parts,
         events: Events,
-        turns: Turns,
+        limit: ConcurrencyLimit,
         key: ObjectKey,
         stop: CancellationToken,
     ) -> Self {
@@ -181,25 +181,25 @@ impl<K: Kind> Worker<K> {
             sent: false,
             late: Vec::new(),
             known: None,
-            turns,
+            limit,
             stop,
         }
     }
 
     /// Ends when the intent is gone, or on the order to stop.
-    pub(super) async fn run(&mut self, interest: &Interest) {
-        self.kind.listen(interest);
+    pub(super) async fn run(&mut self, watched_keys: &WatchedKeys) {
+        self.kind.listen(watched_keys);
         let stop = self.stop.clone();
-        let turns = self.turns.clone();
+        let limit = self.limit.clone();
         while !stop.is_cancelled() {
             let begun = Instant::now();
-            let crowded = turns.none_is_left();
+            let crowded = limit.none_is_left();
             let turn = tokio::select! {
                 () = stop.cancelled() => return,
-                turn = turns.next() => turn,
+                turn = limit.next() => turn,
             };
-            interest.take();
-            let pass = match within(turn, Box::pin(self.pass(interest))).await {
+            watched_keys.take();
+            let pass = match within(turn, Box::pin(self.pass(watched_keys))).await {
                 Ok(pass) => pass,
                 // Somebody else wrote meanwhile, sync for one: that is what the precondition is for.
                 Err(error) if error.kind() == ErrorKind::Conflict => {
@@ -236,18 +236,18 @@ impl<K: Kind> Worker<K> {
             let settles = settles.map(|settles| Instant::now() + settles.max(least));
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = Box::pin(self.rest(interest, rest.max(least), settles)) => {}
+                () = Box::pin(self.rest(watched_keys, rest.max(least), settles)) => {}
             }
         }
     }
 
     /// Rests until a look is due: after some time, or when there are news that are worth one. `settles`: when what was sent may
     /// have come to something that nobody tells of.
-    async fn rest(&mut self, interest: &Interest, rest: Duration, mut settles: Option<Instant>) {
+    async fn rest(&mut self, watched_keys: &WatchedKeys, rest: Duration, mut settles: Option<Instant>) {
         let due = Instant::now().checked_add(rest);
         loop {
             let news = tokio::select! {
-                news = self.news(interest) => news,
+                news = self.news(watched_keys) => news,
                 () = at(settles) => {
                     settles = None;
                     BTreeSet::new()
@@ -271,13 +271,13 @@ impl<K: Kind> Worker<K> {
             return true;
         };
         let expected = Box::pin(self.kind.expects(&self.parts, known, news)).await;
-        expected.is_none_or(|world| off_the_runtime(|| self.would_act(known, &world)))
+        expected.is_none_or(|snapshot| off_the_runtime(|| self.would_act(known, &snapshot)))
     }
 
-    fn would_act(&self, intent: &K::Intent, world: &K::World) -> bool {
+    fn would_act(&self, intent: &K::Intent, snapshot: &K::Snapshot) -> bool {
         let status = intent.status().cloned().unwrap_or_default();
         let revision = self.parts.templates.revision();
-        let step = K::step(&self.input(intent, &status, revision.as_deref(), world));
+        let step = K::step(&self.input(intent, &status, revision.as_deref(), snapshot));
         let sends = step
             .effects
             .iter()
@@ -286,12 +286,12 @@ impl<K: Kind> Worker<K> {
     }
 
     /// Ends at the next change that the worker hasn't made itself, or soon after one that can wait. Returns what has changed.
-    async fn news(&self, interest: &Interest) -> BTreeSet<ObjectKey> {
+    async fn news(&self, watched_keys: &WatchedKeys) -> BTreeSet<ObjectKey> {
         let mut until: Option<Instant> = None;
         let mut all = BTreeSet::new();
         loop {
-            let heard = interest.heard();
-            let mut news = interest.take();
+            let heard = watched_keys.heard();
+            let mut news = watched_keys.take();
             news.retain(|changed| !self.is_echo(changed));
             if !news.is_empty() {
                 let patience = self.patience(&news);
@@ -330,7 +330,7 @@ impl<K: Kind> Worker<K> {
         written.is_some() && *changed == self.key && self.parts.observer.version(changed).as_ref() == written
     }
 
-    async fn pass(&mut self, interest: &Interest) -> Result<Pass, Error> {
+    async fn pass(&mut self, watched_keys: &WatchedKeys) -> Result<Pass, Error> {
         let gvk = Gvk::new(api::API_VERSION, &kind::name::<K>());
         let served = served(&self.parts.cluster, &gvk).await?;
         let stop = self.stop.clone();
@@ -339,38 +339,38 @@ impl<K: Kind> Worker<K> {
             looked = Box::pin(self.look(&served)) => looked?,
         };
         let scene = match looked {
-            Looked::Gone => return Ok(Pass::Gone),
-            Looked::LeftAlone => return Ok(Pass::Requeue(LEFT_ALONE)),
-            Looked::At(scene) => scene,
+            ReadIntent::Gone => return Ok(Pass::Gone),
+            ReadIntent::LeftAlone => return Ok(Pass::Requeue(LEFT_ALONE)),
+            ReadIntent::At(scene) => scene,
         };
         let ahead = self.ahead(&scene.raw);
-        Box::pin(self.carry_out(interest, &served, *scene, ahead)).await
+        Box::pin(self.carry_out(watched_keys, &served, *scene, ahead)).await
     }
 
     /// Decides on a look, writes the journal, sends the effects; and so on, for as long as the look serves.
     async fn carry_out(
         &mut self,
-        interest: &Interest,
+        watched_keys: &WatchedKeys,
         served: &Served,
         mut scene: Scene<K>,
         ahead: Option<ClaimOwner>,
     ) -> Result<Pass, Error> {
         let begun = Instant::now();
         let serves = |rounds: usize| rounds < STEPS && begun.elapsed() < YOUNG;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut rounds = 0;
         let mut sent = Vec::new();
         let pass = loop {
             rounds += 1;
-            let decided = off_the_runtime(|| self.decide(&mut scene.intent, &scene.world, ahead.as_ref()));
-            told.extend(decided.told);
+            let decided = off_the_runtime(|| self.decide(&mut scene.intent, &scene.snapshot, ahead.as_ref()));
+            events.extend(decided.events);
             let step = decided.step;
             let thinks_on = step.effects.is_empty() && step.requeue_after == Some(Duration::ZERO);
             if thinks_on && serves(rounds) && !self.stop.is_cancelled() {
-                let Scene { intent, world, .. } = &mut scene;
+                let Scene { intent, snapshot, .. } = &mut scene;
                 let completed = tokio::select! {
                     () = self.stop.cancelled() => false,
-                    completed = self.kind.completes(&self.parts, &decided.before, intent, world) => completed,
+                    completed = self.kind.completes(&self.parts, &decided.before, intent, snapshot) => completed,
                 };
                 if completed && serves(rounds) {
                     continue;
@@ -380,13 +380,13 @@ impl<K: Kind> Worker<K> {
             if self.stop.is_cancelled() {
                 break Ok(Pass::Idle);
             }
-            let mut needed = K::interest(&scene.intent, &scene.world);
+            let mut needed = K::watched_keys(&scene.intent, &scene.snapshot);
             needed.extend(ahead.as_ref().map(key_of));
-            interest.update(&self.key, needed);
+            watched_keys.update(&self.key, needed);
             self.tell_of_wait(&scene.intent, &step.status);
             let is_news = self.write_down(served, &mut scene, &step.status).await?;
             if is_news {
-                self.tell(std::mem::take(&mut told), &scene.intent);
+                self.tell(std::mem::take(&mut events), &scene.intent);
             }
             let names: Vec<String> = step.effects.iter().map(ToString::to_string).collect();
             // What was sent has changed nothing that the machine looks at: whoever changes that is waited for.
@@ -394,15 +394,15 @@ impl<K: Kind> Worker<K> {
                 break Ok(Pass::Sent);
             }
             sent = names;
-            match self.send(&scene.intent, &step, &sent, &mut scene.world).await {
+            match self.send(&scene.intent, &step, &sent, &mut scene.snapshot).await {
                 Ok(Sending::GoesOn) if serves(rounds) => {}
                 Ok(Sending::GoesOn) => break Ok(Pass::Again),
                 Ok(Sending::Ends(pass)) => break Ok(pass),
                 Err(error) => break Err(error),
             }
         };
-        let Scene { intent, world, .. } = scene;
-        self.kind.keeps(&self.parts, &intent, world);
+        let Scene { intent, snapshot, .. } = scene;
+        self.kind.keeps(&self.parts, &intent, snapshot);
         let pass = pass.map(|pass| match (pass, intent.status()) {
             (Pass::Waits(asked), Some(status)) => {
                 Pass::Requeue(self.kind.rests(status, asked, (self.parts.clock)()))
@@ -414,7 +414,7 @@ impl<K: Kind> Worker<K> {
     }
 
     /// Reads the intent and what its machine may look at; both at once, as long as the intent is as it was left.
-    async fn look(&mut self, served: &Served) -> Result<Looked<K>, Error> {
+    async fn look(&mut self, served: &Served) -> Result<ReadIntent<K>, Error> {
         let sent = std::mem::take(&mut self.sent);
         let known = self.known.take();
         let (parts, key) = (self.parts.clone(), self.key.clone());
@@ -423,16 +423,16 @@ impl<K: Kind> Worker<K> {
             Some(known) => {
                 let status = known.status().cloned().unwrap_or_default();
                 let observing = Box::pin(self.kind.observe(&parts, known, &status, sent));
-                let (read, world) = tokio::join!(read, observing);
-                (read, Some(world))
+                let (read, snapshot) = tokio::join!(read, observing);
+                (read, Some(snapshot))
             }
             None => (read.await, None),
         };
         let (raw, intent) = match read? {
-            Found::Gone => return Ok(Looked::Gone),
+            Found::Gone => return Ok(ReadIntent::Gone),
             Found::Newer(raw, format) => {
                 self.leave_alone(raw, format)?;
-                return Ok(Looked::LeftAlone);
+                return Ok(ReadIntent::LeftAlone);
             }
             Found::Intent(raw, intent) => (raw, intent),
         };
@@ -440,18 +440,18 @@ impl<K: Kind> Worker<K> {
             let (known, now) = (known.meta(), intent.meta());
             known.uid == now.uid && known.resource_version == now.resource_version
         });
-        let world = match observed.filter(|_| is_known) {
-            Some(world) => world,
+        let snapshot = match observed.filter(|_| is_known) {
+            Some(snapshot) => snapshot,
             None => {
                 let status = intent.status().cloned().unwrap_or_default();
                 Box::pin(self.kind.observe(&parts, &intent, &status, sent)).await
             }
         };
         let written = intent.status().cloned().unwrap_or_default();
-        Ok(Looked::At(Box::new(Scene {
+        Ok(ReadIntent::At(Box::new(Scene {
             raw,
             intent,
-            world,
+            snapshot,
             written,
         })))
     }
@@ -470,7 +470,7 @@ impl<K: Kind> Worker<K> {
             fields.swap_remove("status");
         }
         let intent: K::Intent = parse(&self.key, &raw)?;
-        self.tell(vec![Told::new(true, "StatusTooNew", &why)], &intent);
+        self.tell(vec![EventRecord::new(true, "StatusTooNew", &why)], &intent);
         self.told_wait = Some(why);
         Ok(())
     }
@@ -496,17 +496,17 @@ impl<K: Kind> Worker<K> {
     fn decide(
         &self,
         intent: &mut K::Intent,
-        world: &K::World,
+        snapshot: &K::Snapshot,
         ahead: Option<&ClaimOwner>,
     ) -> Decided<K::Status> {
         let revision = self.parts.templates.revision();
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut steps = 0;
         loop {
             let status = intent.status_mut().take().unwrap_or_default();
             let step = K::step(&Input::<K> {
                 ahead,
-                ..self.input(intent, &status, revision.as_deref(), world)
+                ..self.input(intent, &status, revision.as_deref(), snapshot)
             });
             steps += 1;
             let moves = step.status != status;
@@ -521,14 +521,14 @@ impl<K: Kind> Worker<K> {
             }
             *intent.status_mut() = Some(status);
             if moves {
-                told.extend(K::told(intent, &step.status));
+                events.extend(K::events(intent, &step.status));
             }
             let before = intent
                 .status_mut()
                 .replace(step.status.clone())
                 .unwrap_or_default();
             if !goes_on {
-                return Decided { step, before, told };
+                return Decided { step, before, events };
             }
         }
     }
@@ -538,7 +538,7 @@ impl<K: Kind> Worker<K> {
         intent: &K::Intent,
         step: &Step<K::Status>,
         names: &[String],
-        world: &mut K::World,
+        snapshot: &mut K::Snapshot,
     ) -> Result<Sending, Error> {
         self.late.retain(|late| names.contains(&late.what));
         let (mut quiet, mut serves) = (true, true);
@@ -553,7 +553,10 @@ impl<K: Kind> Worker<K> {
                 return Ok(Sending::Ends(Pass::Idle));
             }
             let what = format!("{}: {effect}", step.status.phase_name());
-            self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+            self.parts
+                .failpoints
+                .reached(&Failpoint::before(&self.key, &what))
+                .await;
             self.sent = true;
             let answer = match K::send(&self.parts, intent, effect).await {
                 Ok(Sent::Done) => None,
@@ -579,11 +582,14 @@ impl<K: Kind> Worker<K> {
             if effect.shows_late() {
                 self.wait_for(name.clone());
             }
-            self.parts.witness.reached(&Point::after(&self.key, &what)).await;
+            self.parts
+                .failpoints
+                .reached(&Failpoint::after(&self.key, &what))
+                .await;
             tracing::debug!(intent = %self.key, what, "sent");
             serves &= tokio::select! {
                 () = self.stop.cancelled() => false,
-                serves = self.kind.takes_in(&self.parts, intent, world, effect, answer) => serves,
+                serves = self.kind.takes_in(&self.parts, intent, snapshot, effect, answer) => serves,
             };
         }
         Ok(match (quiet, serves) {
@@ -624,7 +630,7 @@ impl<K: Kind> Worker<K> {
         intent: &'a K::Intent,
         status: &'a K::Status,
         revision: Option<&'a str>,
-        world: &'a K::World,
+        snapshot: &'a K::Snapshot,
     ) -> Input<'a, K> {
         let meta = intent.meta();
         Input::<K> {
@@ -643,15 +649,15 @@ impl<K: Kind> Worker<K> {
             status,
             trouble: self.trouble.as_ref(),
             ahead: None,
-            world,
+            snapshot,
             now: (self.parts.clock)(),
         }
     }
 
-    fn tell(&self, told: Vec<Told>, intent: &K::Intent) {
+    fn tell(&self, events: Vec<EventRecord>, intent: &K::Intent) {
         let now = (self.parts.clock)();
-        for told in told {
-            self.events.tell(intent, told, now);
+        for events in events {
+            self.events.tell(intent, events, now);
         }
     }
 
@@ -691,13 +697,19 @@ impl<K: Kind> Worker<K> {
     /// Writes the journal by compare-and-swap: of two controllers, one fails here and sends nothing. Returns its version.
     async fn journal(&self, served: &Served, raw: &Value, status: &K::Status) -> Result<String, Error> {
         let what = format!("{}: journal", status.phase_name());
-        self.parts.witness.reached(&Point::before(&self.key, &what)).await;
+        self.parts
+            .failpoints
+            .reached(&Failpoint::before(&self.key, &what))
+            .await;
         let writer = self.parts.cluster.writer(api::INTENT_MANAGER);
         let version = match writer.replace_status(served, raw, status).await? {
             Replaced::Done(version) => version,
             Replaced::Precondition(why) => return Err(Error::new(ErrorKind::Conflict, why)),
         };
-        self.parts.witness.reached(&Point::after(&self.key, &what)).await;
+        self.parts
+            .failpoints
+            .reached(&Failpoint::after(&self.key, &what))
+            .await;
         Ok(version)
     }
 }
@@ -768,8 +780,8 @@ mod tests {
     use super::*;
 
     /// Waits for its turn, and returns when it had it.
-    async fn turn(turns: Turns, begun: Instant, takes: Duration) -> Duration {
-        let turn = turns.next().await;
+    async fn turn(limit: ConcurrencyLimit, begun: Instant, takes: Duration) -> Duration {
+        let turn = limit.next().await;
         let had = begun.elapsed();
         within(turn, Box::pin(tokio::time::sleep(takes))).await;
         had
@@ -777,22 +789,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_beyond_so_many_wait_for_their_turn_and_not_for_one_that_hangs() {
-        let (turns, begun) = (Turns::default(), Instant::now());
+        let (limit, begun) = (ConcurrencyLimit::default(), Instant::now());
         let brief = Duration::from_millis(40);
         let hangs: Vec<_> = (0..AT_ONCE)
-            .map(|_| tokio::spawn(turn(turns.clone(), begun, Duration::from_mins(1))))
+            .map(|_| tokio::spawn(turn(limit.clone(), begun, Duration::from_mins(1))))
             .collect();
         tokio::task::yield_now().await;
-        assert!(turns.none_is_left());
+        assert!(limit.none_is_left());
         let rest: Vec<_> = (0..2 * AT_ONCE)
-            .map(|_| tokio::spawn(turn(turns.clone(), begun, brief)))
+            .map(|_| tokio::spawn(turn(limit.clone(), begun, brief)))
             .collect();
         let rest = futures::future::join_all(rest).await;
         let waited: Vec<Duration> = rest.into_iter().map(Result::unwrap).collect();
         let (first, last) = waited.split_at(AT_ONCE);
         assert!(first.iter().all(|waited| *waited == TURN), "{first:?}");
         assert!(last.iter().all(|waited| *waited == TURN + brief), "{last:?}");
-        assert!(!turns.none_is_left());
+        assert!(!limit.none_is_left());
         hangs.iter().for_each(tokio::task::JoinHandle::abort);
     }
 }

@@ -42,7 +42,7 @@ impl Terms {
     }
 
     /// How long its holder writes after it sent its last renewal: what is left of the duration is the margin.
-    pub fn tenure(self) -> Duration {
+    pub fn leadership(self) -> Duration {
         self.duration() * 2 / 3
     }
 

@@ -17,8 +17,8 @@ use cutover_core::intent::hold_back::{HeldBy, Live, Why, held_back};
 use cutover_core::intent::record::digest;
 use cutover_core::intent::rollout_policy::{Labels, labels};
 use cutover_core::manifest::{Entry, Manifest, Mark, Positions, Shelf};
-use cutover_core::plan::drift::{self, Dress, DriftedField};
-use cutover_core::plan::glance::surely_in_sync;
+use cutover_core::plan::drift::{self, ApplyContext, DriftedField};
+use cutover_core::plan::glance::is_in_sync;
 use cutover_core::plan::{Action, Change, Decision, Rank, normalise, owned_matches};
 use cutover_karmada::name::{GroupKind, Gvk, ObjectKey};
 
@@ -30,7 +30,7 @@ pub(super) struct Decider<'a> {
     pub(super) kinds: &'a Kinds,
     pub(super) held: &'a Held,
     pub(super) settled: &'a Settled,
-    pub(super) dress: &'a Dress,
+    pub(super) dress: &'a ApplyContext,
     pub(super) pruner: Option<&'a Pruner>,
 }
 
@@ -79,7 +79,7 @@ impl Decider<'_> {
         }
         let look = |live: View<'_>| {
             let uid = || live.get("metadata")?.get("uid")?.as_str();
-            surely_in_sync(wanted, live, SYNC_MANAGER).then(|| Change::unchanged(entry, uid()))
+            is_in_sync(wanted, live, SYNC_MANAGER).then(|| Change::unchanged(entry, uid()))
         };
         self.observer.look(&entry.key, look).flatten()
     }

@@ -15,7 +15,7 @@ use cutover_core::error::{Error, Kind};
 use cutover_core::intent::record::digest;
 use cutover_core::manifest::{Entry, Shelf};
 use cutover_core::plan::applyset::set_id;
-use cutover_core::plan::drift::Dress;
+use cutover_core::plan::drift::ApplyContext;
 use cutover_git::Skipped;
 use cutover_karmada::name::{GroupKind, ObjectKey, Revision};
 
@@ -30,7 +30,7 @@ pub struct Selection {
     /// The namespace of objects that don't say theirs; without it, those are refused.
     pub namespace: Option<String>,
     /// What is added to every object, and left out.
-    pub dress: Arc<Dress>,
+    pub dress: Arc<ApplyContext>,
     /// What is known of the size of everything that is synced.
     pub(super) whole: Arc<Mutex<Whole>>,
 }
@@ -63,7 +63,7 @@ impl Selection {
             whole: Arc::clone(&self.whole),
             sync: Some(sync.name.clone()),
             namespace: sync.namespace.clone(),
-            dress: Arc::new(Dress {
+            dress: Arc::new(ApplyContext {
                 part_of: sync.prune.then(|| set_id(&sync.name)),
                 drift: sync.drift.clone(),
             }),
@@ -102,7 +102,7 @@ pub struct Desired {
     pub frozen: Arc<BTreeSet<ObjectKey>>,
     /// Why it may want more than that, if it may.
     pub doubt: Option<String>,
-    pub(super) dress: Arc<Dress>,
+    pub(super) dress: Arc<ApplyContext>,
     pub(super) observer: Observer,
 }
 

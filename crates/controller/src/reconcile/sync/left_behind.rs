@@ -237,7 +237,7 @@ pub(in crate::reconcile) fn why(config: &Config, sync: &str) -> String {
 
 /// Returns an object that stays, for a plan.
 pub(in crate::reconcile) fn stays(key: ObjectKey, gvk: Gvk, why: &str) -> plan::Change {
-    plan::Change::left_behind(key, gvk, format!("{why}, so it stays until somebody deletes it"))
+    plan::Change::left_behind(key, gvk, format!("{why}, so it stays until it is deleted"))
 }
 
 fn hint(record: &Record) -> String {

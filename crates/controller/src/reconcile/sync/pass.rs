@@ -64,7 +64,7 @@ impl Sync {
             finished_at: Timestamp::now(),
             objects: results,
             desired: self.placed.objects.len(),
-            ailing: self.waves.ailing(),
+            unhealthy: self.waves.unhealthy(),
             problems: self.source.first_problems(),
             orphaned: self.orphaned(),
             pruned,
@@ -232,7 +232,7 @@ impl Sync {
                 self.stands(&write.entry.key, place, source, waits, None);
             }
         }
-        let (due, homeless) = self.with_namespaces(due).await;
+        let (due, without_namespace) = self.with_namespaces(due).await;
         let (due, gated) = self.gated(due).await;
         let written: Vec<_> = due.iter().map(|write| Arc::clone(&write.entry)).collect();
         let live = due
@@ -245,7 +245,7 @@ impl Sync {
         } = cluster::apply(&self.cluster, Some(&self.observer), due).await;
         // What wasn't sent because the work ends is no news about the objects.
         self.cluster.may_write()?;
-        outcomes.extend(homeless);
+        outcomes.extend(without_namespace);
         outcomes.extend(gated);
         self.source.locate(&self.placed.objects, &mut outcomes).await;
         off_the_runtime(|| {
@@ -278,9 +278,9 @@ impl Sync {
         let missing = namespaces::missing(objects, &self.placed, &self.observer);
         let failed = namespaces::create(&self.cluster, &self.observer, missing).await;
         let error = |write: &Write| failed.get(write.entry.key.namespace.as_ref()?);
-        let (homeless, writes): (Vec<_>, Vec<_>) =
+        let (without_namespace, writes): (Vec<_>, Vec<_>) =
             writes.into_iter().partition(|write| error(write).is_some());
-        let homeless = homeless.iter().filter_map(|write| {
+        let without_namespace = without_namespace.iter().filter_map(|write| {
             let error = error(write)?;
             let outcome = Outcome::Failed(Failure {
                 message: format!("its namespace cannot be created: {error}"),
@@ -292,8 +292,8 @@ impl Sync {
             });
             Some((write.entry.key.clone(), outcome))
         });
-        let homeless = homeless.collect();
-        (writes, homeless)
+        let without_namespace = without_namespace.collect();
+        (writes, without_namespace)
     }
 
     /// Waits a moment for the kinds of CRDs to be served.

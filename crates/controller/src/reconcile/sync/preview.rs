@@ -16,7 +16,7 @@ use cutover_core::api;
 use cutover_core::config;
 use cutover_core::error::Error;
 use cutover_core::manifest::{self, Entry, Manifest};
-use cutover_core::plan::{Action, Change, ChangeSet, Manner, never_recreated};
+use cutover_core::plan::{Action, ApplyOptions, Change, ChangeSet, never_recreated};
 use cutover_core::redact::Secrets;
 use cutover_git::Repo;
 use cutover_karmada::name::{Gvk, ObjectKey, Revision};
@@ -255,7 +255,13 @@ impl<'a> Rehearsal<'a> {
         }
     }
 
-    fn refused(&self, mut guess: Change, manifest: &Manifest, manner: Manner, outcome: Outcome) -> Change {
+    fn refused(
+        &self,
+        mut guess: Change,
+        manifest: &Manifest,
+        manner: ApplyOptions,
+        outcome: Outcome,
+    ) -> Change {
         let live = self.sync.observer.get(&manifest.key);
         let told = |words: &str| off_the_runtime(|| discreet(words, &manifest.value, live.as_deref()));
         if let Some(place) = outcome.place() {

@@ -251,7 +251,7 @@ impl Sync {
                     pruner.deleted.insert(key);
                     all = false;
                 }
-                Deleted::Spared => all = false,
+                Deleted::Kept => all = false,
                 Deleted::Failed { message, hint, .. } => {
                     let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
                     pruner

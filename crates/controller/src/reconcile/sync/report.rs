@@ -23,7 +23,7 @@ pub struct SyncReport {
     /// How many objects Git has in all.
     pub desired: usize,
     /// Objects that are applied and not healthy, and what is missing. Known only of a sync with `wait`.
-    pub ailing: BTreeMap<ObjectKey, String>,
+    pub unhealthy: BTreeMap<ObjectKey, String>,
     /// What could not be read in Git.
     pub problems: Vec<Problem>,
     /// Objects that Git doesn't mention any more and that are still there, when the sync doesn't prune.
@@ -70,7 +70,7 @@ impl ObjectReport {
             }
             ObjectResult::Contested { fields } => (
                 format!(
-                    "somebody changes it back whenever it is corrected: {}",
+                    "another client changes it back whenever it is corrected: {}",
                     listed(fields)
                 ),
                 Some(
@@ -214,7 +214,7 @@ impl SyncReport {
                 (problems, _) => format!("it has {problems} problems"),
             });
         }
-        self.ailing
+        self.unhealthy
             .iter()
             .next()
             .map(|(key, why)| format!("{key}: {why}"))

@@ -31,12 +31,12 @@ struct Stands {
 
 /// Where everything stands that is not in sync.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct PendingObjects {
     objects: BTreeMap<ObjectKey, Stands>,
     rng: fastrand::Rng,
 }
 
-impl Standing {
+impl PendingObjects {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
@@ -265,8 +265,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_object_has_a_pace_of_its_own() {
-        let (mut standing, begun) = (Standing::new(1), Instant::now());
-        let fail = |standing: &mut Standing, times: u32| {
+        let (mut standing, begun) = (PendingObjects::new(1), Instant::now());
+        let fail = |standing: &mut PendingObjects, times: u32| {
             for _ in 0..times {
                 standing.put(key("a"), PLACE, failed(true), Some("x".into()), begun);
             }
@@ -286,7 +286,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_refused_rests_until_something_is_different() {
-        let (mut standing, now) = (Standing::new(1), Instant::now());
+        let (mut standing, now) = (PendingObjects::new(1), Instant::now());
         standing.put(key("a"), PLACE, failed(false), Some("x".into()), now);
         assert!(standing.rests(&key("a"), "x", now + Duration::from_mins(1)));
         assert!(!standing.rests(&key("a"), "y", now));
@@ -295,8 +295,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_changed_before_it_was_refused_is_tried_again_once() {
-        let (mut standing, now) = (Standing::new(1), Instant::now());
-        let refuse = |standing: &mut Standing| {
+        let (mut standing, now) = (PendingObjects::new(1), Instant::now());
+        let refuse = |standing: &mut PendingObjects| {
             standing.put(key("a"), PLACE, failed(false), Some("x".into()), now);
             standing.overtaken(&key("a"), now);
         };
@@ -313,7 +313,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_kind_that_may_be_served_is_looked_for_at_once() {
-        let (mut standing, now) = (Standing::new(1), Instant::now());
+        let (mut standing, now) = (PendingObjects::new(1), Instant::now());
         for _ in 0..10 {
             standing.put(key("a"), PLACE, applied(Outcome::NotServed), None, now);
         }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::report::{ObjectResult, Wait};
-use super::standing::Standing;
+use super::standing::PendingObjects;
 use cutover_cluster::Observer;
 use cutover_core::plan::{Place, binding_of, health};
 use cutover_karmada::name::ObjectKey;
@@ -28,7 +28,7 @@ pub(super) struct Waves {
     /// What revisions have changed, and that is not in sync since; only if something can make it wait.
     pub(super) pending: BTreeSet<ObjectKey>,
     /// Objects that are there and not healthy, and what is missing; only if waves wait.
-    ailing: BTreeMap<ObjectKey, (Place, String)>,
+    unhealthy: BTreeMap<ObjectKey, (Place, String)>,
     since: BTreeMap<Reason, Since>,
     /// The uids of objects that were deleted to be created anew: a cache may show them a while longer.
     leaving: BTreeMap<ObjectKey, String>,
@@ -88,7 +88,7 @@ impl Waves {
     /// Forgets an object that Git doesn't mention any more.
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         self.pending.remove(key);
-        self.ailing.remove(key);
+        self.unhealthy.remove(key);
         self.since.remove(&Reason::Gone(key.clone()));
         self.leaving.remove(key);
     }
@@ -101,36 +101,36 @@ impl Waves {
         let binding = || observer.get(&binding_of(key)?);
         match live.and_then(|live| health(live, binding).missing()) {
             Some(why) => {
-                self.ailing.insert(key.clone(), (place, why));
+                self.unhealthy.insert(key.clone(), (place, why));
             }
             None => {
-                self.ailing.remove(key);
+                self.unhealthy.remove(key);
             }
         }
     }
 
     /// Returns what is applied and not healthy.
-    pub(super) fn ailing(&self) -> BTreeMap<ObjectKey, String> {
+    pub(super) fn unhealthy(&self) -> BTreeMap<ObjectKey, String> {
         let told = self
-            .ailing
+            .unhealthy
             .iter()
             .map(|(key, (_, why))| (key.clone(), why.clone()));
         told.collect()
     }
 
     /// Returns what a place has to wait for; `None` when it is its turn.
-    pub(super) fn gate(&mut self, place: Place, standing: &Standing) -> Option<Arc<Wait>> {
+    pub(super) fn gate(&mut self, place: Place, standing: &PendingObjects) -> Option<Arc<Wait>> {
         let limit = self.wait?;
         let failed = standing
             .before(place)
             .map(|(key, report)| format!("{key}: {}", stands(&report.result)));
-        let ailing = self
-            .ailing
+        let unhealthy = self
+            .unhealthy
             .iter()
             .filter(|(_, (there, _))| place.waits_for(*there))
             .map(|(key, (_, why))| format!("{key}: {why}"));
         // What is ill is the cause of what waits, and is told first.
-        let mut all = ailing.chain(failed);
+        let mut all = unhealthy.chain(failed);
         let first = all.next();
         let more = all.count();
         let Some(first) = first else {
@@ -180,9 +180,9 @@ impl Waves {
             .filter_map(Value::as_str)
             .collect();
         let what = match finalizers.as_slice() {
-            [] => "its own deletion, to be created anew".to_owned(),
+            [] => "its own deletion, to be recreated".to_owned(),
             names => format!(
-                "its own deletion, to be created anew (finalizers: {})",
+                "its own deletion, to be recreated (finalizers: {})",
                 names.join(", ")
             ),
         };
@@ -222,7 +222,7 @@ fn stands(result: &ObjectResult) -> String {
         ObjectResult::HeldBack { by } => format!("it is held back by {by}"),
         ObjectResult::Blocked { .. } => "it is blocked".to_owned(),
         ObjectResult::Waiting(_) => "it waits itself".to_owned(),
-        ObjectResult::Drifted { .. } => "somebody has changed it".to_owned(),
-        ObjectResult::Contested { .. } => "somebody keeps changing it".to_owned(),
+        ObjectResult::Drifted { .. } => "another client has changed it".to_owned(),
+        ObjectResult::Contested { .. } => "another client keeps changing it".to_owned(),
     }
 }

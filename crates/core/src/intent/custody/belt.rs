@@ -23,7 +23,7 @@ pub fn taken_off(binding: &ResourceBinding, belt: &Belt) -> Option<Finding> {
     is_off.then(|| {
         Finding::new(
             "PreservationTakenOff",
-            "preserveResourcesOnDeletion was taken off the binding in mid-flight, and is set again: until the Works show it, a \
+            "preserveResourcesOnDeletion was taken off the binding during the operation, and is set again: until the Works show it, a \
              cluster that leaves the binding loses its copy",
             "Karmada does so with every change of the template or of the policy: leave both as they are while the workload moves",
         )

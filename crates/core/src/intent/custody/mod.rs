@@ -25,7 +25,7 @@ use super::effect::{Effect, Exactly};
 use super::fight::{self, How};
 use super::pin::{self, Authority, Pin, PinWrite, Says};
 use super::seen::{NotKnown, Seen};
-use super::world::Overrides;
+use super::snapshot::Overrides;
 use crate::api::{
     Claim, ClaimOwner, ClaimSpec, Differences, Finding, MARKER_ANNOTATION, PinState, STATUS_FORMAT,
     WaitingFor, claim_name,
@@ -107,11 +107,11 @@ pub fn let_go(involved: &BTreeSet<ClusterName>, writer: Option<&ClusterName>) ->
     if held.is_empty() {
         return None;
     }
-    let beside = writer.map_or_else(String::new, |writer| format!(" beside {writer}"));
+    let other_managers = writer.map_or_else(String::new, |writer| format!(" beside {writer}"));
     Some(Finding::new(
         LAPSE,
         format!(
-            "the pin was changed or deleted by another client while {} had a copy{beside}: what the pin held may have run",
+            "the pin was changed or deleted by another client while {} had a copy{other_managers}: what the pin held may have run",
             held.join(", ")
         ),
         "look at what they wrote meanwhile; keep people off the pin with the admission fence (docs/how-to/operate.md#admission-fence)",
@@ -382,7 +382,7 @@ pub fn is_effective(
     let found = fight::fights(pin, template, clusters, overrides);
     match found.iter().find(|fight| matches!(fight.how, How::Undoes(_))) {
         Some(fight) => Err(Due::Wait(format!(
-            "nobody to interfere: {fight} ({})",
+            "conflicting changes to be removed: {fight} ({})",
             fight::HINT
         ))),
         None => Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Custody, Due};
-use crate::intent::pin::{self, Authority, Pin, Says, Tenure, Token};
+use crate::intent::pin::{self, Authority, Pin, Says, Token, Writer};
 use crate::intent::proof::{Inert, Loose, NotProved, Release, Sole, Stateless};
 use crate::intent::seen::{NotKnown, Read};
 use cutover_karmada::name::ClusterName;
@@ -94,7 +94,7 @@ pub fn holds_everybody(live: &OverridePolicy, pin: &Pin) -> bool {
     };
     let nobody = Pin {
         says: Says::Token(Token {
-            tenure: Tenure::Nobody,
+            may_run: Writer::Nobody,
             carry: Vec::new(),
             ..token.clone()
         }),
@@ -108,7 +108,7 @@ pub fn holds_everybody(live: &OverridePolicy, pin: &Pin) -> bool {
 /// lets nobody run.
 pub fn names(live: &OverridePolicy, uid: &str, writer: &ClusterName) -> bool {
     let is_own = pin::owner_of(live).is_some_and(|owner| owner == uid);
-    let hold = pin::tenure_of(live).first();
+    let hold = pin::writer_of(live).first();
     is_own && hold.is_some_and(|rule| excludes(rule, writer))
 }
 

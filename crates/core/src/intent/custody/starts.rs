@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::api::{Finding, Starts, StartsOver};
-use crate::intent::world::{Member, Pod};
+use crate::intent::snapshot::{Member, Pod};
 use crate::profile::Profile;
 use cutover_karmada::LabelSelector;
 use cutover_karmada::name::ClusterName;
@@ -15,7 +15,7 @@ use cutover_karmada::name::ClusterName;
 /// The code of the finding that a copy started over by itself.
 pub const STARTED_OVER: &str = "StartedOver";
 /// The code of the finding that another copy is there than the one that ran.
-pub const MADE_ANEW: &str = "CopyMadeAnew";
+pub const MADE_ANEW: &str = "CopyRecreated";
 
 /// Returns the starts of the pods with which the run of a copy would lose its state; nothing where it keeps that, or where they
 /// can't be seen, or none is there.
@@ -54,11 +54,11 @@ pub fn started_over(
 }
 
 /// Returns the finding of a copy that is there instead of the one that ran.
-pub fn made_anew(cluster: &ClusterName, first: &str, now: &str) -> Finding {
+pub fn recreated(cluster: &ClusterName, first: &str, now: &str) -> Finding {
     Finding::new(
         MADE_ANEW,
         format!(
-            "{cluster}: the copy that ran (uid {first}) was deleted and made anew (uid {now}): what it had not saved is lost"
+            "{cluster}: the copy that ran (uid {first}) was deleted and recreated (uid {now}): what it had not saved is lost"
         ),
         "find out who deleted it; the state handles that are known stand in the status",
     )

@@ -291,7 +291,7 @@ fn rules(image: &str) -> Vec<crate::api::PinnedRule> {
 /// The pin of the plan, with what a guest says.
 fn pin_of_host(marker: &str, rules: &[crate::api::PinnedRule]) -> OverridePolicy {
     let token = pin::Token {
-        tenure: pin::Tenure::Only("east".into()),
+        may_run: pin::Writer::Only("east".into()),
         hold: vec![PatchOp::add("/spec/state", "suspended")],
         suspended: Vec::new(),
         suspend: Vec::new(),
@@ -451,7 +451,7 @@ fn a_rule_of_a_guest_about_every_cluster_but_one_lets_that_one_not_run() {
 }
 
 #[test]
-fn whoever_owns_a_claim_leaves_what_guests_say_and_makes_a_lost_one_anew_with_it() {
+fn whoever_owns_a_claim_leaves_what_guests_say_and_recreates_a_lost_one_with_it() {
     let said = |image: &str| Differences {
         owner: owner("guest"),
         rules: rules(image),

@@ -34,13 +34,13 @@ impl Operation<'_> {
         for (cluster, old) in &self.status.old_copies {
             let word = old.fenced.as_ref().map(|by| format!(", {by} vouches for it"));
             evidence.push(format!(
-                "{cluster}: the copy that was left there was not seen gone{}; nobody looks after it from now on",
+                "{cluster}: the copy that was left there was not seen gone{}; it is not looked after from now on",
                 word.unwrap_or_default()
             ));
         }
-        let begins_anew = !self.input.deleting && !self.input.spec.abort;
+        let starts_again = !self.input.deleting && !self.input.spec.abort;
         self.status.journal = None;
-        if begins_anew {
+        if starts_again {
             self.status.old_copies.clear();
             self.enter(Phase::Pending, evidence);
         } else {
@@ -95,7 +95,7 @@ impl Operation<'_> {
                 Ok(_) => {}
                 Err(NotProved::Unknown(why)) => return Err(self.vouch_for_old(cluster, &why)),
                 Err(NotProved::No(why)) => {
-                    return Err(Interrupt::Wait(format!("the pin to have nobody to hold: {why}")));
+                    return Err(Interrupt::Wait(format!("the pin to hold no copy: {why}")));
                 }
             }
         }

@@ -42,12 +42,12 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn scheduler(&self) -> Result<Scheduler<'a>, Interrupt> {
-        let world = self.around();
+        let snapshot = self.around();
         Ok(Scheduler {
             uid: self.input.uid,
             attempt: self.journal()?.round,
-            canary: &world.canary,
-            leases: &world.leases,
+            canary: &snapshot.canary,
+            leases: &snapshot.leases,
             no_canary: self.input.no_canary(),
             chooses: self.status.phase == Phase::Evicted,
             now: self.input.now,
@@ -57,7 +57,7 @@ impl<'a> Operation<'a> {
     /// Notes what trying the admission fence has shown.
     pub(super) fn note_admission(&mut self) {
         if let (Some(outcomes), Some(journal)) =
-            (&self.input.world.around.admission, &mut self.status.journal)
+            (&self.input.snapshot.around.admission, &mut self.status.journal)
         {
             admission::note(&mut journal.fence.admission, outcomes, self.input.now);
         }

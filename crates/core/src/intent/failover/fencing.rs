@@ -72,7 +72,7 @@ impl Operation<'_> {
 
     /// Git has the state before the token leaves nobody.
     fn recorded(&self) -> Result<(), Interrupt> {
-        let kept = self.input.world.kept.get()?.as_ref();
+        let kept = self.input.snapshot.kept.get()?.as_ref();
         let attempt = self.status.common.attempt;
         let state = |status: &crate::api::FailoverPlanStatus| {
             let flight = status.journal.as_ref()?.flight.as_ref()?;
@@ -270,7 +270,7 @@ impl Operation<'_> {
                 FailoverGate::Fenced,
                 from.clone(),
                 format!(
-                    "{why}: in {minutes} min of looking nobody could tell; is it certain that nothing of it in {from} writes?"
+                    "{why}: in {minutes} min of looking that could not be told; is it certain that nothing of it in {from} writes?"
                 ),
             ));
         };

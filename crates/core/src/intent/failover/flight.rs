@@ -89,7 +89,7 @@ impl Operation<'_> {
         self.tell(Finding::new(
             "RequestRefused",
             format!("request {}: {why}", request.attempt),
-            "mend spec.request",
+            "fix spec.request",
         ))
     }
 
@@ -184,7 +184,7 @@ impl Operation<'_> {
         let from = self.flight()?.from.clone();
         let handle_before = match self
             .input
-            .world
+            .snapshot
             .around
             .member(&from)
             .ok()

@@ -4,12 +4,12 @@ use super::look::uid;
 use super::validate::validate;
 use super::{Interrupt, Operation, Phase};
 use crate::api::{FailoverJournal, Fence, Finding, LastKnown, PinState};
-use crate::intent::beside::account;
 use crate::intent::custody;
 use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::fight::change_matters;
 use crate::intent::migration::binding_findings;
+use crate::intent::other_managers::account;
 use crate::intent::pin::{self, Says};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
@@ -62,7 +62,7 @@ impl Operation<'_> {
             let hint = unmet
                 .hint
                 .clone()
-                .unwrap_or_else(|| "mend the template".to_owned());
+                .unwrap_or_else(|| "fix the template".to_owned());
             findings.push(Finding::new("TemplateUnfit", unmet.message.clone(), hint));
         }
         if !findings.is_empty() {
@@ -120,7 +120,7 @@ impl Operation<'_> {
         });
         self.note_nodes();
         self.status.common.findings.clear();
-        let others = account(template, &self.around().beside).map(|others| others.message);
+        let others = account(template, &self.around().other_managers).map(|others| others.message);
         let evidence = [format!("the binding lists {writer} alone")]
             .into_iter()
             .chain(others);
@@ -133,7 +133,7 @@ impl Operation<'_> {
         if self.status.common.started_at.is_some() {
             return Ok(());
         }
-        let kept = self.input.world.kept.get()?.clone();
+        let kept = self.input.snapshot.kept.get()?.clone();
         let now = self.input.now;
         if let Some(kept) = kept {
             if kept.phase.in_flight() {
@@ -178,7 +178,7 @@ impl Operation<'_> {
         if !spec.guard {
             findings.push(Finding::new(
                 "NoGuard",
-                "a plan without its guard keeps nobody from writing twice: that isn't done",
+                "a plan without its guard does not keep two copies from writing: that isn't done",
                 "leave spec.guard out",
             ));
         }
@@ -186,7 +186,7 @@ impl Operation<'_> {
             findings.push(Finding::new(
                 "Contradiction",
                 contradiction,
-                "mend spec.sourceUnreachable",
+                "fix spec.sourceUnreachable",
             ));
         }
         findings.extend(validate(spec, profile));
@@ -278,11 +278,11 @@ impl Operation<'_> {
         self.tell(Finding::new(
             "ClusterReplaced",
             format!(
-                "another cluster has joined as {writer}: nobody sees whether the copy in the one of before still writes, and one that is \
+                "another cluster has joined as {writer}: it is not visible whether the copy in the one of before still writes, and one that is \
                  made in this one begins from what the template says"
             ),
             "make sure that the one of before is off, and see from which state this one runs; a plan that is deleted and applied \
-             anew takes it for the writer",
+             again takes it for the writer",
         ))
     }
 
@@ -292,8 +292,8 @@ impl Operation<'_> {
 
     /// The guard comes off when that is asked for, or nothing is left to guard.
     fn turns_off(&mut self) -> Result<bool, Interrupt> {
-        let world = self.around();
-        let lost = matches!(world.template.get(), Ok(None)) && matches!(world.binding.get(), Ok(None));
+        let snapshot = self.around();
+        let lost = matches!(snapshot.template.get(), Ok(None)) && matches!(snapshot.binding.get(), Ok(None));
         let why = if self.input.deleting {
             "the plan was deleted"
         } else if self.input.spec.abort {
@@ -343,7 +343,7 @@ impl Operation<'_> {
         }
         let ignored = &journal.profile.ignored_on_removal;
         let changes = change_matters(template, cluster, all, &dropped.policy(), ignored);
-        let runs = self.input.world.around.member(&writer)?.object.get()?.as_ref();
+        let runs = self.input.snapshot.around.member(&writer)?.object.get()?.as_ref();
         let profile = self.profile()?;
         let is_well = runs.is_some_and(|object| profile.healthy(object).unwrap_or(false));
         if !is_well || changes.unwrap_or(true) {
@@ -363,7 +363,7 @@ impl Operation<'_> {
             return Ok(());
         }
         let writer = self.writer()?;
-        let Ok(Some(copy)) = self.input.world.around.member(&writer)?.object.get() else {
+        let Ok(Some(copy)) = self.input.snapshot.around.member(&writer)?.object.get() else {
             return Ok(());
         };
         if copy.pointer("/metadata/deletionTimestamp").is_some() {
@@ -391,7 +391,7 @@ impl Operation<'_> {
             return Ok(());
         };
         let values = known.values.clone();
-        let there = self.input.world.kept.get()?.as_ref();
+        let there = self.input.snapshot.kept.get()?.as_ref();
         let has_it = there
             .and_then(|kept| kept.last_known.as_ref())
             .is_some_and(|kept| kept.values == values);
@@ -437,7 +437,7 @@ fn nothing_is_kept(binding: &ResourceBinding) -> Result<(), Interrupt> {
                 "Karmada has evicted the workload from {} and keeps the copy there ({}): it may run beside the new one",
                 task.from_cluster, task.reason
             ),
-            "see to it that one copy runs, from the newest state, and end the eviction; then apply the plan anew",
+            "see to it that one copy runs, from the newest state, and end the eviction; then apply the plan again",
         )])),
         None => Ok(()),
     }

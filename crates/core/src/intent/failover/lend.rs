@@ -14,7 +14,7 @@ impl Operation<'_> {
         let at_rest = journal.carried.is_none() && !journal.pin.repairing && !self.has_guests()?;
         let asked = self
             .input
-            .world
+            .snapshot
             .migrations
             .get()?
             .iter()
@@ -39,7 +39,7 @@ impl Operation<'_> {
             self.enter(Phase::Arming, Vec::new());
             return Err(Interrupt::Requeue);
         };
-        let migrations = self.input.world.migrations.get()?;
+        let migrations = self.input.snapshot.migrations.get()?;
         let mut all = migrations.iter();
         let borrower = all.find(|borrower| borrower.owner.uid == to.uid);
         let Some(claim) = self.around().claim.get()? else {
@@ -107,7 +107,7 @@ impl Operation<'_> {
     ) -> Result<(), Interrupt> {
         let Some(writer) = writer else {
             return Err(Interrupt::Wait(
-                "the claim came back without a writer: a person must look".to_owned(),
+                "the claim came back without a writer: manual intervention required".to_owned(),
             ));
         };
         let identity = self.identity(&writer)?;

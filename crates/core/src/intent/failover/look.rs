@@ -8,15 +8,15 @@ use super::{Interrupt, Operation};
 use crate::api::{Finding, Flight};
 use crate::intent::pin;
 use crate::intent::proof::{Facts, NotProved};
-use crate::intent::world::Member;
+use crate::intent::snapshot::Member;
 use crate::profile::Profile;
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, ResourceBinding};
 
 impl<'a> Operation<'a> {
     /// Returns the workload and what stands around it.
-    pub(super) fn around(&self) -> &'a crate::intent::World {
-        &self.input.world.around
+    pub(super) fn around(&self) -> &'a crate::intent::Snapshot {
+        &self.input.snapshot.around
     }
 
     pub(super) fn workload(&self) -> &'a ObjectKey {
@@ -45,9 +45,9 @@ impl<'a> Operation<'a> {
         let journal = self.journal()?;
         match self.around().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
-            Some(_) => Err(Interrupt::Wait("the binding was deleted and made anew".to_owned())),
+            Some(_) => Err(Interrupt::Wait("the binding was deleted and recreated".to_owned())),
             None => Err(Interrupt::Wait(
-                "the binding is gone: Karmada makes it anew when the template is changed, if only by an annotation"
+                "the binding is gone: Karmada recreates it when the template is changed, if only by an annotation"
                     .to_owned(),
             )),
         }
@@ -126,7 +126,7 @@ impl<'a> Operation<'a> {
         let Some(journal) = &mut self.status.journal else {
             return;
         };
-        for (cluster, member) in &self.input.world.around.members {
+        for (cluster, member) in &self.input.snapshot.around.members {
             let Ok(pods) = member.pods.get() else { continue };
             let here: BTreeSet<String> = pods.iter().filter_map(|pod| pod.node.clone()).collect();
             let run = profile.as_ref().and_then(|profile| run_of(profile, member));

@@ -51,13 +51,13 @@ const LATER: Duration = Duration::from_secs(10);
 const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
 
 /// A plan as it was read, and what one pass saw.
-pub type Input<'a> = super::Input<'a, FailoverPlanSpec, FailoverPlanStatus, World>;
+pub type Input<'a> = super::Input<'a, FailoverPlanSpec, FailoverPlanStatus, Snapshot>;
 
 /// One pass's view: fresh reads.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Snapshot {
     /// The workload, as every intent that pins it sees it.
-    pub around: super::World,
+    pub around: super::Snapshot,
     /// Migrations of the namespace, read afresh.
     pub migrations: Seen<Vec<Borrower>>,
     /// What the status branch has of this plan; read where it is asked for.
@@ -120,7 +120,7 @@ fn question(gate: FailoverGate, cluster: ClusterName, reason: String) -> Interru
 impl Kind for FailoverPlan {
     type Spec = FailoverPlanSpec;
     type Status = FailoverPlanStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = ();
     type Own = Question;
 

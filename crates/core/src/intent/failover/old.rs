@@ -156,8 +156,7 @@ impl Operation<'_> {
         let labels = copy.pointer("/metadata/labels");
         let is_karmadas = labels.is_some_and(|labels| labels[meta::MANAGED] == "true");
         let leaves = copy.pointer("/metadata/deletionTimestamp").is_some();
-        let reason =
-            format!("{cluster}: the copy that came back is removed by nobody: a person must delete it there");
+        let reason = format!("{cluster}: the copy that came back is not removed: delete it there");
         if leaves || !is_karmadas || binding.spec.scheduling_suspended() {
             return Err(Interrupt::Wait(reason));
         }

@@ -22,7 +22,7 @@ impl Operation<'_> {
             Ok(Some(binding)) if binding.metadata.uid.as_deref() != Some(&known.uid) => {
                 let Some(id) = identify(binding) else {
                     return Err(Interrupt::Wait(
-                        "Karmada has not marked the binding that was made anew yet".to_owned(),
+                        "Karmada has not marked the binding that was recreated yet".to_owned(),
                     ));
                 };
                 let left = self.works_that_go()?;
@@ -56,7 +56,7 @@ impl Operation<'_> {
             .find(|(_, work)| work.metadata.deletion_timestamp.is_none());
         match stays {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
-                "the binding was deleted and made anew, and the Work {} of the one before, of {cluster}, to go: where Karmada leaves \
+                "the binding was deleted and recreated, and the Work {} of the one before, of {cluster}, to go: where Karmada leaves \
                  it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
             ))),
@@ -106,7 +106,7 @@ impl Operation<'_> {
             });
         }
         self.tell_of_it(writer.as_ref());
-        let evidence = vec!["the binding was deleted and made anew".to_owned()];
+        let evidence = vec!["the binding was deleted and recreated".to_owned()];
         match self.status.phase {
             Phase::Guarding => self.enter(Phase::Arming, evidence),
             Phase::Evicted | Phase::Fencing => self.enter(Phase::Evicted, evidence),
@@ -130,11 +130,11 @@ impl Operation<'_> {
                 format!("the last state that was seen is {}", values.join(", "))
             },
         );
-        self.untell("MadeAnew");
+        self.untell("Recreated");
         self.status.common.findings.push(Finding::new(
-            "MadeAnew",
+            "Recreated",
             format!(
-                "the binding was deleted and made anew, and the copies with it: one that is made anew in {writer} begins from what \
+                "the binding was deleted and recreated, and the copies with it: one that is recreated in {writer} begins from what \
                  the template and the pin say, and {known}"
             ),
             "see from which state it runs; if it must be another one, let the template say so",
@@ -167,7 +167,7 @@ impl Operation<'_> {
                 // Whoever deletes the workload with the belt on deletes no copy.
                 Err(_) if self.is_dropped(cluster) => {
                     return Err(Interrupt::Wait(format!(
-                        "manual intervention required: the workload was deleted in mid-flight, and Karmada left its copy in {cluster}: \
+                        "manual intervention required: the workload was deleted during the operation, and Karmada left its copy in {cluster}: \
                          delete it there"
                     )));
                 }

@@ -14,7 +14,7 @@ impl Operation<'_> {
         if let Err(Interrupt::Wait(why)) = self.copy(to).map(drop) {
             self.tell(Finding::new(
                 "TargetLost",
-                format!("{to} was chosen, and nobody can see it: it doesn't get the token"),
+                format!("{to} was chosen, and is not visible: it doesn't get the token"),
                 "wait until it is back, or send it on: cutover failover with --to another cluster",
             ))?;
             return Err(self.asks_to_go_back(from, to, why)?);

@@ -32,7 +32,7 @@ impl Operation<'_> {
                 self.trim_history();
             }
             let begun = self.begin(
-                format!("somebody changed the pin: {writer} was held"),
+                format!("another client changed the pin: {writer} was held"),
                 None,
                 None,
                 None,

@@ -12,7 +12,7 @@ impl Operation<'_> {
         }
         match scalers::findings(self.around().scalers.get()?).into_iter().next() {
             Some(finding) => Err(Interrupt::Wait(format!(
-                "nobody to scale what is held: {} ({})",
+                "autoscalers to let go of what is held: {} ({})",
                 finding.message,
                 finding.hint.unwrap_or_default()
             ))),

@@ -39,7 +39,7 @@ impl Operation<'_> {
         if known.uid != seen.uid {
             let has_state = journal.profile.stateful && !journal.profile.capture.is_empty();
             if has_state {
-                self.tell_last(starts::made_anew(&writer, &known.uid, &seen.uid));
+                self.tell_last(starts::recreated(&writer, &known.uid, &seen.uid));
             }
             self.keep_copy(Some(seen));
             return;

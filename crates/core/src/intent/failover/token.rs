@@ -3,7 +3,7 @@
 use super::{Interrupt, Operation, PATIENCE, Phase, guests, question};
 use crate::api::{ClaimOwner, FailoverGate, Finding, PatchOp};
 use crate::intent::custody::{self, Custody, Gives, Granted, Patience, Standing, Terms, Unmarked};
-use crate::intent::pin::{Pin, Says, Tenure, Token};
+use crate::intent::pin::{Pin, Says, Token, Writer};
 use crate::intent::proof::{Inert, NotProved, Sole};
 use crate::profile::{Action, Variables};
 use cutover_karmada::name::ClusterName;
@@ -39,14 +39,14 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn custody(&self) -> Result<Custody<'a>, Interrupt> {
-        let world = self.around();
+        let snapshot = self.around();
         Ok(Custody::of(
             self.owner(),
             self.journal()?.round,
-            &world.workload,
-            &world.claim,
-            &world.pin,
-            &world.overrides,
+            &snapshot.workload,
+            &snapshot.claim,
+            &snapshot.pin,
+            &snapshot.overrides,
         ))
     }
 
@@ -79,7 +79,7 @@ impl<'a> Operation<'a> {
     /// The pin says what the journal says. One that was lost or edited is repaired under a new sequence.
     pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
-        self.has_its_way(&pin)?;
+        self.check_effective(&pin)?;
         let custody = self.custody()?;
         match custody.standing(&pin, &self.journal()?.pin)? {
             Standing::InForce => return Ok(()),
@@ -176,7 +176,7 @@ impl<'a> Operation<'a> {
             .or_else(|| self.status.journal.as_ref()?.identities.get(cluster));
         let seen = if self.is_replaced(cluster, meant)? {
             Err(NotProved::Unknown(format!(
-                "another cluster has joined as {cluster}: what the one of before does, nobody sees"
+                "another cluster has joined as {cluster}: what the one of before does is not visible"
             )))
         } else {
             self.prove(cluster, under, Inert::prove)?
@@ -271,7 +271,7 @@ impl<'a> Operation<'a> {
             carry.extend(again);
         }
         Ok(Token {
-            tenure: journal.writer.clone().map_or(Tenure::Nobody, Tenure::Only),
+            may_run: journal.writer.clone().map_or(Writer::Nobody, Writer::Only),
             hold: profile.patches(Action::Hold, &variables)?,
             suspended: journal.suspended.clone(),
             suspend: profile.patches(Action::Suspend, &variables)?,
@@ -280,7 +280,7 @@ impl<'a> Operation<'a> {
     }
 
     /// A pin that others undo holds nobody.
-    fn has_its_way(&mut self, pin: &Pin) -> Result<(), Interrupt> {
+    fn check_effective(&mut self, pin: &Pin) -> Result<(), Interrupt> {
         let (Ok(Some(template)), Ok(clusters), Ok(all)) = (
             self.around().template.get(),
             self.around().clusters.get(),

@@ -29,7 +29,7 @@ pub fn validate(spec: &FailoverPlanSpec, profile: &WorkloadProfileSpec) -> Vec<F
         findings.push(Finding::new(
             "UnknownHandle",
             format!("the profile has no handle {}", preserved.handle),
-            "mend spec.preserved: handles are the names of the profile's capture rules",
+            "fix spec.preserved: handles are the names of the profile's capture rules",
         ));
     }
     findings

@@ -110,7 +110,8 @@ const ORDERS: &str = "FlinkDeployment shop/orders";
 #[test]
 fn a_policy_is_judged_by_what_the_scheduler_would_make_of_it() {
     let stops = |to: &str| format!("{ORDERS} would stop in east and start in {to} from nothing");
-    let beside = |to: &str| format!("{ORDERS} would start in {to} from nothing, beside east where it runs");
+    let other_managers =
+        |to: &str| format!("{ORDERS} would start in {to} from nothing, beside east where it runs");
     let unclear = |why: &str| format!("it cannot be told whether {ORDERS} would stay in east: {why}");
     let divided = |more: Value| {
         let mut placement = one_of(&["east", "west"]);
@@ -127,8 +128,8 @@ fn a_policy_is_judged_by_what_the_scheduler_would_make_of_it() {
             Some(format!("{ORDERS} would stop in east and run nowhere else")),
         ),
         (all_of(&["east"]), None),
-        (all_of(&["east", "west"]), Some(beside("west"))),
-        (json!({}), Some(beside("north and west"))),
+        (all_of(&["east", "west"]), Some(other_managers("west"))),
+        (json!({}), Some(other_managers("north and west"))),
         (
             json!({"clusterAffinity": {"exclude": ["east"]}}),
             Some(stops("north or west")),

@@ -9,7 +9,7 @@ pub(super) const FENCE_CONDITION: &str = "AdmissionFence";
 
 impl Operation<'_> {
     pub(super) fn note_admission(&mut self) {
-        if let (Some(outcomes), Some(journal)) = (&self.input.world.admission, &mut self.status.journal) {
+        if let (Some(outcomes), Some(journal)) = (&self.input.snapshot.admission, &mut self.status.journal) {
             admission::note(&mut journal.fence.admission, outcomes, self.input.now);
         }
     }

@@ -27,7 +27,7 @@ impl Operation<'_> {
     }
 
     pub(super) fn belt_is_shown(&mut self) -> Result<(), Interrupt> {
-        let works = self.world().works.get()?;
+        let works = self.snapshot().works.get()?;
         match &mut self.journal_mut()?.fence.belt {
             Some(belt) => Ok(belt::is_shown(belt, works)?),
             None => Ok(()),
@@ -51,11 +51,11 @@ impl Operation<'_> {
             return Ok(());
         };
         belt::take_off(belt)?;
-        let Err(due) = belt::is_off(self.world().works.get()?) else {
+        let Err(due) = belt::is_off(self.snapshot().works.get()?) else {
             return Ok(());
         };
         // Where the API server refuses Works without the claim's marker, none shows anything before the pin has it.
-        if let Some(live) = self.world().pin.get()?
+        if let Some(live) = self.snapshot().pin.get()?
             && self.is_ours_from_before(live)?
         {
             self.pin()?;
@@ -77,13 +77,13 @@ impl Operation<'_> {
         if let Some(why) = self.unseen(cluster)? {
             return Err(self.dropped_unseen(cluster, &why));
         }
-        if self.world().works.get()?.contains_key(cluster) {
+        if self.snapshot().works.get()?.contains_key(cluster) {
             return Err(Interrupt::Wait(format!(
                 "{cluster}: the Work of before is still being deleted"
             )));
         }
         let journal = self.journal()?;
-        let copy = self.world().member(cluster)?.object.get()?.as_ref();
+        let copy = self.snapshot().member(cluster)?.object.get()?.as_ref();
         if copy.is_some_and(|copy| copy.pointer("/metadata/deletionTimestamp").is_some()) {
             return Err(Interrupt::Wait(format!("{cluster}: the copy is being deleted")));
         }
@@ -101,7 +101,7 @@ impl Operation<'_> {
         };
         if is_tenant && lost && !journal.committed {
             return Err(go_back(format!(
-                "{cluster}: somebody took the workload out of it, and the copy is gone"
+                "{cluster}: another client took the workload out of it, and the copy is gone"
             )));
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Operation<'_> {
 
     /// Returns whether Karmada has let a copy of this migration go: it runs on as it was, and nothing reaches it.
     fn is_dropped(&self, cluster: &ClusterName) -> bool {
-        let member = self.world().member(cluster).ok();
+        let member = self.snapshot().member(cluster).ok();
         let copy = member
             .and_then(|member| member.object.get().ok())
             .and_then(Option::as_ref);
@@ -147,7 +147,7 @@ impl Operation<'_> {
             .identities
             .keys()
             .filter(|name| *name != keep && *name != drop);
-        let joined = self.world().clusters.get()?;
+        let joined = self.snapshot().clusters.get()?;
         let mut all = vec![drop.clone()];
         all.extend(others.filter(|name| joined.contains_key(*name)).cloned());
         let mut gone = Vec::new();

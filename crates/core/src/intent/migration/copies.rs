@@ -8,7 +8,7 @@ use crate::intent::proof::Healthy;
 use cutover_karmada::name::ClusterName;
 
 /// A copy that ran since it was given the token, and the one that is there instead.
-struct MadeAnew {
+struct Recreated {
     first: String,
     now: String,
 }
@@ -17,7 +17,7 @@ impl Operation<'_> {
     /// The target's copy is the one that was seen to run since it took over.
     pub(super) fn target_copy_stays(&mut self, target: &ClusterName) -> Result<(), Interrupt> {
         let first = self.journal()?.target_uid.clone();
-        let Some(anew) = self.made_anew(target, first)? else {
+        let Some(anew) = self.recreated(target, first)? else {
             return Ok(());
         };
         self.asks_for_what_is_there(target, &anew)?;
@@ -35,7 +35,7 @@ impl Operation<'_> {
             .and_then(|offered| offered.uid.clone());
         // A person who lets it start from nothing may delete the copy for that.
         let Some(anew) = self
-            .made_anew(source, first)?
+            .recreated(source, first)?
             .filter(|_| restarts && !self.was_said(Fact::FromNothing, source))
         else {
             return Ok(());
@@ -48,9 +48,9 @@ impl Operation<'_> {
     }
 
     /// Tells of the loss; returns when a person has given it up.
-    fn asks_for_what_is_there(&mut self, cluster: &ClusterName, anew: &MadeAnew) -> Result<(), Interrupt> {
-        let MadeAnew { first, now } = anew;
-        let finding = starts::made_anew(cluster, first, now);
+    fn asks_for_what_is_there(&mut self, cluster: &ClusterName, anew: &Recreated) -> Result<(), Interrupt> {
+        let Recreated { first, now } = anew;
+        let finding = starts::recreated(cluster, first, now);
         let message = finding.message.clone();
         if self.raise(finding) {
             // Until the new one is seen running, none is.
@@ -82,7 +82,11 @@ impl Operation<'_> {
 
     /// Returns which copy is there instead of the first one, where that means a loss: the copy itself has the state, and a
     /// handle only what was saved.
-    fn made_anew(&self, cluster: &ClusterName, first: Option<String>) -> Result<Option<MadeAnew>, Interrupt> {
+    fn recreated(
+        &self,
+        cluster: &ClusterName,
+        first: Option<String>,
+    ) -> Result<Option<Recreated>, Interrupt> {
         let profile = &self.journal()?.profile;
         let has_state = profile.stateful && !profile.capture.is_empty();
         let Some(first) = first.filter(|_| has_state) else {
@@ -93,6 +97,6 @@ impl Operation<'_> {
             return Ok(None);
         }
         let now = self.uid_in(cluster)?.filter(|now| *now != first);
-        Ok(now.map(|now| MadeAnew { first, now }))
+        Ok(now.map(|now| Recreated { first, now }))
     }
 }

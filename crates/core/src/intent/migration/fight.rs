@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Interrupt, Operation, Phase, go_back};
 use crate::api::{Finding, Strategy, WorkloadProfileSpec};
 use crate::intent::fight::{Fight, HINT, How, fights};
-use crate::intent::pin::{self, Pin, Says, Tenure, Token};
+use crate::intent::pin::{self, Pin, Says, Token, Writer};
 use cutover_karmada::name::ClusterName;
 
 impl Operation<'_> {
@@ -24,12 +24,12 @@ impl Operation<'_> {
         let shared = spec.strategy == Strategy::StartFirst;
         let workload = self.workload();
         let token = Token {
-            tenure: if shared {
-                Tenure::Shared {
+            may_run: if shared {
+                Writer::Shared {
                     carrier: target.clone(),
                 }
             } else {
-                Tenure::Nobody
+                Writer::Nobody
             },
             hold: profile.hold.clone(),
             suspended: if shared {
@@ -46,7 +46,7 @@ impl Operation<'_> {
             owner_uid: self.input.uid.to_owned(),
             owner: String::new(),
             api_version: spec.workload.api_version.clone(),
-            versions: Arc::clone(&self.world().overrides.get()?.versions),
+            versions: Arc::clone(&self.snapshot().overrides.get()?.versions),
             kind: workload.kind.clone(),
             workload: workload.name.clone(),
             marker: pin::marker(self.input.uid, self.status.common.attempt, 1),
@@ -56,7 +56,7 @@ impl Operation<'_> {
         // Variables are still to be filled in: whether they arrive doesn't depend on it.
         let handed_over = Pin {
             says: Says::Token(Token {
-                tenure: Tenure::Only(target.clone()),
+                may_run: Writer::Only(target.clone()),
                 carry: [profile.start.clone(), spec.changes.patches.clone()].concat(),
                 ..token
             }),
@@ -71,7 +71,7 @@ impl Operation<'_> {
             let finding = match &fight.how {
                 How::Undoes(_) => Finding::new("OverrideFight", fight.to_string(), HINT),
                 How::Blocks(_) if fight.cluster != *source && fight.cluster != *target => continue,
-                How::Blocks(_) => Finding::new("OverrideFails", fight.to_string(), "mend that policy"),
+                How::Blocks(_) => Finding::new("OverrideFails", fight.to_string(), "fix that policy"),
             };
             if !findings.contains(&finding) {
                 findings.push(finding);
@@ -82,11 +82,11 @@ impl Operation<'_> {
 
     /// Nothing is built on a pin that somebody undoes. What has a copy by now may have been let go by that: then only the way
     /// back is open, on which nothing counts but what is seen in the members.
-    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Interrupt> {
+    pub(super) fn check_effective(&self, pin: &Pin) -> Result<(), Interrupt> {
         if self.status.phase == Phase::RollingBack || self.committed() {
             return Ok(());
         }
-        let Some(template) = self.world().template.get()? else {
+        let Some(template) = self.snapshot().template.get()? else {
             return Ok(());
         };
         let involved = self.involved()?;
@@ -106,7 +106,9 @@ impl Operation<'_> {
         if self.status.phase != Phase::Hold && self.journal()?.pin.pinned && is_here(&fight) {
             return Err(go_back(format!("SingleWriterLapse: {fight}")));
         }
-        Err(Interrupt::Wait(format!("nobody to interfere: {fight} ({HINT})")))
+        Err(Interrupt::Wait(format!(
+            "conflicting changes to be removed: {fight} ({HINT})"
+        )))
     }
 
     /// Returns what undoes or blocks the current pin in a cluster, if that is known.
@@ -124,14 +126,14 @@ impl Operation<'_> {
     }
 
     fn all_fights(&self) -> Vec<Fight> {
-        let (Ok(pin), Ok(Some(template))) = (self.compile(), self.world().template.get()) else {
+        let (Ok(pin), Ok(Some(template))) = (self.compile(), self.snapshot().template.get()) else {
             return Vec::new();
         };
         self.fights(&pin, template).unwrap_or_default()
     }
 
     fn fights(&self, pin: &Pin, template: &Value) -> Result<Vec<Fight>, Interrupt> {
-        let clusters = self.world().clusters.get()?;
-        Ok(fights(pin, template, clusters, self.world().overrides.get()?))
+        let clusters = self.snapshot().clusters.get()?;
+        Ok(fights(pin, template, clusters, self.snapshot().overrides.get()?))
     }
 }

@@ -19,8 +19,8 @@ impl Operation<'_> {
     /// Decides what follows from a missing Work: after a while the pin is renewed, and with it every Work is made anew.
     pub(super) fn no_work(&mut self, cluster: &ClusterName) -> Result<(), Interrupt> {
         let missing = format!("{cluster}: no Work yet");
-        let is_joined = self.world().clusters.get()?.contains_key(cluster);
-        let is_shown_elsewhere = !self.world().works.get()?.is_empty();
+        let is_joined = self.snapshot().clusters.get()?.contains_key(cluster);
+        let is_shown_elsewhere = !self.snapshot().works.get()?.is_empty();
         let (source, _) = self.ends()?;
         if *cluster == source
             && let Some(why) = self.has_left_alone(cluster)?
@@ -39,7 +39,7 @@ impl Operation<'_> {
         let would_lose = self.would_run_from_nothing(cluster)?;
         let question = would_lose.then(|| {
             format!(
-                "manual intervention required: {missing}, somebody deleted it and the copy with it, and no state handle was taken: a \
+                "manual intervention required: {missing}, another client deleted it and the copy with it, and no state handle was taken: a \
                  person can let it start from nothing ({})",
                 self.offer_at(Fact::FromNothing, cluster, format!("all the state that {cluster} had"))
             )
@@ -55,7 +55,7 @@ impl Operation<'_> {
             return Err(if back {
                 Interrupt::Wait(question)
             } else {
-                go_back(format!("{cluster}: the Work was deleted by somebody else"))
+                go_back(format!("{cluster}: the Work was deleted by another client"))
             });
         }
         let journal = self.journal_mut()?;
@@ -113,11 +113,11 @@ impl Operation<'_> {
 
     /// Returns the copy of which there is no Work, where it isn't on its way out.
     pub(super) fn forgotten(&self, cluster: &ClusterName) -> Result<Option<&Value>, Interrupt> {
-        if self.world().works.get()?.contains_key(cluster) {
+        if self.snapshot().works.get()?.contains_key(cluster) {
             return Ok(None);
         }
         let copy = self
-            .world()
+            .snapshot()
             .member(cluster)?
             .object
             .get()
@@ -128,7 +128,7 @@ impl Operation<'_> {
 
     /// Nobody sees into a cluster that can't be reached: a person may know more of it.
     pub(super) fn vouched_for(&self, drop: &ClusterName, why: NotProved) -> Result<(), Interrupt> {
-        let is_seen = self.world().member(drop)?.object.get().is_ok();
+        let is_seen = self.snapshot().member(drop)?.object.get().is_ok();
         if is_seen && matches!(why, NotProved::No(_)) {
             return Err(why.into());
         }
@@ -157,7 +157,7 @@ impl Operation<'_> {
             return Err(Interrupt::Requeue);
         }
         let pin = self.compile()?;
-        let in_force = self.world().pin.get()?.as_ref();
+        let in_force = self.snapshot().pin.get()?.as_ref();
         let is_listed = self
             .binding()?
             .spec

@@ -22,7 +22,7 @@ impl Operation<'_> {
             return Ok(false);
         }
         let profile = self.profile()?;
-        let object = self.world().member(source)?.object.get()?;
+        let object = self.snapshot().member(source)?.object.get()?;
         let own = object
             .as_ref()
             .map_or(Ok(BTreeMap::new()), |object| profile.handles(object))?;

@@ -65,7 +65,7 @@ impl Operation<'_> {
     /// Another intent has claimed the workload, and nothing was written yet: it begins anew when that one has ended. What was
     /// looked at belongs to the time before, and what is to be seen now is the other one's doing.
     pub(super) fn yields(&mut self) -> Result<(), Interrupt> {
-        let claim = self.world().claim.get()?.as_ref();
+        let claim = self.snapshot().claim.get()?.as_ref();
         let owner = claim.map(|claim| &claim.spec.owner);
         let Some(first) = owner.filter(|owner| owner.uid != self.input.uid) else {
             return Ok(());
@@ -96,7 +96,7 @@ impl Operation<'_> {
         if self.journal()?.profile.stateful && !self.source_is_intact()? {
             let source = &self.journal()?.source;
             return Err(go_back(format!(
-                "{source}: the copy was deleted by somebody else"
+                "{source}: the copy was deleted by another client"
             )));
         }
         Ok(())
@@ -108,7 +108,7 @@ impl Operation<'_> {
             return Ok(());
         };
         let target = &self.journal()?.target;
-        match tainted(placement, target, self.world().clusters.get()?) {
+        match tainted(placement, target, self.snapshot().clusters.get()?) {
             Some(finding) => Err(go_back(finding.message)),
             None => Ok(()),
         }
@@ -146,7 +146,7 @@ impl Operation<'_> {
         // Karmada is about to delete its copy, seen there or not: listed again, it would come back and run from nothing.
         if self.journal()?.profile.stateful && !self.is_listed(&source)? {
             return Err(go_back(format!(
-                "{source}: somebody else took the workload out of it"
+                "{source}: another client took the workload out of it"
             )));
         }
         self.listed(&[source, target], "list the target")?;
@@ -280,7 +280,7 @@ impl Operation<'_> {
             Err(NotProved::No(why)) => return Err(edited(&why)),
             Err(NotProved::Unknown(_)) => {}
         }
-        if self.world().record.get().is_err() {
+        if self.snapshot().record.get().is_err() {
             match self.journal()?.in_git {
                 // It was seen there before the phase began.
                 InGit::Handle => return Ok(()),
@@ -371,7 +371,7 @@ impl Operation<'_> {
         let now = self.input.now;
         let healthy_for = self.journal()?.spec.verify.healthy_for.clone();
         let soak = healthy_for.length();
-        let watched = SignedDuration::try_from(self.world().watched).unwrap_or_default();
+        let watched = SignedDuration::try_from(self.snapshot().watched).unwrap_or_default();
         if watched >= soak {
             return Ok(());
         }
@@ -418,7 +418,7 @@ impl Operation<'_> {
             Ok(_) => Ok(()),
             // What a member doesn't show is no lapse.
             Err(NotProved::Unknown(why)) => {
-                let unseen = self.world().member(source)?.object.get().is_err();
+                let unseen = self.snapshot().member(source)?.object.get().is_err();
                 let seen = if unseen {
                     format!("{source} to be seen, or ")
                 } else {

@@ -40,7 +40,7 @@ impl Operation<'_> {
             Err(Interrupt::Wait(why)) => return Ok(Some(why)),
             Err(stop) => return Err(stop),
         }
-        if let Ok(pods) = self.world().member(source)?.pods.get()
+        if let Ok(pods) = self.snapshot().member(source)?.pods.get()
             && let Some(pod) = pods.first()
         {
             return Ok(Some(format!("{source}: pod {} is there again", pod.name)));

@@ -21,7 +21,7 @@ impl Operation<'_> {
         };
         let seen: Vec<(ClusterName, String)> = self.runs_beside(&writer);
         let mut others = self
-            .world()
+            .snapshot()
             .members
             .iter()
             .filter(|(cluster, _)| **cluster != writer);
@@ -73,7 +73,7 @@ impl Operation<'_> {
     }
 
     fn runs_beside(&self, writer: &ClusterName) -> Vec<(ClusterName, String)> {
-        let members = self.world().members.iter();
+        let members = self.snapshot().members.iter();
         let others = members.filter(|(cluster, _)| *cluster != writer);
         others
             .filter_map(|(cluster, member)| {

@@ -14,7 +14,7 @@ use cutover_karmada::name::{ClusterName, ObjectKey};
 
 impl<'a> Operation<'a> {
     pub(super) fn workload(&self) -> &'a ObjectKey {
-        &self.world().workload
+        &self.snapshot().workload
     }
 
     pub(super) fn profile(&self) -> Result<Profile, Interrupt> {
@@ -33,7 +33,7 @@ impl<'a> Operation<'a> {
     /// Returns the binding that the journal names: the same object, still there.
     pub(super) fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
-        match self.world().binding.get()? {
+        match self.snapshot().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Interrupt::Wait(
                 "the binding that Karmada has recreated to be taken over".to_owned(),
@@ -46,7 +46,7 @@ impl<'a> Operation<'a> {
 
     /// Returns the uid of the copy in a cluster, if there is one.
     pub(super) fn uid_in(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
-        let object = self.world().member(cluster)?.object.get()?.as_ref();
+        let object = self.snapshot().member(cluster)?.object.get()?.as_ref();
         let uid = object.and_then(|object| object.pointer("/metadata/uid")?.as_str());
         Ok(uid.map(str::to_owned))
     }
@@ -54,7 +54,7 @@ impl<'a> Operation<'a> {
     /// Returns whether the source's copy is the one that the migration began with, and stays.
     pub(super) fn source_is_intact(&self) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
-        let object = self.world().member(&journal.source)?.object.get()?.as_ref();
+        let object = self.snapshot().member(&journal.source)?.object.get()?.as_ref();
         let stays = object.is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none());
         // A journal of an earlier release doesn't know.
         let is_same = journal.source_uid.is_none() || self.uid_in(&journal.source)? == journal.source_uid;
@@ -74,7 +74,7 @@ impl<'a> Operation<'a> {
             .graceful_eviction_tasks
             .iter()
             .map(|task| task.from_cluster.clone());
-        let works = self.world().works.get()?.keys().cloned();
+        let works = self.snapshot().works.get()?.keys().cloned();
         // A copy that Karmada has let go has neither, and runs on.
         let journal = self.journal()?;
         let mut left = Vec::new();
@@ -83,7 +83,10 @@ impl<'a> Operation<'a> {
             .keys()
             .chain([&journal.source, &journal.target])
         {
-            let copy = self.world().member(name).and_then(|member| member.object.get());
+            let copy = self
+                .snapshot()
+                .member(name)
+                .and_then(|member| member.object.get());
             let counts = match copy {
                 Ok(Some(copy)) => !self.is_foreign(name, copy)?,
                 Ok(None) => false,
@@ -108,8 +111,8 @@ impl<'a> Operation<'a> {
         let marker = self.marker()?;
         let facts = Facts {
             cluster,
-            member: self.world().member(cluster)?,
-            works: self.world().works.get()?,
+            member: self.snapshot().member(cluster)?,
+            works: self.snapshot().works.get()?,
             marker: &marker,
             profile: &profile,
             nodes: self.journal()?.nodes.get(cluster),
@@ -137,7 +140,7 @@ impl<'a> Operation<'a> {
 
     /// Returns what Git has of this attempt of this intent.
     fn own_record(&self) -> Result<Option<&Record>, Interrupt> {
-        let record = self.world().record.get()?.as_ref();
+        let record = self.snapshot().record.get()?.as_ref();
         let is_own = |record: &&Record| {
             record.uid.as_deref() == Some(self.input.uid)
                 && record.status.common.attempt == self.status.common.attempt

@@ -5,7 +5,6 @@
 
 mod admission;
 mod belt;
-mod beside;
 mod copies;
 mod fence;
 mod fight;
@@ -19,6 +18,7 @@ mod lapse;
 mod lookup;
 mod lost;
 pub mod orphan;
+mod other_managers;
 mod pause;
 mod preflight;
 mod rebind;
@@ -47,9 +47,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::Step;
 use super::operation::{self, Kind, Outcome, Wait};
 use super::record;
-use super::world::World;
+use super::snapshot::Snapshot;
 use admission::FENCE_CONDITION;
-use beside::HELD_CONDITION;
+use other_managers::HELD_CONDITION;
 pub(in crate::intent) use preflight::keeps_target;
 
 use crate::api::{
@@ -81,7 +81,7 @@ fn limit(phase: Phase, spec: &MigrationSpec) -> Option<SignedDuration> {
 }
 
 /// A migration as it was read, and what one pass saw.
-pub type Input<'a> = super::Input<'a, MigrationSpec, MigrationStatus, World>;
+pub type Input<'a> = super::Input<'a, MigrationSpec, MigrationStatus, Snapshot>;
 
 /// Decides what one pass does.
 pub fn step(input: &Input<'_>) -> Step<MigrationStatus> {
@@ -111,7 +111,7 @@ pub(super) struct Words {
 impl Kind for Migration {
     type Spec = MigrationSpec;
     type Status = MigrationStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = Words;
     type Own = GoBack;
 
@@ -127,7 +127,7 @@ impl Kind for Migration {
             policy?;
         }
         operation.note_all();
-        if let Some(outcome) = operation.went_back() {
+        if let Some(outcome) = operation.detect_restore() {
             return outcome;
         }
         operation.check_abort()?;
@@ -334,7 +334,7 @@ impl Operation<'_> {
     fn note_not_rolled_back(&mut self) {
         let Ok((_, target)) = self.ends() else { return };
         let message = format!(
-            "{} has taken longer than it may, and is not rolled back: {target} runs as it should, and stopping it would help nobody",
+            "{} has taken longer than it may, and is not rolled back: {target} runs as it should, and stopping it would not help",
             self.status.phase
         );
         let hint = "cutover status says what is still waited for";
@@ -428,7 +428,7 @@ impl Operation<'_> {
         let Some(journal) = &mut self.status.journal else {
             return;
         };
-        for (cluster, member) in &self.input.world.members {
+        for (cluster, member) in &self.input.snapshot.members {
             let Ok(pods) = member.pods.get() else { continue };
             let on: BTreeSet<&String> = pods.iter().filter_map(|pod| pod.node.as_ref()).collect();
             // A node that is Ready without a pod of it has said that they ended, and may be scaled down from now on.

@@ -16,7 +16,7 @@ use crate::intent::fight::{change_matters, removal_changes};
 use crate::intent::moves::undo;
 use crate::intent::pin::{self, OWNER_ANNOTATION, PinWrite};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::world::Overrides;
+use crate::intent::snapshot::Overrides;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::overrides::OverrideError;
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
@@ -40,7 +40,7 @@ pub struct Left {
 
 /// What is done about it next.
 #[derive(Clone, Debug)]
-pub enum Verdict {
+pub enum OrphanFate {
     /// Nothing is left.
     Done,
     Act(Box<Effect>),
@@ -54,29 +54,29 @@ pub enum Verdict {
 }
 
 /// Decides the next step. What isn't known is waited for.
-pub fn judge(left: &Left) -> Verdict {
-    next(left).unwrap_or_else(|unknown| Verdict::Wait(unknown.0))
+pub fn judge(left: &Left) -> OrphanFate {
+    next(left).unwrap_or_else(|unknown| OrphanFate::Wait(unknown.0))
 }
 
 /// Decides the next step about what a guest of a claim left in it, whoever owns that: it is taken out of it where that changes
 /// nothing, as at a normal end.
-pub fn judge_guest(left: &Left, uid: &str) -> Verdict {
-    next_of_guest(left, uid).unwrap_or_else(|unknown| Verdict::Wait(unknown.0))
+pub fn judge_guest(left: &Left, uid: &str) -> OrphanFate {
+    next_of_guest(left, uid).unwrap_or_else(|unknown| OrphanFate::Wait(unknown.0))
 }
 
-fn next_of_guest(left: &Left, uid: &str) -> Result<Verdict, NotKnown> {
+fn next_of_guest(left: &Left, uid: &str) -> Result<OrphanFate, NotKnown> {
     let (claim, pin) = (left.claim.get()?.as_ref(), left.pin.get()?.as_ref());
     let Some((claim, said)) = claim.and_then(|claim| Some((claim, claim.spec.differences.get(uid)?))) else {
-        return Ok(Verdict::Done);
+        return Ok(OrphanFate::Done);
     };
-    let taken_out = || Verdict::Act(Box::new(without_guest(claim, uid)));
+    let taken_out = || OrphanFate::Act(Box::new(without_guest(claim, uid)));
     // A suspension has only kept changes back, and who ended it has let them go.
     let is_included = claim.spec.included.contains_key(uid);
     let Some(pin) = pin.filter(|_| is_included && said.owner.kind != "Suspension") else {
         return Ok(taken_out());
     };
     let Some(instead) = pin::without(pin, &said.rules) else {
-        return Ok(Verdict::Wait(
+        return Ok(OrphanFate::Wait(
             "the pin does not say yet what was said last".to_owned(),
         ));
     };
@@ -115,7 +115,7 @@ pub fn tend(left: &Left) -> Result<Option<Effect>, NotKnown> {
         }));
     }
     // Without guests, and without what one has said, nothing has to be renewed.
-    let says_something = pin.spec.override_rules.len() > pin::tenure_of(pin).len();
+    let says_something = pin.spec.override_rules.len() > pin::writer_of(pin).len();
     let is_meant = says_something || !included.is_empty();
     let is_behind = is_meant && pin::marker_of(pin) != Some(&spec.marker);
     let rules = spec.differences.values().flat_map(|said| &said.rules);
@@ -124,10 +124,10 @@ pub fn tend(left: &Left) -> Result<Option<Effect>, NotKnown> {
     Ok(is_behind.then(write))
 }
 
-fn next(left: &Left) -> Result<Verdict, NotKnown> {
+fn next(left: &Left) -> Result<OrphanFate, NotKnown> {
     let (claim, pin) = (left.claim.get()?, left.pin.get()?);
     if claim.is_none() && pin.is_none() {
-        return Ok(Verdict::Done);
+        return Ok(OrphanFate::Done);
     }
     let binding = left.binding.get()?;
     // Put up by somebody who was late, or stopped before it had a say: it goes whatever else there is.
@@ -160,7 +160,7 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
             .any(|kind| is_of(kind, claim.as_ref(), pin.as_ref()))
         && let Some(effect) = belt_left(binding, &left.policy_says)?
     {
-        return Ok(Verdict::Act(Box::new(effect)));
+        return Ok(OrphanFate::Act(Box::new(effect)));
     }
     if let Some(pin) = pin
         && let Some(verdict) = needed(left, pin, binding.as_ref())?
@@ -176,21 +176,21 @@ fn next(left: &Left) -> Result<Verdict, NotKnown> {
 }
 
 /// A copy that was to go, and of which nobody says any more that it may, is where it was.
-fn evicted(left: &Left, claim: Option<&Claim>) -> Result<Verdict, NotKnown> {
+fn evicted(left: &Left, claim: Option<&Claim>) -> Result<OrphanFate, NotKnown> {
     let binding = left.binding.get()?;
     let undone = binding
         .as_ref()
         .zip(claim)
         .and_then(|(binding, claim)| undo(binding, &claim.spec.owner.uid));
     Ok(match undone {
-        Some(effect) => Verdict::Act(Box::new(effect)),
+        Some(effect) => OrphanFate::Act(Box::new(effect)),
         None => take_down(claim, None),
     })
 }
 
 /// The claim gives its marker up, then the pin goes, then the claim.
-fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Verdict {
-    Verdict::Act(Box::new(match (pin, claim) {
+fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> OrphanFate {
+    OrphanFate::Act(Box::new(match (pin, claim) {
         // Where the API server refuses Works without the marker of a claim, the claim says first that there will be none.
         (Some(_), Some(claim)) if !claim.spec.marker.is_empty() => Effect::ReplaceClaim {
             claim: exactly(claim),
@@ -208,7 +208,7 @@ fn take_down(claim: Option<&Claim>, pin: Option<&OverridePolicy>) -> Verdict {
         (None, Some(claim)) => Effect::DeleteClaim {
             claim: exactly(claim),
         },
-        (None, None) => return Verdict::Done,
+        (None, None) => return OrphanFate::Done,
     }))
 }
 
@@ -246,7 +246,7 @@ fn differs(
     left: &Left,
     changes: impl Fn(&Value, &Cluster, &Overrides) -> Result<bool, OverrideError>,
     todo: &str,
-) -> Result<Option<Verdict>, NotKnown> {
+) -> Result<Option<OrphanFate>, NotKnown> {
     let Some(template) = left.template.get()? else {
         return Ok(None);
     };
@@ -261,12 +261,12 @@ fn differs(
         match changes(template, cluster, all) {
             Ok(false) => {}
             Ok(true) => {
-                return Ok(Some(Verdict::Ask {
+                return Ok(Some(OrphanFate::Ask {
                     why: format!("{there} gets another version without the pin: it was not released yet"),
                     todo: todo.to_owned(),
                 }));
             }
-            Err(error) => return Ok(Some(Verdict::Wait(error.to_string()))),
+            Err(error) => return Ok(Some(OrphanFate::Wait(error.to_string()))),
         }
     }
     Ok(None)
@@ -277,17 +277,17 @@ fn needed(
     left: &Left,
     pin: &OverridePolicy,
     binding: Option<&ResourceBinding>,
-) -> Result<Option<Verdict>, NotKnown> {
+) -> Result<Option<OrphanFate>, NotKnown> {
     let (works, template) = (left.works.get()?, left.template.get()?);
     let Some(binding) = binding else {
         let gone = template.is_none() && works.is_empty();
-        return Ok((!gone).then(|| Verdict::Wait("the workload has no binding".to_owned())));
+        return Ok((!gone).then(|| OrphanFate::Wait("the workload has no binding".to_owned())));
     };
     let keeps = works
         .iter()
         .find(|(_, work)| work.spec.preserve_resources_on_deletion == Some(true));
     if let Some((cluster, _)) = keeps {
-        return Ok(Some(Verdict::Wait(format!(
+        return Ok(Some(OrphanFate::Wait(format!(
             "{cluster}: the Work to show that the copy there goes when the cluster leaves the binding"
         ))));
     }
@@ -296,50 +296,54 @@ fn needed(
         Err(verdict) => return Ok(Some(verdict)),
     };
     if !binding.spec.graceful_eviction_tasks.is_empty() {
-        return Ok(Some(Verdict::Wait("Karmada is evicting the workload".to_owned())));
+        return Ok(Some(OrphanFate::Wait(
+            "Karmada is evicting the workload".to_owned(),
+        )));
     }
     if let Some(other) = works.keys().find(|cluster| *cluster != keep) {
-        return Ok(Some(Verdict::Wait(format!("a Work is left in {other}"))));
+        return Ok(Some(OrphanFate::Wait(format!("a Work is left in {other}"))));
     }
     let Some(template) = template else {
-        return Ok(Some(Verdict::Wait("the workload is being deleted".to_owned())));
+        return Ok(Some(OrphanFate::Wait("the workload is being deleted".to_owned())));
     };
     let made_from = works
         .get(keep)
         .and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));
     let current = template.pointer("/metadata/generation").map(Value::to_string);
     if made_from.is_none() || made_from != current.as_deref() {
-        return Ok(Some(Verdict::Wait(format!(
+        return Ok(Some(OrphanFate::Wait(format!(
             "{keep}: the Work is not made from the current template"
         ))));
     }
     let Some(cluster) = left.clusters.get()?.get(keep) else {
-        return Ok(Some(Verdict::Wait(format!("{keep} is not joined"))));
+        return Ok(Some(OrphanFate::Wait(format!("{keep} is not joined"))));
     };
     let metadata = &pin.metadata;
     let name = metadata.name.as_deref().unwrap_or_default();
     let namespace = metadata.namespace.as_deref();
     match removal_changes(template, cluster, left.overrides.get()?, namespace, name, &left.ignored) {
         Ok(false) => Ok(None),
-        Ok(true) => Ok(Some(Verdict::Ask {
+        Ok(true) => Ok(Some(OrphanFate::Ask {
             why: format!("{keep} gets something else without the pin: the pin holds it, or carries its state"),
             todo: "ask for the migration again by the same file; or make the template say what the pin says, and it goes \
                    by itself; or delete the pin by hand, which lets the workload run"
                 .to_owned(),
         })),
-        Err(error) => Ok(Some(Verdict::Wait(error.to_string()))),
+        Err(error) => Ok(Some(OrphanFate::Wait(error.to_string()))),
     }
 }
 
 /// Returns what lets the scheduler go on, as long as it can't: whoever claims a workload has suspended its scheduling himself.
-fn suspended(left: &Left, binding: &ResourceBinding) -> Result<Option<Verdict>, NotKnown> {
+fn suspended(left: &Left, binding: &ResourceBinding) -> Result<Option<OrphanFate>, NotKnown> {
     if !binding.spec.scheduling_suspended() {
         let observed = binding
             .status
             .as_ref()
             .map_or(0, |status| status.scheduler_observed_generation);
         let behind = is_scheduled(binding) && observed < binding.metadata.generation.unwrap_or_default();
-        return Ok(behind.then(|| Verdict::Wait("the scheduler to look at the resumed binding".to_owned())));
+        return Ok(
+            behind.then(|| OrphanFate::Wait("the scheduler to look at the resumed binding".to_owned()))
+        );
     }
     let keep = match only(binding) {
         Ok(keep) => keep,
@@ -348,20 +352,20 @@ fn suspended(left: &Left, binding: &ResourceBinding) -> Result<Option<Verdict>, 
     if let Some(placement) = binding.spec.placement.as_ref().filter(|_| is_scheduled(binding))
         && let Err(finding) = keeps_target(placement, keep, left.clusters.get()?, affinity_in_use(binding))
     {
-        return Ok(Some(Verdict::Ask {
+        return Ok(Some(OrphanFate::Ask {
             why: finding.message,
             todo: finding.hint.unwrap_or_default(),
         }));
     }
-    Ok(Some(Verdict::Act(Box::new(resume(binding)))))
+    Ok(Some(OrphanFate::Act(Box::new(resume(binding)))))
 }
 
-fn only(binding: &ResourceBinding) -> Result<&ClusterName, Verdict> {
+fn only(binding: &ResourceBinding) -> Result<&ClusterName, OrphanFate> {
     match binding.spec.clusters.as_slice() {
         [only] => Ok(&only.name),
         clusters => {
             let names: Vec<_> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
-            Err(Verdict::Ask {
+            Err(OrphanFate::Ask {
                 why: format!("its binding lists {}", json!(names)),
                 todo: "ask for the migration again by the same file; or leave the one cluster in the binding that shall keep \
                        the workload (docs/how-to/operate.md#in-an-emergency): the rest goes by itself then"

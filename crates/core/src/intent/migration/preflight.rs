@@ -17,7 +17,7 @@ use findings::{
 pub(in crate::intent) use placement::keeps_target;
 pub(super) use placement::tainted;
 
-use super::beside::fingerprint;
+use super::other_managers::fingerprint;
 use super::token::UNSEEN;
 use super::{Interrupt, Next, Operation, Phase};
 use crate::api::{
@@ -38,7 +38,7 @@ impl Operation<'_> {
     pub(super) fn pending(&mut self) -> Result<Next, Interrupt> {
         if self.status.common.started_at.is_none() {
             if self.status.common.attempt == 0
-                && let Some(record) = self.world().record.get()?
+                && let Some(record) = self.snapshot().record.get()?
             {
                 if record.ends(self.input.spec) {
                     return self.ended_before(record);
@@ -59,7 +59,7 @@ impl Operation<'_> {
             }];
             return Ok(Next::Requeue);
         }
-        let claim = self.world().claim.get()?.as_ref();
+        let claim = self.snapshot().claim.get()?.as_ref();
         // What was lent is not to lie idle until a window opens.
         if claim.is_none_or(|claim| claim.spec.owner.uid != self.input.uid) {
             self.in_window()?;
@@ -80,16 +80,16 @@ impl Operation<'_> {
     /// Leaves when every finding is clear; else fails with nothing touched.
     pub(super) fn preflight(&mut self) -> Result<Next, Interrupt> {
         self.yields()?;
-        let world = self.world();
+        let snapshot = self.snapshot();
         let spec = self.input.spec;
-        let Some(template) = world.template.get()? else {
+        let Some(template) = snapshot.template.get()? else {
             return Err(fail(
                 "NoWorkload",
                 format!("{} is not in the Karmada API server", self.workload()),
-                "apply the workload first, or mend spec.workload",
+                "apply the workload first, or fix spec.workload",
             ));
         };
-        let Some(binding) = world.binding.get()? else {
+        let Some(binding) = snapshot.binding.get()? else {
             return Err(Interrupt::Wait(
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
@@ -103,9 +103,9 @@ impl Operation<'_> {
         if source == spec.to {
             return self.is_there_already(source, &compiled);
         }
-        let clusters = world.clusters.get()?;
+        let clusters = snapshot.clusters.get()?;
         let mut findings = binding_findings(&binding.spec);
-        findings.extend(world.policy.get()?.as_ref().and_then(policy_finding));
+        findings.extend(snapshot.policy.get()?.as_ref().and_then(policy_finding));
         findings.dedup();
         findings.extend(target_findings(spec, clusters.get(&spec.to)));
         findings.extend(twin_finding(&source, &spec.to, clusters));
@@ -121,7 +121,7 @@ impl Operation<'_> {
         findings.extend(template_findings(template));
         findings.extend(patch_findings(template, spec, &profile.spec));
         findings.extend(asked_findings(template, spec, &profile.spec));
-        findings.extend(query_findings(spec, &world.metrics)?);
+        findings.extend(query_findings(spec, &snapshot.metrics)?);
         findings.extend(requirement_findings(template, &compiled)?);
         findings.extend(self.others_findings(template, &source, &profile.spec)?);
         if !findings.is_empty() {
@@ -166,7 +166,7 @@ impl Operation<'_> {
         let Some(lender) = self.lender()? else {
             return Ok(());
         };
-        let claim = self.world().claim.get()?.as_ref();
+        let claim = self.snapshot().claim.get()?.as_ref();
         let Some(writer) = claim.and_then(|claim| claim.spec.writer.as_ref()) else {
             return Ok(());
         };
@@ -218,7 +218,7 @@ impl Operation<'_> {
         &'b self,
         binding: &'b ResourceBinding,
     ) -> Result<Option<&'b Placement>, Interrupt> {
-        let Some(policy) = self.world().policy.get()? else {
+        let Some(policy) = self.snapshot().policy.get()? else {
             return Ok(binding.spec.placement.as_ref());
         };
         if let Some(change) = &policy.change {
@@ -244,7 +244,7 @@ impl Operation<'_> {
 
     /// Returns who lent the claim, if it was lent.
     fn lender(&self) -> Result<Option<ClaimOwner>, Interrupt> {
-        let claim = self.world().claim.get()?.as_ref();
+        let claim = self.snapshot().claim.get()?.as_ref();
         let ours = claim.filter(|claim| claim.spec.owner.uid == self.input.uid);
         Ok(ours.and_then(|claim| claim.spec.lender.clone()))
     }
@@ -253,8 +253,8 @@ impl Operation<'_> {
     fn is_there_already(&mut self, cluster: ClusterName, profile: &Profile) -> Result<Next, Interrupt> {
         let healthy = Healthy::as_it_is(&Facts {
             cluster: &cluster,
-            member: self.world().member(&cluster)?,
-            works: self.world().works.get()?,
+            member: self.snapshot().member(&cluster)?,
+            works: self.snapshot().works.get()?,
             marker: "",
             profile,
             nodes: None,
@@ -299,7 +299,7 @@ impl Operation<'_> {
             Some(from) if *from != source && source != spec.to => Err(fail(
                 "NotThere",
                 format!("Karmada lists the workload in {source}, not in {from}"),
-                "mend spec.from, or leave it out",
+                "fix spec.from, or leave it out",
             )),
             _ => Ok(source),
         }
@@ -307,7 +307,7 @@ impl Operation<'_> {
 
     fn look_up_profile(&self) -> Result<WorkloadProfile, Interrupt> {
         let spec = self.input.spec;
-        let given = self.world().profiles.get()?;
+        let given = self.snapshot().profiles.get()?;
         profile::find(given, spec.profile.as_deref(), &spec.workload.gvk())?.ok_or_else(|| {
             fail(
                 "NoProfile",
@@ -319,7 +319,7 @@ impl Operation<'_> {
 
     /// Nothing of that name may be in the target: what it is, and whether it writes, would be anybody's guess.
     fn target_is_free(&self, target: &ClusterName) -> Result<(), Interrupt> {
-        let there = self.world().member(target)?.object.get()?;
+        let there = self.snapshot().member(target)?.object.get()?;
         let Some(object) = there else { return Ok(()) };
         let terminating = object.pointer("/metadata/deletionTimestamp").is_some();
         if terminating {
@@ -340,7 +340,7 @@ impl Operation<'_> {
         profile: &Profile,
     ) -> Result<BTreeMap<String, String>, Interrupt> {
         self.source_is_not_lost(source)?;
-        let object = self.world().member(source)?.object.get()?.as_ref();
+        let object = self.snapshot().member(source)?.object.get()?.as_ref();
         let Some(object) = object else {
             return Err(Interrupt::Wait(format!("{source} has no copy of the workload")));
         };
@@ -355,7 +355,7 @@ impl Operation<'_> {
     /// A template change in Git that is held back goes along, unless the spec says no; or the one that the intent has.
     fn template_change(&self, live: &Value) -> Result<Option<TemplateChange>, Interrupt> {
         let changes = &self.input.spec.changes;
-        let desired = self.world().desired.get()?;
+        let desired = self.snapshot().desired.get()?;
         if !changes.patches.is_empty() {
             if desired.is_in_git {
                 return Err(fail(

@@ -54,7 +54,7 @@ impl Operation<'_> {
                 _ => Ok("nothing was touched then".to_owned()),
             });
         };
-        let binding = self.world().binding.get()?.as_ref();
+        let binding = self.snapshot().binding.get()?.as_ref();
         let Some(binding) =
             binding.filter(|binding| binding.metadata.uid.as_deref() == Some(&journal.binding.uid))
         else {
@@ -87,7 +87,7 @@ impl Operation<'_> {
         let profile = crate::profile::Profile::compile("journal", &journal.profile)?;
         let healthy = Healthy::as_it_is(&Facts {
             cluster,
-            member: self.world().member(cluster)?,
+            member: self.snapshot().member(cluster)?,
             works: &BTreeMap::new(),
             marker: "",
             profile: &profile,

@@ -14,7 +14,7 @@ impl Operation<'_> {
     /// Stops a migration whose journal went back until a person asks for the way back: what it decided, and what was written
     /// to the members, since then, nobody knows. Past the commit point, and on the way back, it only has to go on under a
     /// sequence that nobody has seen.
-    pub(super) fn went_back(&mut self) -> Option<Result<Next, Interrupt>> {
+    pub(super) fn detect_restore(&mut self) -> Option<Result<Next, Interrupt>> {
         let rolling_back = self.status.phase == Phase::RollingBack;
         if let Some(((attempt, seq), by)) = self.high_water_mark() {
             let known = (
@@ -104,7 +104,7 @@ impl Operation<'_> {
             self.status.common.attempt,
             self.status.journal.as_ref().map_or(0, |journal| journal.pin.seq),
         );
-        let members = self.input.world.members.iter();
+        let members = self.input.snapshot.members.iter();
         let seen = members.filter_map(|(cluster, member)| {
             let object = member.object.get().ok()?.as_ref()?;
             let marker = object.pointer("/metadata/annotations")?.get(MARKER_ANNOTATION)?;

@@ -26,7 +26,7 @@ impl Operation<'_> {
             let end = self.back()?.ends_as;
             return self.finish(&source, end);
         }
-        if !self.journal()?.pin.pinned && pin::not_blank(self.world().pin.get()?.as_ref()).is_none() {
+        if !self.journal()?.pin.pinned && pin::not_blank(self.snapshot().pin.get()?.as_ref()).is_none() {
             return self.unfence();
         }
         if self.journal()?.dropped {
@@ -70,7 +70,7 @@ impl Operation<'_> {
         }
         // Made anew by Karmada it runs already, or will: stopping it would bring nothing back. Without a Work it isn't, and
         // what is still to be seen there is about to be deleted.
-        let work = self.world().works.get()?.get(source);
+        let work = self.snapshot().works.get()?.get(source);
         let has_work = work.is_some_and(|work| work.metadata.deletion_timestamp.is_none());
         let runs_there = !self.journal()?.profile.stateful || (self.is_listed(source)? && has_work);
         if writer.as_ref() == Some(source) && !lapse && runs_there {
@@ -252,7 +252,7 @@ impl Operation<'_> {
         if let Some(fight) = fight {
             return Err(Interrupt::Wait(format!("{why}; {fight}")));
         }
-        if self.world().member(target)?.object.get().is_err() {
+        if self.snapshot().member(target)?.object.get().is_err() {
             return Err(Interrupt::Wait(format!(
                 "{why}; it was let run, and {target} can't be looked into: a person who knows that none of it runs there can \
                  say so ({})",
@@ -280,7 +280,7 @@ impl Operation<'_> {
         if self.journal()?.target_ran || self.left_behind(target)?.is_some() {
             return Ok(false);
         }
-        let member = self.world().member(target)?;
+        let member = self.snapshot().member(target)?;
         let (Ok(Some(copy)), Ok(pods)) = (member.object.get(), member.pods.get()) else {
             return Ok(false);
         };
@@ -360,7 +360,7 @@ impl Operation<'_> {
         {
             return Err(Interrupt::Wait(why));
         }
-        if self.world().member(target)?.object.get().is_ok() {
+        if self.snapshot().member(target)?.object.get().is_ok() {
             self.note_target_ran(target)?;
         }
         self.is_gone(target)?;
@@ -373,7 +373,7 @@ impl Operation<'_> {
 
     fn give_back(&mut self) -> Result<Next, Interrupt> {
         let (source, target) = self.ends()?;
-        if let Err(unseen) = self.world().member(&source)?.object.get() {
+        if let Err(unseen) = self.snapshot().member(&source)?.object.get() {
             self.source_is_given_up(&source, &target, &unseen.to_string())?;
             // Nobody runs, as far as anybody can see: a lapse is over.
             if let Some(back) = &mut self.journal_mut()?.roll_back {
@@ -418,7 +418,7 @@ impl Operation<'_> {
     ) -> Result<Option<Fight>, Interrupt> {
         let captured = self.journal()?.captured.as_ref();
         let has_targets = captured.is_some_and(|captured| captured.from == *target);
-        let copy = self.world().member(source)?.object.get()?.as_ref();
+        let copy = self.snapshot().member(source)?.object.get()?.as_ref();
         let is_held = match copy {
             Some(copy) => self.profile()?.carries_hold(copy),
             None => true,
@@ -502,7 +502,7 @@ impl Operation<'_> {
     fn was_stopped_late(&self, source: &ClusterName) -> Result<bool, Interrupt> {
         let journal = self.journal()?;
         let is_as_it_was = !self.back()?.restart && !journal.fence.lowered && !self.is_shared();
-        let live = pin::not_blank(self.world().pin.get()?.as_ref());
+        let live = pin::not_blank(self.snapshot().pin.get()?.as_ref());
         let is_ours = match live {
             Some(live) => self.is_ours_from_before(live)?,
             None => false,
@@ -529,7 +529,7 @@ impl Operation<'_> {
             return String::new();
         }
         format!(
-            "{}: it does not start from nothing, and a person must delete it in {cluster}, where Karmada creates it anew",
+            "{}: it does not start from nothing, and a person must delete it in {cluster}, where Karmada recreates it",
             self.symptoms(cluster)
         )
     }

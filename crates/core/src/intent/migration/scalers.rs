@@ -29,7 +29,7 @@ impl Operation<'_> {
         if !holds || !scalers::concerns(profile) {
             return Ok(Vec::new());
         }
-        Ok(scalers::findings(self.world().scalers.get()?))
+        Ok(scalers::findings(self.snapshot().scalers.get()?))
     }
 
     /// Tells who could start a held copy now. Where nobody could look, what was seen last stays.
@@ -37,7 +37,7 @@ impl Operation<'_> {
         let Some(journal) = self.status.journal_in_force() else {
             return;
         };
-        if self.world().scalers.get().is_err() {
+        if self.snapshot().scalers.get().is_err() {
             return;
         }
         let found = self.scaler_findings(&journal.profile).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Operation<'_> {
         let found = self.scaler_findings(&self.journal()?.profile)?;
         match found.into_iter().next() {
             Some(Finding { message, hint, .. }) => Err(Interrupt::Wait(format!(
-                "nobody to scale what is held: {message} ({})",
+                "autoscalers to let go of what is held: {message} ({})",
                 hint.unwrap_or_default()
             ))),
             None => Ok(()),

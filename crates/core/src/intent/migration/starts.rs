@@ -64,6 +64,6 @@ impl Operation<'_> {
     /// Returns the starts of the pods with which the run of a copy would lose its state; nothing where it keeps that, or where
     /// they can't be seen, or none is there.
     pub(super) fn starts_in(&self, cluster: &ClusterName, profile: &Profile) -> Option<Starts> {
-        starts::starts_in(self.world().member(cluster).ok()?, profile)
+        starts::starts_in(self.snapshot().member(cluster).ok()?, profile)
     }
 }

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use super::{Interrupt, Operation, Phase, go_back};
 use crate::api::{Fact, Offered, PatchOp, RollBackStage, Strategy};
 use crate::intent::custody::{self, Custody, Gives, Granted, LAPSE, Patience, Standing, Terms, Unmarked};
-use crate::intent::pin::{self, Pin, Says, Tenure, Token};
+use crate::intent::pin::{self, Pin, Says, Token, Writer};
 use crate::intent::proof::{Facts, Healthy, Held, Inert, NotProved, Sole, Stateless};
 use crate::profile::{Action, Variables};
 use cutover_karmada::OverridePolicy;
@@ -32,7 +32,7 @@ impl<'a> Operation<'a> {
         let mut late = Vec::new();
         for cluster in custody::synced(self.binding()?) {
             if let Err(NotProved::No(why)) = self.prove(&cluster, |facts| facts.current_copy().map(drop))?
-                && matches!(self.world().member(&cluster)?.object.get(), Ok(Some(_)))
+                && matches!(self.snapshot().member(&cluster)?.object.get(), Ok(Some(_)))
             {
                 late.push(why);
             }
@@ -49,14 +49,14 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn custody(&self) -> Custody<'a> {
-        let world = self.world();
+        let snapshot = self.snapshot();
         Custody::of(
             self.input.owner("Migration"),
             self.status.common.attempt,
-            &world.workload,
-            &world.claim,
-            &world.pin,
-            &world.overrides,
+            &snapshot.workload,
+            &snapshot.claim,
+            &snapshot.pin,
+            &snapshot.overrides,
         )
     }
 
@@ -105,7 +105,7 @@ impl<'a> Operation<'a> {
     /// Returns what is to be remembered of a copy before it is let run.
     fn offered(&self, cluster: &ClusterName) -> Result<Offered, Interrupt> {
         let copy = self
-            .world()
+            .snapshot()
             .member(cluster)?
             .object
             .get()
@@ -123,7 +123,7 @@ impl<'a> Operation<'a> {
     /// of the old one prove nothing any more; where that would name a writer beside other copies, it isn't repaired blindly.
     pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let pin = self.compile()?;
-        self.has_its_way(&pin)?;
+        self.check_effective(&pin)?;
         let custody = self.custody();
         match custody.standing(&pin, &self.journal()?.pin)? {
             Standing::InForce => return Ok(()),
@@ -186,10 +186,10 @@ impl<'a> Operation<'a> {
         if !self.journal()?.profile.born_held {
             return Ok(());
         }
-        match self.world().member(target)?.object.get() {
+        match self.snapshot().member(target)?.object.get() {
             Ok(None) => Ok(()),
             Ok(Some(_)) => {
-                let live = self.world().pin.get()?.as_ref();
+                let live = self.snapshot().pin.get()?.as_ref();
                 let marker = live.and_then(pin::marker_of).unwrap_or_default();
                 self.prove(target, |facts| Held::prove(&Facts { marker, ..*facts }))??;
                 Ok(())
@@ -207,7 +207,7 @@ impl<'a> Operation<'a> {
 
     /// Returns whether the pin in the API server lets a cluster run, whatever the journal says by now.
     pub(super) fn runs_by_the_pin(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
-        let live = self.world().pin.get()?.as_ref();
+        let live = self.snapshot().pin.get()?.as_ref();
         Ok(live.is_some_and(|live| custody::names(live, self.input.uid, cluster)))
     }
 
@@ -219,7 +219,7 @@ impl<'a> Operation<'a> {
         self.raise_let_go(&involved, writer);
         if !safe {
             return Ok(go_back(format!(
-                "{LAPSE}: the pin was edited or removed by somebody else"
+                "{LAPSE}: the pin was edited or removed by another client"
             )));
         }
         let journal = self.journal_mut()?;
@@ -232,7 +232,7 @@ impl<'a> Operation<'a> {
     pub(super) fn report_changed_pin(&mut self, other: &ClusterName) -> Result<(), Interrupt> {
         let pin = self.compile()?;
         let standing = self.custody().standing(&pin, &self.journal()?.pin)?;
-        let is_gone = matches!(self.world().member(other)?.object.get(), Ok(None));
+        let is_gone = matches!(self.snapshot().member(other)?.object.get(), Ok(None));
         if standing != Standing::Tampered || is_gone {
             return Ok(());
         }
@@ -258,16 +258,16 @@ impl<'a> Operation<'a> {
         let Says::Token(token) = &pin.says else {
             return Ok(Granted::Nobody);
         };
-        let writer = match &token.tenure {
-            Tenure::Nobody => return Ok(Granted::Nobody),
-            Tenure::Shared { .. } => return Ok(Granted::Stateless(Stateless::new(&self.profile()?)?)),
-            Tenure::Only(writer) => writer,
+        let writer = match &token.may_run {
+            Writer::Nobody => return Ok(Granted::Nobody),
+            Writer::Shared { .. } => return Ok(Granted::Stateless(Stateless::new(&self.profile()?)?)),
+            Writer::Only(writer) => writer,
         };
         let involved = self.involved()?;
         if let Ok(sole) = Sole::new(writer, &involved) {
             return Ok(Granted::Sole(sole));
         }
-        let (live, read) = self.world().pin.read()?;
+        let (live, read) = self.snapshot().pin.read()?;
         if custody::says_the_same(pin, live.as_ref()) {
             return Ok(Granted::Nobody);
         }
@@ -296,7 +296,7 @@ impl<'a> Operation<'a> {
     pub(super) fn names_the_writer(&self) -> Result<bool, Interrupt> {
         Ok(custody::says_the_same(
             &self.compile()?,
-            self.world().pin.get()?.as_ref(),
+            self.snapshot().pin.get()?.as_ref(),
         ))
     }
 
@@ -329,7 +329,7 @@ impl<'a> Operation<'a> {
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
-        let works = self.world().works.get()?;
+        let works = self.snapshot().works.get()?;
         let all = custody::synced(self.binding()?);
         let mut synced = Vec::new();
         for cluster in &all {
@@ -358,7 +358,7 @@ impl<'a> Operation<'a> {
             object: None,
         };
         let says = Says::Token(Token {
-            tenure: self.tenure()?,
+            may_run: self.may_run()?,
             hold: profile.patches(Action::Hold, &variables)?,
             suspended: journal.suspended.clone(),
             suspend: profile.patches(Action::Suspend, &variables)?,
@@ -378,14 +378,14 @@ impl<'a> Operation<'a> {
         Ok(self.journal()?.captured.is_none() && self.was_said(Fact::FromNothing, cluster))
     }
 
-    fn tenure(&self) -> Result<Tenure, Interrupt> {
+    fn may_run(&self) -> Result<Writer, Interrupt> {
         let journal = self.journal()?;
         Ok(match &journal.writer {
-            _ if self.is_shared() => Tenure::Shared {
+            _ if self.is_shared() => Writer::Shared {
                 carrier: journal.target.clone(),
             },
-            Some(writer) => Tenure::Only(writer.clone()),
-            None => Tenure::Nobody,
+            Some(writer) => Writer::Only(writer.clone()),
+            None => Writer::Nobody,
         })
     }
 

@@ -13,7 +13,7 @@ const SETTLED: &str = "Settled";
 impl Operation<'_> {
     /// Returns why a cluster can't be looked into, if so.
     pub(super) fn unseen(&self, cluster: &ClusterName) -> Result<Option<String>, Interrupt> {
-        let object = self.world().member(cluster)?.object.get();
+        let object = self.snapshot().member(cluster)?.object.get();
         Ok(object.err().map(|unknown| unknown.to_string()))
     }
 
@@ -58,14 +58,14 @@ impl Operation<'_> {
     /// shows what is in force, and nothing is left to move.
     pub(super) fn has_left_alone(&self, source: &ClusterName) -> Result<Option<String>, Interrupt> {
         let is_there =
-            self.world().clusters.get()?.contains_key(source) || !self.world().works.get()?.is_empty();
+            self.snapshot().clusters.get()?.contains_key(source) || !self.snapshot().works.get()?.is_empty();
         let synced = custody::synced(self.binding()?);
         if self.committed() || is_there || synced.iter().any(|listed| listed != source) {
             return Ok(None);
         }
         let (_, target) = self.ends()?;
         // What Karmada has let go runs on without a Work.
-        if !matches!(self.world().member(&target)?.object.get(), Ok(None)) {
+        if !matches!(self.snapshot().member(&target)?.object.get(), Ok(None)) {
             return Ok(None);
         }
         self.unseen(source)
@@ -307,7 +307,7 @@ impl Operation<'_> {
     }
 
     fn is_kept_by_karmada(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
-        let is_joined = self.world().clusters.get()?.contains_key(cluster);
+        let is_joined = self.snapshot().clusters.get()?.contains_key(cluster);
         Ok(is_joined && self.is_listed(cluster)?)
     }
 

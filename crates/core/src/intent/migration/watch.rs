@@ -7,7 +7,7 @@ use super::{Input, Interrupt, Operation, Phase, go_back, step};
 use crate::api::{OnFailure, quoted};
 use crate::intent::check;
 use crate::intent::proof::{Healthy, NotProved};
-use crate::intent::world::Pod;
+use crate::intent::snapshot::Pod;
 use crate::redact;
 use cutover_karmada::name::ClusterName;
 
@@ -16,7 +16,7 @@ const LONGEST: usize = 300;
 
 /// What a look shows of the target while it soaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum SoakSample {
     /// It is as it should be: this run of this copy in these pods.
     Good(String),
     /// It is not.
@@ -32,18 +32,18 @@ pub fn gives_up(input: &Input<'_>) -> bool {
 }
 
 /// Returns what one pass shows of the target while it soaks, for the one who keeps the time.
-pub fn look(input: &Input<'_>) -> Look {
+pub fn look(input: &Input<'_>) -> SoakSample {
     let operation = Operation::of(input);
     if operation.status.phase != Phase::Verify || operation.is_paused() {
-        return Look::Bad;
+        return SoakSample::Bad;
     }
     let Ok((_, target)) = operation.ends() else {
-        return Look::Bad;
+        return SoakSample::Bad;
     };
     match operation.soaks(&target) {
-        Ok(Ok((_, run))) => Look::Good(run),
-        Ok(Err(NotProved::No(_))) => Look::Bad,
-        Ok(Err(NotProved::Unknown(_))) | Err(_) => Look::Unknown,
+        Ok(Ok((_, run))) => SoakSample::Good(run),
+        Ok(Err(NotProved::No(_))) => SoakSample::Bad,
+        Ok(Err(NotProved::Unknown(_))) | Err(_) => SoakSample::Unknown,
     }
 }
 
@@ -76,7 +76,7 @@ impl Operation<'_> {
 
     /// The status of a copy may be an older one's; the pods that do its work show themselves.
     pub(super) fn ready_pods(&self, target: &ClusterName) -> Result<Result<String, NotProved>, Interrupt> {
-        let pods = match self.world().member(target)?.pods.get() {
+        let pods = match self.snapshot().member(target)?.pods.get() {
             Ok(pods) => pods,
             Err(why) => return Ok(Err(why.into())),
         };
@@ -103,11 +103,11 @@ impl Operation<'_> {
 
     /// What else the spec asks of the target.
     fn checks(&self, target: &ClusterName) -> Result<Result<(), String>, Interrupt> {
-        let object = self.world().member(target)?.object.get()?;
+        let object = self.snapshot().member(target)?.object.get()?;
         let object = object.clone().unwrap_or_default();
-        let beside = (&self.world().others, &self.world().metrics);
+        let other_managers = (&self.snapshot().others, &self.snapshot().metrics);
         let mut checks = self.journal()?.spec.verify.checks.iter();
-        Ok(checks.try_for_each(|asked| check::holds(target, asked, &object, beside)))
+        Ok(checks.try_for_each(|asked| check::holds(target, asked, &object, other_managers)))
     }
 
     /// A target of which its operator says that it has failed isn't waited for: nobody else runs meanwhile.
@@ -129,7 +129,7 @@ impl Operation<'_> {
     /// Returns what the operator and the kubelets of a cluster say that is wrong, to be kept before the copy goes: empty, or
     /// the end of a sentence.
     pub(super) fn symptoms(&self, cluster: &ClusterName) -> String {
-        let Ok(member) = self.world().member(cluster) else {
+        let Ok(member) = self.snapshot().member(cluster) else {
             return String::new();
         };
         let copy = member.object.get().ok().and_then(Option::as_ref);
@@ -137,7 +137,7 @@ impl Operation<'_> {
         let said = said.map(|said| format!("its operator says: {}", brief(&said)));
         let pods = member.pods.get().map(Vec::as_slice).unwrap_or_default();
         let pods = pods.iter().filter_map(in_trouble);
-        let warned = self.world().warnings.iter().map(|said| brief(said));
+        let warned = self.snapshot().warnings.iter().map(|said| brief(said));
         let warned = warned.filter(|_| self.journal().is_ok_and(|journal| journal.target == *cluster));
         let all: Vec<String> = said.into_iter().chain(pods.take(3)).chain(warned).collect();
         if all.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Interrupt, Operation};
 use crate::api::{Assumption, Fact, MigrationSpec, MigrationStatus, Offer, UsedWord};
-use crate::intent::world::Pod;
+use crate::intent::snapshot::Pod;
 use cutover_karmada::name::ClusterName;
 
 const SOMEBODY: &str = "a person";
@@ -185,7 +185,7 @@ impl Operation<'_> {
 
     /// Returns whether pods of the workload are seen in a cluster, but for those of a node that is lost: of them nobody knows.
     pub(super) fn is_seen_running(&self, cluster: &ClusterName) -> bool {
-        let Ok(member) = self.world().member(cluster) else {
+        let Ok(member) = self.snapshot().member(cluster) else {
             return false;
         };
         let (pods, nodes) = (member.pods.get(), member.nodes.get().ok());

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Aim, Operation};
+use super::{MoveStrategy, Operation};
 use crate::api::{Move, MoveState, Stay};
 
 /// How many moves are listed that wait for their turn; as many are that are over, and that can't be moved.
@@ -16,7 +16,7 @@ fn beyond(length: usize) -> usize {
     length.saturating_sub(LISTED)
 }
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Takes the oldest of those that have moved off the list. One that comes back later is moved again.
     pub(super) fn forget(&mut self, begun: &mut Vec<Move>) {
         let over = begun.iter().filter(|one| one.state.is_over()).count();

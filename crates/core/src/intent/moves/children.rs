@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Aim, Interrupt, Operation};
+use super::{Interrupt, MoveStrategy, Operation};
 use crate::api::{
     self, Means, Migration, MigrationStatus, Move, MoveState, Phase as MigrationPhase, Strategy,
     WAITS_ANNOTATION,
@@ -30,7 +30,7 @@ pub(super) fn name(parent: &str, uid: &str, attempt: u32, round: u32, one: &Move
     child::name(parent, &one.workload.name, &purpose)
 }
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Takes down how far each move is, and has the ones that are to begin created and let go.
     pub(super) fn children(&mut self) -> Result<(), Interrupt<A>> {
         let mut effects = Vec::new();
@@ -141,7 +141,7 @@ impl<A: Aim> Operation<'_, A> {
     fn child(&self, one: &Move) -> Result<Option<&Migration>, Interrupt<A>> {
         let name = one.by.clone().unwrap_or_default();
         let namespace = one.workload.namespace.clone().unwrap_or_default();
-        Ok(self.world().migrations.get()?.get(&(namespace, name)))
+        Ok(self.snapshot().migrations.get()?.get(&(namespace, name)))
     }
 
     fn fate(&self, one: &Move) -> Result<Fate, Interrupt<A>> {
@@ -174,7 +174,7 @@ impl<A: Aim> Operation<'_, A> {
     /// Karmada calls it a success when it has asked the scheduler; what counts is that the copies are there and well.
     fn fate_of_rescheduling(&self, one: &Move) -> Result<Fate, Interrupt<A>> {
         let name = one.by.clone().unwrap_or_default();
-        let Some(rebalancer) = self.world().rebalancers.get()?.get(&name) else {
+        let Some(rebalancer) = self.snapshot().rebalancers.get()?.get(&name) else {
             return Ok(Fate::Absent);
         };
         let observed = rebalancer.pointer("/status/observedWorkloads/0");
@@ -187,7 +187,7 @@ impl<A: Aim> Operation<'_, A> {
         }
         let why = match result {
             None => "Karmada has not looked at it yet".to_owned(),
-            Some(_) => match self.world().rescheduled.get(&one.workload.key()) {
+            Some(_) => match self.snapshot().rescheduled.get(&one.workload.key()) {
                 None => "its binding was not read".to_owned(),
                 Some(binding) => match binding.get()? {
                     None => return Ok(Fate::Failed("its binding is gone".to_owned())),

@@ -11,7 +11,7 @@ use cutover_karmada::{Amounts, Capacity, Cluster, Need, ResourceBinding};
 
 /// What the clusters have, with what is promised to moves that are on their way.
 #[derive(Clone, Debug)]
-pub struct Room<'a> {
+pub struct Headroom<'a> {
     clusters: &'a BTreeMap<ClusterName, Cluster>,
     capacities: BTreeMap<ClusterName, Capacity>,
     /// How many workloads are there.
@@ -20,13 +20,13 @@ pub struct Room<'a> {
 
 /// A workload that is to go somewhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Traveller<'a> {
+pub struct WorkloadToPlace<'a> {
     pub binding: &'a ResourceBinding,
     pub template: &'a Value,
     pub from: &'a ClusterName,
 }
 
-impl Traveller<'_> {
+impl WorkloadToPlace<'_> {
     /// Returns what it asks for; `None`: that isn't known.
     pub fn need(&self) -> Option<Need> {
         Need::of(&self.binding.spec, self.template)
@@ -36,7 +36,7 @@ impl Traveller<'_> {
 /// How good a cluster is; the smallest is the best.
 type Score = (bool, usize, i128, usize);
 
-impl<'a> Room<'a> {
+impl<'a> Headroom<'a> {
     pub fn new(clusters: &'a BTreeMap<ClusterName, Cluster>, bindings: &[ResourceBinding]) -> Self {
         let capacities = clusters
             .iter()
@@ -57,21 +57,21 @@ impl<'a> Room<'a> {
     }
 
     /// Counts a workload where it is going to be.
-    pub fn promise(&mut self, traveller: Traveller<'_>, to: &ClusterName) {
+    pub fn promise(&mut self, candidate: WorkloadToPlace<'_>, to: &ClusterName) {
         *self.workloads.entry(to.clone()).or_default() += 1;
-        let need = traveller.need();
+        let need = candidate.need();
         if let (Some(capacity), Some(need)) = (self.capacities.get_mut(to), need) {
             capacity.take(&need.total());
         }
     }
 
     /// Counts a workload out of where it was.
-    pub fn release(&mut self, traveller: Traveller<'_>) {
-        if let Some(there) = self.workloads.get_mut(traveller.from) {
+    pub fn release(&mut self, candidate: WorkloadToPlace<'_>) {
+        if let Some(there) = self.workloads.get_mut(candidate.from) {
             *there = there.saturating_sub(1);
         }
-        let need = traveller.need();
-        if let (Some(capacity), Some(need)) = (self.capacities.get_mut(traveller.from), need) {
+        let need = candidate.need();
+        if let (Some(capacity), Some(need)) = (self.capacities.get_mut(candidate.from), need) {
             capacity.free(&need.total());
         }
     }
@@ -79,27 +79,27 @@ impl<'a> Room<'a> {
     /// Chooses the cluster that a workload goes to.
     pub fn choose(
         &self,
-        traveller: Traveller<'_>,
+        candidate: WorkloadToPlace<'_>,
         targets: &Targets,
         avoid: &BTreeSet<ClusterName>,
     ) -> Result<ClusterName, Finding> {
-        let need = traveller.need();
+        let need = candidate.need();
         let mut refused = Vec::new();
         let mut best: Option<(Score, &ClusterName)> = None;
         for (name, cluster) in self.clusters {
             let meant = targets.clusters.is_empty() || targets.clusters.contains(name);
-            if name == traveller.from || !meant {
+            if name == candidate.from || !meant {
                 continue;
             }
             if avoid.contains(name) {
                 refused.push(format!("{name}: it is being emptied, too"));
                 continue;
             }
-            if let Some(why) = self.refuses(traveller, name, cluster, need.as_ref()) {
+            if let Some(why) = self.refuses(candidate, name, cluster, need.as_ref()) {
                 refused.push(format!("{name}: {why}"));
                 continue;
             }
-            let score = self.score(traveller, name, need.as_ref(), targets.choose);
+            let score = self.score(candidate, name, need.as_ref(), targets.choose);
             if best.as_ref().is_none_or(|(best, _)| score < *best) {
                 best = Some((score, name));
             }
@@ -126,12 +126,12 @@ impl<'a> Room<'a> {
 
     fn refuses(
         &self,
-        traveller: Traveller<'_>,
+        candidate: WorkloadToPlace<'_>,
         name: &ClusterName,
         cluster: &Cluster,
         need: Option<&Need>,
     ) -> Option<String> {
-        let spec = &traveller.binding.spec;
+        let spec = &candidate.binding.spec;
         let resource = &spec.resource;
         if cluster.metadata.deletion_timestamp.is_some() {
             return Some("it is leaving".to_owned());
@@ -150,7 +150,7 @@ impl<'a> Room<'a> {
             if let Some(taint) = taints.find(|taint| taint.effect != "PreferNoSchedule") {
                 return Some(format!("its taint {} is not tolerated", taint.key));
             }
-            if let Err(finding) = keeps_target(placement, name, self.clusters, in_use(traveller.binding)) {
+            if let Err(finding) = keeps_target(placement, name, self.clusters, in_use(candidate.binding)) {
                 return Some(finding.message);
             }
         }
@@ -158,7 +158,13 @@ impl<'a> Room<'a> {
         (!lacking.is_empty()).then(|| format!("it lacks {}", lacking.join(", ")))
     }
 
-    fn score(&self, traveller: Traveller<'_>, name: &ClusterName, need: Option<&Need>, how: Choose) -> Score {
+    fn score(
+        &self,
+        candidate: WorkloadToPlace<'_>,
+        name: &ClusterName,
+        need: Option<&Need>,
+        how: Choose,
+    ) -> Score {
         let there = self.workloads.get(name).copied().unwrap_or_default();
         let capacity = self.capacities.get(name);
         let nothing = Need::default();
@@ -171,7 +177,7 @@ impl<'a> Room<'a> {
                 (is_unknown, 0, load, there)
             }
             Choose::Scheduler => {
-                let group = group(traveller.binding, name, self.clusters);
+                let group = group(candidate.binding, name, self.clusters);
                 let fits = capacity.and_then(|capacity| capacity.replicas(&need.each));
                 (false, group, -fits.unwrap_or_default(), 0)
             }

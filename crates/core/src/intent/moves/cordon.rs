@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Aim, Interrupt, Operation};
+use super::{Interrupt, MoveStrategy, Operation};
 use crate::api::CORDON_PREFIX;
 use crate::intent::effect::{Effect, Exactly, add, remove, test};
 use crate::intent::record::digest;
@@ -21,11 +21,11 @@ pub fn taint_key(name: &str) -> String {
     format!("{CORDON_PREFIX}{}-{hash}", &name[..LONGEST - hash.len() - 1])
 }
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Every cluster that the journal names carries the taint.
     pub(super) fn cordon(&self) -> Result<(), Interrupt<A>> {
         let cordoned = &self.journal()?.cordoned;
-        let clusters = self.world().clusters.get()?;
+        let clusters = self.snapshot().clusters.get()?;
         let key = taint_key(self.input.name);
         let open = cordoned
             .iter()
@@ -67,7 +67,7 @@ impl<A: Aim> Operation<'_, A> {
         if !journal.cordoned.iter().any(&which) {
             return Ok(());
         }
-        let clusters = self.input.world.clusters.get()?;
+        let clusters = self.input.snapshot.clusters.get()?;
         let still = |name: &ClusterName| {
             let cluster = clusters.get(name)?;
             Some((cluster, position(cluster, &key)?))

@@ -1,9 +1,9 @@
 //! What has begun comes to its end, what was put up is taken down; and what happens after that.
 
-use super::{Aim, Interrupt, Operation, Phase, SOON, under_way};
+use super::{Interrupt, MoveStrategy, Operation, Phase, SOON, under_way};
 use crate::api::{Means, MoveState};
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     pub(super) fn ending(&mut self) -> Result<(), Interrupt<A>> {
         let Some(ending) = self.journal()?.ending.clone() else {
             return Err(Interrupt::Wait(
@@ -11,8 +11,8 @@ impl<A: Aim> Operation<'_, A> {
             ));
         };
         // What was never created needs no end.
-        let present = self.world().migrations.get()?;
-        let rebalancers = self.world().rebalancers.get()?;
+        let present = self.snapshot().migrations.get()?;
+        let rebalancers = self.snapshot().rebalancers.get()?;
         let never = |one: &crate::api::Move| {
             let name = one.by.clone().unwrap_or_default();
             let namespace = one.workload.namespace.clone().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What intents that move many workloads have in common: a survey of what can move and what can't, before anything is
 //! touched; then so many at a time, each by an intent of its own; then whatever was put up is taken down.
 //!
-//! What differs is an [`Aim`]: which clusters it is about, and which workloads are to leave them.
+//! What differs is an [`MoveStrategy`]: which clusters it is about, and which workloads are to leave them.
 
 mod bound;
 mod children;
@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use bound::{AT_ONCE, LISTED};
-pub use choose::{Room, Traveller, emptied};
+pub use choose::{Headroom, WorkloadToPlace, emptied};
 pub use cordon::taint_key;
 pub use evict::{Evicting, Ground, undo};
 pub(in crate::intent) use evict::{divides, fits, static_weight};
@@ -51,10 +51,10 @@ const LATER: Duration = Duration::from_secs(10);
 const MOST: usize = 5;
 
 /// An intent as it was read, and what one pass saw.
-pub type Input<'a, A> = super::Input<'a, A, MovesStatus<A>, World>;
+pub type Input<'a, A> = super::Input<'a, A, MovesStatus<A>, Snapshot>;
 
 /// What an intent moves workloads for: its spec.
-pub trait Aim: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {
+pub trait MoveStrategy: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The kind, as it is written in YAML.
     const KIND: &'static str;
 
@@ -77,10 +77,10 @@ pub trait Aim: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 
     fn cordons(&self) -> (bool, bool);
 
     /// Returns the clusters that it is about now.
-    fn clusters(&self, world: &World) -> Result<BTreeSet<ClusterName>, NotKnown>;
+    fn clusters(&self, snapshot: &Snapshot) -> Result<BTreeSet<ClusterName>, NotKnown>;
 
     /// Returns what is to be done, but for what is on its way or over already.
-    fn survey(&self, world: &World, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown>;
+    fn survey(&self, snapshot: &Snapshot, chosen: &Chosen<'_>, begun: &[Move]) -> Result<Survey, NotKnown>;
 
     /// Returns whether nothing begins as long as something can't be moved.
     fn needs_all(&self) -> bool;
@@ -91,7 +91,7 @@ pub trait Aim: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 
     /// Returns what has brought a new round about, if anything has.
     fn occasion(
         &self,
-        world: &World,
+        snapshot: &Snapshot,
         status: &MovesStatus<Self>,
         now: Timestamp,
     ) -> Result<Option<String>, NotKnown>;
@@ -99,7 +99,7 @@ pub trait Aim: Clone + PartialEq + Serialize + DeserializeOwned + Send + Sync + 
 
 /// One pass's view: fresh reads, the children before what they change.
 #[derive(Debug)]
-pub struct World {
+pub struct Snapshot {
     pub now: Timestamp,
     pub clusters: Seen<BTreeMap<ClusterName, Cluster>>,
     /// Everything that a survey needs was asked for.
@@ -116,7 +116,7 @@ pub struct World {
     /// By name.
     pub claims: Seen<BTreeMap<String, Claim>>,
     /// What Preflight of a Migration would come to, for those that were looked at.
-    pub verdicts: BTreeMap<(ObjectKey, ClusterName), Verdict>,
+    pub verdicts: BTreeMap<(ObjectKey, ClusterName), PreflightResult>,
     /// The bindings of what Karmada's scheduler is asked to schedule anew.
     pub rescheduled: BTreeMap<ObjectKey, Seen<Option<ResourceBinding>>>,
     /// What this intent itself takes out of a cluster.
@@ -127,7 +127,7 @@ pub struct World {
 
 /// What Preflight of a Migration would come to, were it now.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum PreflightResult {
     Clear,
     Blocked(Vec<Finding>),
     /// It would wait, for this.
@@ -136,7 +136,7 @@ pub enum Verdict {
 }
 
 /// Returns whether it has to be decided what moves, for which everything has to be read.
-pub fn wants_survey<A: Aim>(spec: &A, status: &MovesStatus<A>) -> bool {
+pub fn wants_survey<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>) -> bool {
     let asked = spec.moves();
     let obeyed = status
         .journal
@@ -169,7 +169,7 @@ fn under_way<A>(status: &MovesStatus<A>) -> usize {
 }
 
 /// Decides what one pass does.
-pub fn step<A: Aim>(input: &Input<'_, A>) -> Step<MovesStatus<A>> {
+pub fn step<A: MoveStrategy>(input: &Input<'_, A>) -> Step<MovesStatus<A>> {
     operation::step::<Moves<A>>(input)
 }
 
@@ -179,10 +179,10 @@ pub(super) struct Moves<A>(PhantomData<A>);
 type Operation<'a, A> = operation::Operation<'a, Moves<A>>;
 type Interrupt<A> = operation::Interrupt<Moves<A>>;
 
-impl<A: Aim> Kind for Moves<A> {
+impl<A: MoveStrategy> Kind for Moves<A> {
     type Spec = A;
     type Status = MovesStatus<A>;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = ();
     type Own = Infallible;
 
@@ -252,7 +252,7 @@ impl<A: Aim> Kind for Moves<A> {
     }
 }
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Begins to end when it is asked for, or its time is over.
     fn check_abort(&mut self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec.moves();

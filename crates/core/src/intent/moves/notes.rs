@@ -1,10 +1,10 @@
 //! What a pass says of itself in the status.
 
 use super::bound::counted;
-use super::{Aim, Operation, Phase};
+use super::{MoveStrategy, Operation, Phase};
 use crate::api::{MoveState, Tally};
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     pub(super) fn close(&mut self) {
         let (phase, now) = (self.status.phase, self.input.now);
         let is_changed = self

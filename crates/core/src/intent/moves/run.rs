@@ -1,10 +1,10 @@
 //! So many at a time, in their order, until nothing is left or too much has failed.
 
 use super::start::count;
-use super::{Aim, Interrupt, NOW_AND_THEN, Operation, Phase, SOON, listed, under_way};
+use super::{Interrupt, MoveStrategy, NOW_AND_THEN, Operation, Phase, SOON, listed, under_way};
 use crate::api::{Means, MoveState};
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     pub(super) fn moving(&mut self) -> Result<(), Interrupt<A>> {
         self.cordon()?;
         self.children()?;

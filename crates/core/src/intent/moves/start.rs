@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use super::{
-    AT_ONCE, Aim, Chosen, Interrupt, LATER, NOW_AND_THEN, Operation, Phase, SOON, listed, unchecked,
+    AT_ONCE, Chosen, Interrupt, LATER, MoveStrategy, NOW_AND_THEN, Operation, Phase, SOON, listed, unchecked,
 };
 use crate::api::{Move, MoveState, MovesJournal, MovesStatus, Stay, WaitCode};
 use crate::intent::effect::Effect;
-use crate::intent::moves::Verdict;
+use crate::intent::moves::PreflightResult;
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Takes the spec down, unless Git has it that this was done already.
     pub(super) fn pending(&mut self) -> Result<(), Interrupt<A>> {
         let spec = self.input.spec;
         if self.status.common.attempt == 0
-            && let Some(record) = self.world().record.get()?
+            && let Some(record) = self.snapshot().record.get()?
             && let Some(status) = ended(record, spec)
         {
             self.status = status;
@@ -143,8 +143,8 @@ impl<A: Aim> Operation<'_, A> {
         }
         let spec = self.spec().clone();
         let chosen = Chosen::of(spec.moves()).map_err(Interrupt::Fail)?;
-        let world = self.world();
-        let clusters = spec.clusters(world)?;
+        let snapshot = self.snapshot();
+        let clusters = spec.clusters(snapshot)?;
         let mut begun: Vec<Move> = self
             .status
             .moves
@@ -152,7 +152,7 @@ impl<A: Aim> Operation<'_, A> {
             .filter(|one| one.state != MoveState::Waiting)
             .cloned()
             .collect();
-        let found = spec.survey(world, &chosen, &begun)?;
+        let found = spec.survey(snapshot, &chosen, &begun)?;
         self.forget(&mut begun);
         let mut moves = begun;
         for mut one in self.list_first(found.moves) {
@@ -200,17 +200,17 @@ impl<A: Aim> Operation<'_, A> {
             return;
         };
         let key = (one.workload.key(), to.clone());
-        match self.world().verdicts.get(&key) {
+        match self.snapshot().verdicts.get(&key) {
             None => {}
-            Some(Verdict::Clear) => (one.checked, one.blocked, one.note) = (true, None, None),
-            Some(Verdict::Waits(why)) => {
+            Some(PreflightResult::Clear) => (one.checked, one.blocked, one.note) = (true, None, None),
+            Some(PreflightResult::Waits(why)) => {
                 (one.checked, one.blocked, one.note) = (true, None, Some(why.clone()));
             }
-            Some(Verdict::Blocked(findings)) => {
+            Some(PreflightResult::Blocked(findings)) => {
                 (one.checked, one.blocked, one.note) = (true, findings.first().cloned(), None);
             }
             // It is asked again, and nothing is concluded.
-            Some(Verdict::Unknown(why)) => one.note = Some(why.clone()),
+            Some(PreflightResult::Unknown(why)) => one.note = Some(why.clone()),
         }
     }
 
@@ -306,7 +306,7 @@ impl<A: Aim> Operation<'_, A> {
     }
 
     pub(super) fn note_known(&mut self) -> Result<(), Interrupt<A>> {
-        let known = self.world().clusters.get()?.keys().cloned().collect();
+        let known = self.snapshot().clusters.get()?.keys().cloned().collect();
         self.journal_mut()?.known = known;
         Ok(())
     }
@@ -316,13 +316,13 @@ impl<A: Aim> Operation<'_, A> {
         self.take_new_spec()?;
         self.requeue_after = Some(LATER);
         self.status.common.waiting_for = None;
-        let clusters = self.spec().clusters(self.world())?;
+        let clusters = self.spec().clusters(self.snapshot())?;
         self.lift_cordons(|cluster| !clusters.contains(cluster))?;
-        if !self.world().looked {
+        if !self.snapshot().looked {
             return Ok(());
         }
         let now = self.input.now;
-        let occasion = self.spec().occasion(self.world(), &self.status, now)?;
+        let occasion = self.spec().occasion(self.snapshot(), &self.status, now)?;
         let Some(because) = occasion else {
             return Ok(());
         };
@@ -346,7 +346,7 @@ impl<A: Aim> Operation<'_, A> {
 }
 
 /// Returns the status of a record, if it is the end of what a spec asks for.
-fn ended<A: Aim>(record: &serde_json::Value, spec: &A) -> Option<MovesStatus<A>> {
+fn ended<A: MoveStrategy>(record: &serde_json::Value, spec: &A) -> Option<MovesStatus<A>> {
     let asked: A = serde_json::from_value(record.get("spec")?.clone()).ok()?;
     let status: MovesStatus<A> = serde_json::from_value(record.get("status")?.clone()).ok()?;
     (status.phase.is_terminal() && asked.bare() == spec.bare()).then_some(status)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::choose::{Room, Traveller};
-use super::{NotKnown, World};
+use super::choose::{Headroom, WorkloadToPlace};
+use super::{NotKnown, Snapshot};
 use crate::api::{
     Finding, Means, Move, MoveState, MovesSpec, OWN_NAMESPACE, Stay, WorkloadName, WorkloadProfile,
 };
@@ -51,8 +51,8 @@ pub struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    pub const fn traveller(&self) -> Traveller<'_> {
-        Traveller {
+    pub const fn candidate(&self) -> WorkloadToPlace<'_> {
+        WorkloadToPlace {
             binding: self.binding,
             template: self.template,
             from: &self.from,
@@ -164,14 +164,14 @@ impl<'a> Chosen<'a> {
 
 /// Judges every workload that a cluster holds, or all of them (`None`).
 pub fn judge<'a>(
-    world: &'a World,
+    snapshot: &'a Snapshot,
     chosen: &Chosen<'_>,
     clusters: &BTreeSet<ClusterName>,
 ) -> Result<Vec<Judged<'a>>, NotKnown> {
-    let bindings = world.bindings.get()?;
-    let templates = world.templates.get()?;
+    let bindings = snapshot.bindings.get()?;
+    let templates = snapshot.templates.get()?;
     let mut kinds = Kinds {
-        profiles: world.profiles.get()?,
+        profiles: snapshot.profiles.get()?,
         found: BTreeMap::new(),
     };
     let mut all = Vec::new();
@@ -258,7 +258,7 @@ fn judge_one<'a>(
     // Whether the labels select one whose template is gone can't be told.
     let Some(template) = template else {
         let message = "its template is not in the Karmada API server".to_owned();
-        return Ok(stays(true, "NoWorkload", message, "it is looked at again"));
+        return Ok(stays(true, "NoWorkload", message, "cutover checks again"));
     };
     let means = if stateful {
         Means::StopFirst
@@ -311,7 +311,7 @@ pub fn name_of(binding: &ResourceBinding) -> WorkloadName {
 
 /// Chooses a target for each candidate, in their order. What is on its way already has its place.
 pub fn place(
-    room: &mut Room<'_>,
+    room: &mut Headroom<'_>,
     candidates: &[Candidate<'_>],
     spec: &MovesSpec,
     avoid: &BTreeSet<ClusterName>,
@@ -326,9 +326,9 @@ pub fn place(
             });
             continue;
         }
-        match room.choose(candidate.traveller(), &spec.to, avoid) {
+        match room.choose(candidate.candidate(), &spec.to, avoid) {
             Ok(to) => {
-                room.promise(candidate.traveller(), &to);
+                room.promise(candidate.candidate(), &to);
                 survey.moves.push(candidate.to(Some(to)));
             }
             Err(why) => survey.stays.push(candidate.stays(why)),

@@ -23,7 +23,7 @@ fn pin(writer: Option<&str>) -> Pin {
 
 fn token(writer: Option<&str>) -> Token {
     Token {
-        tenure: writer.map_or(Tenure::Nobody, |writer| Tenure::Only(writer.into())),
+        may_run: writer.map_or(Writer::Nobody, |writer| Writer::Only(writer.into())),
         hold: vec![PatchOp::add("/spec/job/state", "suspended")],
         suspended: vec!["east".into()],
         suspend: vec![PatchOp::add("/spec/job/upgradeMode", "savepoint")],
@@ -159,7 +159,7 @@ fn a_pin_is_recognised_only_with_its_protection() {
 fn a_shared_pin_holds_nobody_and_needs_a_profile_without_state() {
     let shared = Pin {
         says: Says::Token(Token {
-            tenure: Tenure::Shared {
+            may_run: Writer::Shared {
                 carrier: "west".into(),
             },
             suspended: Vec::new(),

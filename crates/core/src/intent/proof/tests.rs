@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::super::seen::Seen;
-use super::super::world::Pod;
+use super::super::snapshot::Pod;
 use super::*;
 
 const MARKER: &str = "uid.1.2";

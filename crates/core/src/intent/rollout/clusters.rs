@@ -40,7 +40,7 @@ impl Operation<'_> {
         Ok(waves(
             &self.input.spec.strategy,
             &synced,
-            self.world().clusters.get()?,
+            self.snapshot().clusters.get()?,
         ))
     }
 
@@ -124,13 +124,13 @@ impl Operation<'_> {
             }
         }
         let object = self
-            .world()
+            .snapshot()
             .member(cluster)
             .and_then(|member| member.object.get().cloned());
         let object = object.ok().flatten().unwrap_or_default();
         for asked in &self.input.spec.strategy.progress.checks {
-            let beside = (&self.world().others, &self.world().metrics);
-            if let Err(why) = check::holds(cluster, asked, &object, beside) {
+            let other_managers = (&self.snapshot().others, &self.snapshot().metrics);
+            if let Err(why) = check::holds(cluster, asked, &object, other_managers) {
                 return Ok(Found::Ill(why));
             }
         }
@@ -140,14 +140,14 @@ impl Operation<'_> {
     /// The copy is made with the current pin from the current template, and is healthy.
     fn healthy(&self, cluster: &ClusterName) -> Result<Result<(), NotProved>, Interrupt> {
         let (profile, marker) = (self.profile()?, self.marker()?);
-        let member = match self.world().member(cluster) {
+        let member = match self.snapshot().member(cluster) {
             Ok(member) => member,
             Err(unread) => return Ok(Err(unread.into())),
         };
         let facts = Facts {
             cluster,
             member,
-            works: self.world().works.get()?,
+            works: self.snapshot().works.get()?,
             marker: &marker,
             profile: &profile,
             nodes: None,
@@ -178,7 +178,7 @@ impl Operation<'_> {
     /// Returns whether a copy is seen to have failed, for what it is now.
     fn failed(&self, cluster: &ClusterName) -> Result<bool, Interrupt> {
         let Ok(Some(object)) = self
-            .world()
+            .snapshot()
             .member(cluster)
             .and_then(|member| member.object.get())
         else {

@@ -60,7 +60,7 @@ impl Operation<'_> {
         if self.input.deleting && self.status.phase == Phase::Halted {
             return self.undo("it was deleted while it was halted".to_owned(), true);
         }
-        let goal = self.world().goal.get();
+        let goal = self.snapshot().goal.get();
         let wanted = &self.journal()?.wanted.hash;
         if let Ok(Some(goal)) = goal
             && goal.id != *wanted
@@ -82,7 +82,7 @@ impl Operation<'_> {
     /// meanwhile they keep until their turn comes.
     fn retarget(&mut self, goal: &Goal) -> Result<(), Interrupt> {
         let template = self.template()?;
-        let rehearsed = self.world().rehearsed.get()?.as_ref();
+        let rehearsed = self.snapshot().rehearsed.get()?.as_ref();
         let wanted = content(rehearsed.unwrap_or(template));
         let now = HeldBack {
             hash: goal.id.clone(),
@@ -210,7 +210,7 @@ impl Operation<'_> {
     /// The template is as the target asks for; what somebody changed meanwhile is put back.
     pub(super) fn template_is_applied(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
-        let Some(rehearsed) = self.world().rehearsed.get()? else {
+        let Some(rehearsed) = self.snapshot().rehearsed.get()? else {
             return Ok(());
         };
         let labels = |object: &serde_json::Value| {
@@ -240,7 +240,7 @@ impl Operation<'_> {
     pub(super) fn works_are_current(&self) -> Result<(), Interrupt> {
         let template = self.template()?;
         let current = template.pointer("/metadata/generation").map(ToString::to_string);
-        let works = self.world().works.get()?;
+        let works = self.snapshot().works.get()?;
         for cluster in custody::synced(self.binding()?) {
             let work = works.get(&cluster);
             let made_from = work.and_then(|work| work.manifest_annotation(meta::TEMPLATE_GENERATION));

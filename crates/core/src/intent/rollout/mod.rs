@@ -4,10 +4,10 @@
 //! Sync leaves the template to it for as long as the intent is there: see [`super::hold_back`].
 
 mod begin;
-mod beside;
 mod clusters;
 mod flight;
 mod goal;
+mod other_managers;
 mod pin;
 mod take_down;
 pub mod versions;
@@ -25,11 +25,11 @@ pub use goal::{Goal, goal};
 pub use waves::waves;
 
 use super::Step;
-use super::beside::Beside;
 use super::check::Others;
 use super::operation::{self, Kind, Next, Outcome, Wait};
+use super::other_managers::OtherManager;
 use super::seen::{NotKnown, Seen};
-use super::world::{Member, Overrides, Sampled};
+use super::snapshot::{Member, Overrides, Sampled};
 use crate::api::{
     Claim, Finding, Rollout, RolloutPhase as Phase, RolloutRevision, RolloutSpec, RolloutStatus,
     WorkloadProfile,
@@ -46,11 +46,11 @@ const SELDOM: Duration = Duration::from_secs(30);
 const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A rollout as it was read, and what one pass saw.
-pub type Input<'a> = super::Input<'a, RolloutSpec, RolloutStatus, World>;
+pub type Input<'a> = super::Input<'a, RolloutSpec, RolloutStatus, Snapshot>;
 
 /// One pass's view: fresh reads.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Snapshot {
     /// Without a namespace, it is of cluster scope.
     pub workload: ObjectKey,
     pub template: Seen<Option<Value>>,
@@ -74,7 +74,7 @@ pub struct World {
     /// What checks are about beside the copies themselves.
     pub others: Others,
     /// Who applies the template beside this tool; read before something begins.
-    pub beside: Vec<Beside>,
+    pub other_managers: Vec<OtherManager>,
 }
 
 /// Decides what one pass does.
@@ -88,7 +88,7 @@ type Interrupt = operation::Interrupt<Rollout>;
 impl Kind for Rollout {
     type Spec = RolloutSpec;
     type Status = RolloutStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = ();
     type Own = Infallible;
 
@@ -132,7 +132,7 @@ impl Kind for Rollout {
     }
 }
 
-impl World {
+impl Snapshot {
     /// Returns what was read of a member.
     fn member(&self, cluster: &ClusterName) -> Result<&Member, NotKnown> {
         let member = self.members.get(cluster);
@@ -142,7 +142,7 @@ impl World {
 
 impl<'a> Operation<'a> {
     fn workload(&self) -> &'a ObjectKey {
-        &self.world().workload
+        &self.snapshot().workload
     }
 
     fn revision(&self, name: &str) -> Result<&RolloutRevision, Interrupt> {

@@ -8,7 +8,7 @@ use crate::api::{PatchOp, PinnedRule, RolloutRevision};
 use crate::intent::effect::overlay_from_any;
 use crate::intent::fight::others;
 use crate::intent::record::digest;
-use crate::intent::world::Overrides;
+use crate::intent::snapshot::Overrides;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, overrides};
 

@@ -33,11 +33,11 @@ use cutover_karmada::name::ObjectKey;
 const AT_ONCE: usize = 20;
 
 /// A policy as it was read, and what one pass saw.
-pub type Input<'a> = super::Input<'a, RolloutPolicySpec, RolloutPolicyStatus, World>;
+pub type Input<'a> = super::Input<'a, RolloutPolicySpec, RolloutPolicyStatus, Snapshot>;
 
 /// One pass's view, of caches.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Snapshot {
     /// The workloads in Git that it selects.
     pub selected: Result<BTreeMap<ObjectKey, Workload>, NotKnown>,
     /// Workloads of which nobody can tell whether Git has them.
@@ -98,7 +98,7 @@ type Interrupt = operation::Interrupt<RolloutPolicy>;
 impl Kind for RolloutPolicy {
     type Spec = RolloutPolicySpec;
     type Status = RolloutPolicyStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = ();
     type Own = Infallible;
 
@@ -135,9 +135,9 @@ impl<'a> Operation<'a> {
         self.come_to(Phase::Standing);
         self.status.common.waiting_for = None;
         self.status.common.findings = bad_selectors(self.input.spec);
-        let world = self.input.world;
-        let selected = world.selected.as_ref().map_err(NotKnown::clone)?;
-        let all = world.rollouts.as_ref().map_err(NotKnown::clone)?;
+        let snapshot = self.input.snapshot;
+        let selected = snapshot.selected.as_ref().map_err(NotKnown::clone)?;
+        let all = snapshot.rollouts.as_ref().map_err(NotKnown::clone)?;
         let children = self.children(all);
         let named: Vec<_> = selected
             .iter()
@@ -167,7 +167,7 @@ impl<'a> Operation<'a> {
         }
         let ours = |child: &Rollout| child.spec.workload.key(self.input.namespace);
         let strays = children.iter().filter(|(name, child)| {
-            let is_kept = kept.contains(**name) || world.doubtful.contains(&ours(child));
+            let is_kept = kept.contains(**name) || snapshot.doubtful.contains(&ours(child));
             !is_kept
         });
         for (_, child) in strays {
@@ -206,7 +206,7 @@ impl<'a> Operation<'a> {
     /// What its rollouts have begun comes to its end first.
     fn ending(&mut self) -> Result<Vec<Effect>, Interrupt> {
         self.come_to(Phase::Ending);
-        let all = self.input.world.rollouts.as_ref().map_err(NotKnown::clone)?;
+        let all = self.input.snapshot.rollouts.as_ref().map_err(NotKnown::clone)?;
         let children = self.children(all);
         if children.is_empty() {
             self.status.common.waiting_for = None;

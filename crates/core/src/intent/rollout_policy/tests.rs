@@ -22,7 +22,7 @@ fn spec(more: Value) -> RolloutPolicySpec {
 /// A policy over some workloads, and the rollouts that there are.
 struct Scene {
     spec: RolloutPolicySpec,
-    world: World,
+    snapshot: Snapshot,
     deleting: bool,
 }
 
@@ -38,7 +38,7 @@ impl Scene {
         });
         Self {
             spec: spec(json!({})),
-            world: World {
+            snapshot: Snapshot {
                 selected: Ok(selected.collect()),
                 doubtful: BTreeSet::new(),
                 rollouts: Ok(rollouts),
@@ -60,7 +60,7 @@ impl Scene {
             status: &RolloutPolicyStatus::default(),
             trouble: None,
             ahead: None,
-            world: &self.world,
+            snapshot: &self.snapshot,
             now: Timestamp::UNIX_EPOCH,
         })
     }
@@ -159,9 +159,9 @@ fn whoever_else_is_in_charge_is_named_and_left_alone() {
 fn what_is_selected_no_more_loses_its_rollout_unless_nobody_can_tell() {
     let mut scene = Scene::of(&[], vec![child("web", json!({"phase": "Completed"}))]);
     assert_eq!(scene.effects(), [format!("delete Rollout {}", name("web"))]);
-    scene.world.doubtful = BTreeSet::from([workload("web").key(Some("shop"))]);
+    scene.snapshot.doubtful = BTreeSet::from([workload("web").key(Some("shop"))]);
     assert_eq!(scene.effects(), [""; 0]);
-    scene.world.selected = Err(NotKnown("no revision has been read".to_owned()));
+    scene.snapshot.selected = Err(NotKnown("no revision has been read".to_owned()));
     let step = scene.step(true);
     assert!(step.effects.is_empty());
     assert_eq!(
@@ -178,7 +178,7 @@ fn it_goes_when_its_rollouts_have() {
     );
     scene.deleting = true;
     assert_eq!(scene.effects(), [format!("delete Rollout {}", name("web"))]);
-    scene.world.rollouts = Ok(Vec::new());
+    scene.snapshot.rollouts = Ok(Vec::new());
     assert!(matches!(
         scene.step(true).effects.as_slice(),
         [Effect::RemoveFinalizer]

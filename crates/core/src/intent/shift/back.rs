@@ -52,7 +52,7 @@ impl Operation<'_> {
         if self.journal()?.spec.then.suspend.is_empty() {
             return Ok(());
         }
-        let Some(suspension) = self.world().suspension.get()? else {
+        let Some(suspension) = self.snapshot().suspension.get()? else {
             return Ok(());
         };
         if !self.is_ours(suspension) {

@@ -20,14 +20,14 @@ impl Operation<'_> {
     pub(super) fn suspending(&mut self) -> Result<Next, Interrupt> {
         self.stand()?;
         let name = suspension_name(self.input.name);
-        let Some(suspension) = self.world().suspension.get()? else {
+        let Some(suspension) = self.snapshot().suspension.get()? else {
             return Err(Interrupt::Act(vec![Effect::CreateIntent {
                 manifest: Box::new(self.suspension(&name)?),
             }]));
         };
         if !self.is_ours(suspension) {
             return Err(Interrupt::Wait(format!(
-                "there is a Suspension {name} that is somebody else's: remove it, or end it and rename it"
+                "there is a Suspension {name} of another client: remove it, or end it and rename it"
             )));
         }
         let status = suspension.status.clone().unwrap_or_default();
@@ -109,7 +109,7 @@ impl Operation<'_> {
         match self.journal()?.template_wanted {
             None => Ok(true),
             Some(wanted) => {
-                let in_git = self.world().wanted_in_git.get()?;
+                let in_git = self.snapshot().wanted_in_git.get()?;
                 Ok(in_git.is_none_or(|in_git| in_git == wanted))
             }
         }
@@ -176,7 +176,10 @@ impl Operation<'_> {
             self.journal_mut()?.pin.unpinning = true;
             return Ok(Next::Requeue);
         }
-        let (works, binding) = (self.world().works.get()?, self.world().binding.get()?.as_ref());
+        let (works, binding) = (
+            self.snapshot().works.get()?,
+            self.snapshot().binding.get()?.as_ref(),
+        );
         let own = self.custody();
         own.unpin()?;
         own.are_unmarked(custody::up_to_date(binding, works))?;
@@ -203,7 +206,7 @@ impl Operation<'_> {
 
     fn without_pin(&self) -> Result<BTreeSet<ClusterName>, Interrupt> {
         let (binding, template) = (self.binding()?, self.template()?);
-        let clusters = self.world().clusters.get()?;
+        let clusters = self.snapshot().clusters.get()?;
         let journal = self.journal()?;
         let before = Before {
             placement: &journal.placement,
@@ -213,7 +216,7 @@ impl Operation<'_> {
         let next = predicted(&binding.spec, clusters, before)
             .map_err(|why| Interrupt::Wait(format!("the pin stays: {why}")))?;
         self.works_are_current()?;
-        let works = self.world().works.get()?;
+        let works = self.snapshot().works.get()?;
         let all = self.other_overrides()?;
         for (name, share) in &next {
             let held = binding.spec.dispatching_suspended(name.as_str())
@@ -253,7 +256,7 @@ impl Operation<'_> {
             .template()?
             .pointer("/metadata/generation")
             .map(ToString::to_string);
-        for (cluster, work) in self.world().works.get()? {
+        for (cluster, work) in self.snapshot().works.get()? {
             match (work.manifest_annotation(meta::TEMPLATE_GENERATION), &current) {
                 (Some(made_from), Some(current)) if made_from != current => {
                     return Err(Interrupt::Wait(format!(
@@ -292,7 +295,7 @@ impl Operation<'_> {
     pub(super) fn other_overrides(
         &self,
     ) -> Result<(Vec<ClusterOverridePolicy>, Vec<OverridePolicy>), Interrupt> {
-        let all = self.world().overrides.get()?;
+        let all = self.snapshot().overrides.get()?;
         let name = pin::name(self.workload());
         let mut namespaced = all.namespaced.to_vec();
         namespaced.retain(|policy| policy.metadata.name.as_deref() != Some(&name));

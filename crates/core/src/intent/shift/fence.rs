@@ -67,12 +67,12 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn scheduler(&self) -> Scheduler<'a> {
-        let world = self.world();
+        let snapshot = self.snapshot();
         Scheduler {
             uid: self.input.uid,
             attempt: self.status.common.attempt,
-            canary: &world.canary,
-            leases: &world.leases,
+            canary: &snapshot.canary,
+            leases: &snapshot.leases,
             no_canary: self.input.no_canary(),
             chooses: false,
             now: self.input.now,
@@ -81,7 +81,7 @@ impl<'a> Operation<'a> {
 
     /// Notes what trying the admission fence has shown.
     pub(super) fn note_admission(&mut self) {
-        if let (Some(outcomes), Some(journal)) = (&self.world().admission, &mut self.status.journal) {
+        if let (Some(outcomes), Some(journal)) = (&self.snapshot().admission, &mut self.status.journal) {
             admission::note(&mut journal.fence.admission, outcomes, self.input.now);
         }
     }

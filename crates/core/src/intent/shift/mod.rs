@@ -1,7 +1,7 @@
 //! `ReplicaShift`: replicas go from one cluster to another in steps, more there before fewer here.
 //!
 //! A pin says for every cluster how many replicas it has, whatever the template and the scheduler say. It takes replicas
-//! away only with a [`Room`]: what was counted afresh, everywhere, shows that enough are ready without them.
+//! away only with a [`CapacityProof`]: what was counted afresh, everywhere, shows that enough are ready without them.
 
 mod back;
 mod end;
@@ -24,16 +24,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use moves::goals;
-pub use room::{Count, Room, Side};
+pub use room::{CapacityProof, Count, Side};
 pub use validate::validate;
 
 use super::Step;
 use super::admission;
-use super::beside::Beside;
 use super::operation::{self, Kind, Outcome, Wait};
+use super::other_managers::OtherManager;
 use super::scalers::Scaler;
 use super::seen::{NotKnown, Seen};
-use super::world::Overrides;
+use super::snapshot::Overrides;
 use crate::api::{
     Claim, Finding, Guard, LeaseSeen, OnFailure, ReplicaShift, ReplicaShiftSpec, ReplicaShiftStatus,
     ShiftBack, ShiftPhase as Phase, Suspension, WaitCode, WorkloadProfile,
@@ -49,15 +49,15 @@ const LATER: Duration = Duration::from_secs(2);
 const SELDOM: Duration = Duration::from_secs(30);
 
 /// A shift as it was read, and what one pass saw.
-pub type Input<'a> = super::Input<'a, ReplicaShiftSpec, ReplicaShiftStatus, World>;
+pub type Input<'a> = super::Input<'a, ReplicaShiftSpec, ReplicaShiftStatus, Snapshot>;
 
 /// One pass's view: fresh reads, the control plane before any member.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Snapshot {
     pub workload: ObjectKey,
     pub template: Seen<Option<Value>>,
     /// Who applies it beside this tool; read before anything begins, where the template is to be changed.
-    pub beside: Vec<Beside>,
+    pub other_managers: Vec<OtherManager>,
     /// The replicas that Git wants the template to have; none when Git doesn't say.
     pub wanted_in_git: Seen<Option<u32>>,
     pub binding: Seen<Option<ResourceBinding>>,
@@ -97,7 +97,7 @@ type Next = operation::Next<Phase>;
 impl Kind for ReplicaShift {
     type Spec = ReplicaShiftSpec;
     type Status = ReplicaShiftStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = ();
     type Own = Infallible;
 
@@ -268,7 +268,7 @@ impl<'a> Operation<'a> {
             self.custody().unpin()?;
         }
         self.custody().give_up()?;
-        if self.world().canary.get()?.is_some() {
+        if self.snapshot().canary.get()?.is_some() {
             let delete = self.scheduler().delete_canary(&self.journal()?.fence);
             return Err(Interrupt::Act(vec![delete]));
         }
@@ -297,13 +297,13 @@ impl<'a> Operation<'a> {
     }
 
     fn workload(&self) -> &'a ObjectKey {
-        &self.world().workload
+        &self.snapshot().workload
     }
 
     /// Returns the binding that the journal names: the same object, still there.
     fn binding(&self) -> Result<&'a ResourceBinding, Interrupt> {
         let journal = self.journal()?;
-        match self.world().binding.get()? {
+        match self.snapshot().binding.get()? {
             Some(binding) if binding.metadata.uid.as_deref() == Some(&journal.binding.uid) => Ok(binding),
             Some(_) => Err(Interrupt::Wait(
                 "the binding that Karmada has recreated to be taken over".to_owned(),
@@ -315,7 +315,7 @@ impl<'a> Operation<'a> {
     }
 
     fn template(&self) -> Result<&'a Value, Interrupt> {
-        let template = self.world().template.get()?.as_ref();
+        let template = self.snapshot().template.get()?.as_ref();
         template.ok_or_else(|| {
             Interrupt::Wait("Karmada to delete the copies of the template, which was deleted".to_owned())
         })
@@ -333,7 +333,7 @@ impl<'a> Operation<'a> {
     /// Counts what every side has ready; of a side that can't be counted, why.
     fn counts(&self) -> BTreeMap<Side, Result<Count, NotKnown>> {
         let mut counts = BTreeMap::new();
-        for (cluster, object) in &self.world().members {
+        for (cluster, object) in &self.snapshot().members {
             let count = object.get().and_then(|object| Count::of_copy(object.as_ref()));
             counts.insert(Side::Member(cluster.clone()), count);
         }
@@ -345,9 +345,9 @@ impl<'a> Operation<'a> {
                 journal.template_wanted.is_some()
             });
         if runs_here {
-            let template = self.world().template.get();
-            let count =
-                template.and_then(|template| Count::of_pods(template.as_ref(), self.world().own_pods.get()?));
+            let template = self.snapshot().template.get();
+            let count = template
+                .and_then(|template| Count::of_pods(template.as_ref(), self.snapshot().own_pods.get()?));
             counts.insert(Side::ControlPlane, count);
         }
         counts

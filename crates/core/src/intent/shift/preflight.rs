@@ -11,8 +11,8 @@ use super::moves::{floor, next_goal};
 use super::validate::validate;
 use super::{Interrupt, Next, Operation, Phase, Side, replicas_of, suspension_name};
 use crate::api::{BindingId, Fence, Finding, PinState, ReplicaShiftSpec, ShiftJournal, WaitCode};
-use crate::intent::beside::account;
 use crate::intent::operation::window_ended;
+use crate::intent::other_managers::account;
 use crate::intent::rivals;
 use crate::intent::scalers::Scaler;
 use crate::intent::suspension::{Holders, is_own};
@@ -35,7 +35,7 @@ impl Operation<'_> {
             return Ok(Next::Requeue);
         }
         self.wait_for_window(self.input.spec.window.as_ref(), window_ended)?;
-        let claim = self.world().claim.get()?.as_ref();
+        let claim = self.snapshot().claim.get()?.as_ref();
         rivals::may_claim(claim, self.input.uid, self.input.ahead)
             .map_err(|reason| Interrupt::wait_for(WaitCode::Claim, reason))?;
         Ok(Next::Enter(Phase::Preflight, Vec::new()))
@@ -44,7 +44,7 @@ impl Operation<'_> {
     /// Nothing has begun: a cluster that nobody sees for a while is told, and not waited for.
     fn are_seen(&self, listed: &[ClusterName]) -> Result<(), Interrupt> {
         let unseen = |name: &&ClusterName| {
-            let copy = self.world().members.get(*name);
+            let copy = self.snapshot().members.get(*name);
             copy.is_some_and(|copy| copy.get().is_err())
         };
         let Some(cluster) = listed.iter().find(unseen) else {
@@ -68,19 +68,19 @@ impl Operation<'_> {
 
     /// Leaves when every finding is clear and everything is at rest; else fails with nothing touched.
     pub(super) fn preflight(&mut self) -> Result<Next, Interrupt> {
-        let (spec, world) = (self.input.spec, self.world());
+        let (spec, snapshot) = (self.input.spec, self.snapshot());
         // What is to be seen now is another one's doing: it begins anew when that one has ended.
-        if let Err(why) = rivals::may_claim(world.claim.get()?.as_ref(), self.input.uid, None) {
+        if let Err(why) = rivals::may_claim(snapshot.claim.get()?.as_ref(), self.input.uid, None) {
             return Ok(Next::Enter(Phase::Pending, vec![why]));
         }
-        let Some(template) = world.template.get()? else {
+        let Some(template) = snapshot.template.get()? else {
             return Err(Interrupt::Fail(vec![Finding::new(
                 "NoWorkload",
                 format!("{} is not in the Karmada API server", self.workload()),
-                "apply the workload first, or mend spec.workload",
+                "apply the workload first, or fix spec.workload",
             )]));
         };
-        let Some(binding) = world.binding.get()? else {
+        let Some(binding) = snapshot.binding.get()? else {
             return Err(Interrupt::Wait(
                 "the workload has no binding yet: no policy has claimed it".to_owned(),
             ));
@@ -91,7 +91,7 @@ impl Operation<'_> {
                 "the workload is not scheduled to a cluster yet".to_owned(),
             ));
         }
-        let clusters = world.clusters.get()?;
+        let clusters = snapshot.clusters.get()?;
         let mut findings = validate(spec);
         findings.extend(self.about_workload(template)?);
         findings.extend(about_binding(&binding.spec, spec));
@@ -141,7 +141,7 @@ impl Operation<'_> {
         self.status.floor = Some(floor);
         self.status.lowest = Some(all);
         self.status.ready = Some(all);
-        let fights = self.compile().and_then(|pin| self.has_its_way(&pin));
+        let fights = self.compile().and_then(|pin| self.check_effective(&pin));
         if let Err(stop) = fights {
             self.status.journal = None;
             return Err(stop);
@@ -239,7 +239,7 @@ impl Operation<'_> {
             found.push(Finding::new(
                 "BeingDeleted",
                 "the template is being deleted",
-                "apply it anew",
+                "apply it again",
             ));
         }
         Ok(found)
@@ -247,7 +247,7 @@ impl Operation<'_> {
 
     /// Returns whoever else sets replicas.
     pub(super) fn autoscalers(&self) -> Result<impl Iterator<Item = &Scaler>, Interrupt> {
-        let all = self.world().autoscalers.get()?.iter();
+        let all = self.snapshot().autoscalers.get()?.iter();
         Ok(all.filter(|scaler| scaler.is_active()))
     }
 
@@ -288,7 +288,7 @@ impl Operation<'_> {
                 ));
             }
         }
-        let Some(policy) = self.world().policy.get()? else {
+        let Some(policy) = self.snapshot().policy.get()? else {
             return Err(Interrupt::Wait(
                 "the policy of the workload is not there".to_owned(),
             ));
@@ -310,7 +310,7 @@ impl Operation<'_> {
                 "take it off first",
             ));
         }
-        if let Some(suspension) = self.world().suspension.get()?
+        if let Some(suspension) = self.snapshot().suspension.get()?
             && !self.is_ours(suspension)
         {
             let there = suspension_name(self.input.name);
@@ -325,7 +325,7 @@ impl Operation<'_> {
 
     /// Who would put the replicas of the template back has to be held.
     fn others_are_held(&self, template: &Value) -> Result<(), Interrupt> {
-        match account(template, &self.world().beside).filter(|others| !others.held) {
+        match account(template, &self.snapshot().other_managers).filter(|others| !others.held) {
             Some(others) => Err(Interrupt::Wait(format!(
                 "the replicas of the template would be put back: {} ({})",
                 others.message,
@@ -338,7 +338,7 @@ impl Operation<'_> {
     /// Nothing of that name may be where the target is to be born.
     fn target_is_free(&self, expands: bool) -> Result<(), Interrupt> {
         let to = &self.input.spec.to;
-        let there = self.world().members.get(to);
+        let there = self.snapshot().members.get(to);
         let there = there.ok_or_else(|| Interrupt::Wait(format!("{to} was not looked at")))?;
         let there = there
             .get()
@@ -403,13 +403,13 @@ fn about_binding(binding: &ResourceBindingSpec, spec: &ReplicaShiftSpec) -> Vec<
         found.push(Finding::new(
             "NotThere",
             format!("the workload is not in {from}"),
-            "mend spec.from",
+            "fix spec.from",
         ));
     }
     if binding.scheduling_suspended() {
         found.push(Finding::new(
             "SchedulingSuspended",
-            "scheduling of the workload is suspended already, by somebody else",
+            "scheduling of the workload is suspended already, by another client",
             "end that suspension first",
         ));
     }
@@ -458,7 +458,7 @@ fn about_target(
         return vec![Finding::new(
             "UnknownCluster",
             format!("{} is not a cluster of this control plane", spec.to),
-            "mend spec.to, or join the cluster",
+            "fix spec.to, or join the cluster",
         )];
     };
     let mut found = Vec::new();

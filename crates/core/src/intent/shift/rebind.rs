@@ -18,7 +18,7 @@ impl Operation<'_> {
             return Ok(());
         };
         let (Ok(Some(binding)), Ok(Some(template))) =
-            (self.world().binding.get(), self.world().template.get())
+            (self.snapshot().binding.get(), self.snapshot().template.get())
         else {
             return Ok(());
         };
@@ -34,7 +34,7 @@ impl Operation<'_> {
         }
         let Some(id) = identify(binding) else {
             return Err(Interrupt::Wait(
-                "Karmada has not marked the binding that was made anew yet".to_owned(),
+                "Karmada has not marked the binding that was recreated yet".to_owned(),
             ));
         };
         self.nothing_stays()?;
@@ -46,8 +46,8 @@ impl Operation<'_> {
             ..Fence::default()
         };
         let finding = Finding::new(
-            "MadeAnew",
-            "the binding was deleted and made anew, and the copies with it: until they were ready again, fewer were than the floor",
+            "Recreated",
+            "the binding was deleted and recreated, and the copies with it: until they were ready again, fewer were than the floor",
             "find out who deleted it; the shift goes on with the replicas that its pin says",
         );
         let findings = &mut self.status.common.findings;
@@ -58,10 +58,10 @@ impl Operation<'_> {
 
     /// A Work of the binding that was deleted keeps its copy as it is, and no pin reaches it any more.
     fn nothing_stays(&self) -> Result<(), Interrupt> {
-        let mut works = self.world().works.get()?.iter();
+        let mut works = self.snapshot().works.get()?.iter();
         match works.find(|(_, work)| work.metadata.deletion_timestamp.is_none()) {
             Some((cluster, work)) => Err(Interrupt::Wait(format!(
-                "the binding was deleted and made anew, and the Work {} of the one before, of {cluster}, to go: where Karmada \
+                "the binding was deleted and recreated, and the Work {} of the one before, of {cluster}, to go: where Karmada \
                  leaves it, a person must delete it",
                 work.metadata.name.as_deref().unwrap_or_default()
             ))),

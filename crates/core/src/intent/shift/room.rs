@@ -117,12 +117,12 @@ impl Count {
 
 /// The right to bring each side to so many replicas: without those that go, the floor still stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct CapacityProof {
     wanted: BTreeMap<Side, u32>,
     evidence: String,
 }
 
-impl Room {
+impl CapacityProof {
     /// `wanted`: what each side is to have; one that isn't named keeps what it has. A side that can't be counted has nothing
     /// ready, so that what becomes of it makes no difference.
     pub fn prove(
@@ -215,8 +215,8 @@ mod tests {
             (side("green"), Count::of_copy(Some(&copy(2, 2)))),
         ]);
         let wanted = BTreeMap::from([(side("blue"), 2)]);
-        assert!(Room::prove(&counts, &wanted, 2).is_ok());
-        assert!(Room::prove(&counts, &wanted, 3).is_err());
+        assert!(CapacityProof::prove(&counts, &wanted, 2).is_ok());
+        assert!(CapacityProof::prove(&counts, &wanted, 3).is_err());
     }
 
     #[test]
@@ -225,8 +225,8 @@ mod tests {
             (side("blue"), Count::of_copy(Some(&copy(4, 4)))),
             (side("green"), Err(NotKnown("no route".to_owned()))),
         ]);
-        assert!(Room::prove(&counts, &BTreeMap::from([(side("blue"), 3)]), 4).is_err());
-        assert!(Room::prove(&counts, &BTreeMap::from([(side("blue"), 4)]), 4).is_ok());
+        assert!(CapacityProof::prove(&counts, &BTreeMap::from([(side("blue"), 3)]), 4).is_err());
+        assert!(CapacityProof::prove(&counts, &BTreeMap::from([(side("blue"), 4)]), 4).is_ok());
     }
 
     proptest! {
@@ -251,7 +251,7 @@ mod tests {
                 }
                 worst += u32::try_from(replicas.iter().filter(|ready| **ready).count()).unwrap();
             }
-            if Room::prove(&counts, &wanted, floor).is_ok() {
+            if CapacityProof::prove(&counts, &wanted, floor).is_ok() {
                 prop_assert!(worst >= floor);
             }
         }

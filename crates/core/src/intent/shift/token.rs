@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Interrupt, Operation, PATIENCE, Room, Side, replicas_of};
+use super::{CapacityProof, Interrupt, Operation, PATIENCE, Side, replicas_of};
 use crate::api::{MARKER_ANNOTATION, PatchOp};
 use crate::intent::custody::{self, Custody, Patience, Standing, Terms};
 use crate::intent::effect::{Effect, Exactly};
@@ -18,14 +18,14 @@ const REPLICAS: &str = "/spec/replicas";
 
 impl<'a> Operation<'a> {
     pub(super) fn custody(&self) -> Custody<'a> {
-        let world = self.world();
+        let snapshot = self.snapshot();
         Custody::of(
             self.input.owner("ReplicaShift"),
             self.status.common.attempt,
-            &world.workload,
-            &world.claim,
-            &world.pin,
-            &world.overrides,
+            &snapshot.workload,
+            &snapshot.claim,
+            &snapshot.pin,
+            &snapshot.overrides,
         )
     }
 
@@ -60,7 +60,7 @@ impl<'a> Operation<'a> {
     pub(super) fn pin(&mut self) -> Result<(), Interrupt> {
         let (pin, custody) = (self.compile()?, self.custody());
         if custody.standing(&pin, &self.journal()?.pin)? == Standing::Due {
-            self.has_its_way(&pin)?;
+            self.check_effective(&pin)?;
             self.has_room()?;
         }
         Ok(custody.differ(&pin, &mut self.journal_mut()?.pin)?)
@@ -68,7 +68,7 @@ impl<'a> Operation<'a> {
 
     /// Nothing is taken away by the pin without a room for it.
     fn has_room(&self) -> Result<(), Interrupt> {
-        let live = self.world().pin.get()?.as_ref();
+        let live = self.snapshot().pin.get()?.as_ref();
         let wanted = &self.journal()?.wanted;
         let lowered: Vec<(Side, u32)> = wanted
             .iter()
@@ -96,7 +96,7 @@ impl<'a> Operation<'a> {
             return false;
         };
         let by_pin = pin::not_blank(live).map(|live| pinned(live, cluster));
-        let copy = self.world().members.get(cluster);
+        let copy = self.snapshot().members.get(cluster);
         let by_copy = copy
             .and_then(|copy| copy.get().ok())
             .map(|copy| copy.as_ref().map_or(Some(0), replicas_of));
@@ -110,7 +110,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Proves that what the journal wants, with this change, leaves enough.
-    pub(super) fn room_for(&self, change: Option<(&Side, u32)>) -> Result<Room, Interrupt> {
+    pub(super) fn room_for(&self, change: Option<(&Side, u32)>) -> Result<CapacityProof, Interrupt> {
         let journal = self.journal()?;
         let mut wanted: BTreeMap<Side, u32> = journal
             .wanted
@@ -123,15 +123,15 @@ impl<'a> Operation<'a> {
                 .map(|replicas| (Side::ControlPlane, replicas)),
         );
         wanted.extend(change.map(|(side, replicas)| (side.clone(), replicas)));
-        Ok(Room::prove(&self.counts(), &wanted, journal.floor)?)
+        Ok(CapacityProof::prove(&self.counts(), &wanted, journal.floor)?)
     }
 
     /// Every Work that Karmada keeps for the workload carries the current marker.
     pub(super) fn markers(&mut self) -> Result<(), Interrupt> {
         let marker = self.marker()?;
-        let works = self.world().works.get()?;
+        let works = self.snapshot().works.get()?;
         let synced = custody::synced(self.binding()?);
-        let joined = self.world().clusters.get()?;
+        let joined = self.snapshot().clusters.get()?;
         let status = &mut self.status;
         let journal = status.journal.as_mut().ok_or(Interrupt::Requeue)?;
         let patience = Patience {
@@ -151,7 +151,7 @@ impl<'a> Operation<'a> {
     }
 
     fn send_again(&mut self, synced: &[ClusterName], marker: &str) -> Result<(), Interrupt> {
-        let members = &self.world().members;
+        let members = &self.snapshot().members;
         let is_late = |cluster: &&ClusterName| {
             let copy = members.get(*cluster).and_then(|copy| copy.get().ok()?.as_ref());
             copy.is_some_and(|copy| marker_of(copy) != Some(marker))
@@ -181,7 +181,7 @@ impl<'a> Operation<'a> {
         };
         if count.wanted != wanted {
             let copy = match side {
-                Side::Member(cluster) => self.world().members.get(cluster),
+                Side::Member(cluster) => self.snapshot().members.get(cluster),
                 Side::ControlPlane => None,
             };
             let copy = copy.and_then(|copy| copy.get().ok()?.as_ref());
@@ -203,7 +203,7 @@ impl<'a> Operation<'a> {
 
     /// A cluster that is to have none may have no copy: then there is nothing to carry a marker.
     fn carries_marker(&self, cluster: &ClusterName, wanted: u32) -> Result<(), Interrupt> {
-        let Some(copy) = self.world().members.get(cluster) else {
+        let Some(copy) = self.snapshot().members.get(cluster) else {
             return Err(Interrupt::Wait(format!("{cluster} was not looked at")));
         };
         let copy = copy.get().map_err(|why| NotKnown(format!("{cluster}: {why}")))?;
@@ -266,7 +266,7 @@ impl<'a> Operation<'a> {
     }
 
     pub(super) fn profile(&self) -> Result<Profile, Interrupt> {
-        let given = self.world().profiles.get()?;
+        let given = self.snapshot().profiles.get()?;
         let gvk = self.input.status.spec_in_force(self.input.spec).workload.gvk();
         let found = profile::find(given, None, &gvk).ok().flatten();
         let found = found.ok_or_else(|| Interrupt::Wait(format!("no WorkloadProfile is about {gvk}")))?;
@@ -275,10 +275,10 @@ impl<'a> Operation<'a> {
     }
 
     /// No other override policy has the last word: with the pin, every cluster gets the number that the pin says.
-    pub(super) fn has_its_way(&self, pin: &Pin) -> Result<(), Interrupt> {
+    pub(super) fn check_effective(&self, pin: &Pin) -> Result<(), Interrupt> {
         let mut all = self.other_overrides()?;
         all.1.push(pin.policy());
-        let (template, clusters) = (self.template()?, self.world().clusters.get()?);
+        let (template, clusters) = (self.template()?, self.snapshot().clusters.get()?);
         for (name, replicas) in &self.journal()?.wanted {
             let Some(cluster) = clusters.get(name) else {
                 continue;

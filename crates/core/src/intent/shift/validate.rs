@@ -9,7 +9,7 @@ pub fn validate(spec: &ReplicaShiftSpec) -> Vec<Finding> {
         found.push(Finding::new(
             "SameCluster",
             format!("the replicas are to go from {0} to {0}", spec.to),
-            "mend spec.from or spec.to",
+            "fix spec.from or spec.to",
         ));
     }
     if spec.from.cluster.is_some() == spec.from.control_plane {

@@ -15,7 +15,7 @@ const UNSEEN: &str = "SchedulerUnseen";
 impl Operation<'_> {
     /// All bindings have been seen suspended before the canary was made that the scheduler has reached.
     pub(super) fn past_scheduler(&mut self) -> Result<(), Interrupt> {
-        let bindings = self.world().bindings.get()?;
+        let bindings = self.snapshot().bindings.get()?;
         if bindings.is_empty() {
             return Ok(());
         }
@@ -29,9 +29,9 @@ impl Operation<'_> {
         if self.journal()?.fence.over.as_ref() != Some(&over) {
             return self.renew_barrier(Some(over));
         }
-        let leases = self.world().leases.get()?;
+        let leases = self.snapshot().leases.get()?;
         let fence = &self.journal()?.fence;
-        let canary = self.world().canary.get()?;
+        let canary = self.snapshot().canary.get()?;
         let name = self.canary()?;
         if let Some(barrier) = &fence.barrier {
             // Another process may have read its caches before the suspension.
@@ -67,7 +67,7 @@ impl Operation<'_> {
                     .first()
                     .map(|binding| binding.spec.scheduler_name.clone());
                 let listed = bindings.iter().flat_map(|binding| &binding.spec.clusters);
-                let joined = self.world().clusters.get()?.iter();
+                let joined = self.snapshot().clusters.get()?.iter();
                 let cluster = listed.map(|cluster| &cluster.name).chain(joined).next();
                 let cluster = cluster.ok_or_else(|| Interrupt::Wait("a cluster to be joined".to_owned()))?;
                 Err(Interrupt::Act(vec![Effect::CreateCanary {
@@ -89,14 +89,14 @@ impl Operation<'_> {
     }
 
     fn pass_barrier(&mut self, canary: String) -> Result<(), Interrupt> {
-        let barrier = fence::passed(canary, &self.world().leases, self.input.now)?;
+        let barrier = fence::passed(canary, &self.snapshot().leases, self.input.now)?;
         self.journal_mut()?.fence.barrier = Some(barrier);
         Err(Interrupt::Requeue)
     }
 
     /// No canary is left behind.
     pub(super) fn remove_canary(&self) -> Result<(), Interrupt> {
-        if self.journal()?.fence.canary == 0 || self.world().canary.get()?.is_none() {
+        if self.journal()?.fence.canary == 0 || self.snapshot().canary.get()?.is_none() {
             return Ok(());
         }
         Err(Interrupt::Act(vec![Effect::DeleteCanary {

@@ -27,9 +27,9 @@ impl Operation<'_> {
         let mut found = Vec::new();
         let pins_for = spec.target.workload.as_ref().filter(|_| by_pin);
         if let Some(workload) = pins_for
-            && (self.world().parent.is_some() || !self.can_be_pinned()?)
+            && (self.snapshot().parent.is_some() || !self.can_be_pinned()?)
         {
-            let about = if self.world().parent.is_some() {
+            let about = if self.snapshot().parent.is_some() {
                 "what another intent has claimed".to_owned()
             } else {
                 format!("a {}, which is not made of a spec alone", workload.kind)
@@ -49,7 +49,7 @@ impl Operation<'_> {
                 "take activationPreference off the policy",
             ));
         }
-        let joined = self.world().clusters.get()?;
+        let joined = self.snapshot().clusters.get()?;
         for cluster in spec.clusters.iter().filter(|cluster| !joined.contains(cluster)) {
             let known: Vec<String> = joined.iter().map(ToString::to_string).collect();
             found.push(Finding::new(
@@ -75,7 +75,7 @@ impl Operation<'_> {
                 found.push(Finding::new(
                     "SuspendedElsewhere",
                     format!(
-                        "scheduling of {} is suspended already, by somebody else",
+                        "scheduling of {} is suspended already, by another client",
                         workload(&binding.spec.resource)
                     ),
                     "end that suspension first: it would be lifted at the end of this one",
@@ -110,7 +110,7 @@ impl Operation<'_> {
             found.push(Finding::new(
                 "HeldByPin",
                 format!(
-                    "{name} can't carry it without suspending others: a pin keeps the workload as it is. What somebody changes \
+                    "{name} can't carry it without suspending others: a pin keeps the workload as it is. What another client changes \
                      in a member is put back meanwhile; and Karmada's note of the template's generation goes out, which raises \
                      the generation of a Deployment's copies without changing what they run"
                 ),
@@ -132,7 +132,7 @@ impl Operation<'_> {
 fn who(policy: &PropagationPolicy) -> String {
     let managers = managers(policy);
     if managers.is_empty() {
-        "somebody unknown".to_owned()
+        "an unknown client".to_owned()
     } else {
         managers.join(", ")
     }

@@ -33,7 +33,7 @@ impl Operation<'_> {
             return Some(ending("abort was asked for".to_owned(), Phase::Aborted));
         }
         let until = spec.until.filter(|until| *until <= self.input.now)?;
-        (!spec.paused).then(|| ending(format!("its time was over at {until}"), Phase::Completed))
+        (!spec.paused).then(|| ending(format!("its time ended at {until}"), Phase::Completed))
     }
 
     /// Another intent that took the workload in the same moment has looked before this suspension was there, and would wait in
@@ -45,7 +45,7 @@ impl Operation<'_> {
             Some(claim)
         } else if self.journal()?.spec.asks_the_same(self.input.spec) {
             // A pin is about the workload, whoever propagates it.
-            let now = self.world().name.get()?.as_ref().filter(|_| !by_pin);
+            let now = self.snapshot().name.get()?.as_ref().filter(|_| !by_pin);
             let journaled = &self.journal()?.policy;
             now.filter(|now| *now != journaled)
                 .map(|now| format!("{now} propagates the workload now"))

@@ -22,7 +22,7 @@ impl Operation<'_> {
         if journal.pin.is_some() {
             self.hold_by_pin()?;
         } else if spec.scope.dispatching() {
-            let Some(policy) = self.world().policy.get()?.clone() else {
+            let Some(policy) = self.snapshot().policy.get()?.clone() else {
                 return Err(Interrupt::Wait(format!(
                     "{name} is gone: there is nothing to suspend"
                 )));
@@ -46,7 +46,7 @@ impl Operation<'_> {
         }
         if spec.scope.scheduling() {
             let mut effects = Vec::new();
-            for binding in self.world().bindings.get()? {
+            for binding in self.snapshot().bindings.get()? {
                 let holders = self.alive(Holders::of(&binding.metadata)?)?;
                 let holders = holders.with(self.input.uid, self.own_name(), &spec);
                 if let Some(patch) = holders.on_binding(binding, false)? {
@@ -75,7 +75,7 @@ impl Operation<'_> {
             self.take_pin_off()?;
         }
         // A policy that is gone has taken its part along; what it propagated is nobody's until another one takes it up.
-        if let Some(policy) = self.world().policy.get()? {
+        if let Some(policy) = self.snapshot().policy.get()? {
             let holders = self
                 .alive(Holders::of(&policy.metadata)?)?
                 .without(self.input.uid);
@@ -92,7 +92,7 @@ impl Operation<'_> {
         }
         let mut effects = Vec::new();
         for binding in self
-            .world()
+            .snapshot()
             .bindings
             .get()?
             .iter()
@@ -118,7 +118,7 @@ impl Operation<'_> {
         if spec.scope.scheduling() {
             self.remove_canary()?;
         }
-        if self.world().policy.get()?.is_none() || !spec.scope.dispatching() || by_pin {
+        if self.snapshot().policy.get()?.is_none() || !spec.scope.dispatching() || by_pin {
             return Ok(());
         }
         self.shows(&spec, |cluster| {
@@ -132,7 +132,7 @@ impl Operation<'_> {
         if !spec.scope.dispatching() || self.journal()?.pin.is_some() {
             return Ok(());
         }
-        if self.world().bindings.get()?.is_empty() {
+        if self.snapshot().bindings.get()?.is_empty() {
             // What it will compute for the first one, it may compute from the policy as it was.
             return Err(Interrupt::Wait(format!(
                 "no workload follows {} yet, so nothing shows that Karmada has taken note",
@@ -149,8 +149,8 @@ impl Operation<'_> {
         spec: &SuspensionSpec,
         is_suspended: impl Fn(&ClusterName) -> bool,
     ) -> Result<(), Interrupt> {
-        let works = self.world().works.get()?;
-        for binding in self.world().bindings.get()? {
+        let works = self.snapshot().works.get()?;
+        for binding in self.snapshot().bindings.get()? {
             let workload = workload(&binding.spec.resource);
             // One that is in none of the clusters yet has to follow as well.
             let clusters = covered(spec, binding);
@@ -195,7 +195,7 @@ impl Operation<'_> {
 
     /// Leaves out whose intent is gone: nobody else would ever take them off.
     pub(super) fn alive(&self, holders: Holders) -> Result<Holders, NotKnown> {
-        Ok(holders.only(self.world().suspensions.get()?))
+        Ok(holders.only(self.snapshot().suspensions.get()?))
     }
 
     /// Notes that somebody has changed the suspension; returns whether that is news.
@@ -210,7 +210,7 @@ impl Operation<'_> {
             .filter(|manager| manager != crate::api::INTENT_MANAGER)
             .collect();
         let managers = if foreign.is_empty() {
-            vec!["unknown: nobody owns the field any more".to_owned()]
+            vec!["unknown: the field has no owner any more".to_owned()]
         } else {
             foreign
         };

@@ -36,7 +36,7 @@ impl Holders {
         };
         serde_json::from_str(text).map_err(|error| {
             NotKnown(format!(
-                "annotation {SUSPENSIONS_ANNOTATION} cannot be read, somebody edited it: {error}"
+                "annotation {SUSPENSIONS_ANNOTATION} cannot be read, because it was edited: {error}"
             ))
         })
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{PatchOp, SuspensionPin};
 use crate::intent::fight::others;
 use crate::intent::pin::{Place, Rule};
-use crate::intent::world::Overrides;
+use crate::intent::snapshot::Overrides;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, TargetCluster, overrides};
 

@@ -36,7 +36,7 @@ use super::custody;
 use super::effect::Effect;
 use super::operation::{self, Kind, Next, Outcome};
 use super::seen::{NotKnown, Seen};
-use super::world::Overrides;
+use super::snapshot::Overrides;
 use crate::api::{
     Claim, Contested, Finding, LeaseSeen, PolicyName, Suspension, SuspensionFence, SuspensionJournal,
     SuspensionPhase as Phase, SuspensionSpec, SuspensionStatus, WorkloadRef, claim_name,
@@ -58,11 +58,11 @@ const MOST: usize = 20;
 const AT_ONCE: usize = 20;
 
 /// A suspension as it was read, and what one pass saw.
-pub type Input<'a> = super::Input<'a, SuspensionSpec, SuspensionStatus, World>;
+pub type Input<'a> = super::Input<'a, SuspensionSpec, SuspensionStatus, Snapshot>;
 
 /// One pass's view: fresh reads. The policy is read before all else, so that whoever holds it is in what is read later.
 #[derive(Debug)]
-pub struct World {
+pub struct Snapshot {
     /// Which policy it is about, once that is known.
     pub name: Seen<Option<PolicyName>>,
     pub policy: Seen<Option<PropagationPolicy>>,
@@ -89,12 +89,12 @@ pub struct World {
     /// By name of the controller.
     pub leases: Seen<BTreeMap<String, LeaseSeen>>,
     /// `None`: a pin is not called for.
-    pub beside: Option<Beside>,
+    pub pin_context: Option<PinContext>,
 }
 
 /// What decides on a pin, and what it has to be seen beside.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct PinContext {
     pub template: Seen<Option<Value>>,
     pub pin: Seen<Option<OverridePolicy>>,
     pub overrides: Seen<Overrides>,
@@ -169,7 +169,7 @@ type Interrupt = operation::Interrupt<Suspension>;
 impl Kind for Suspension {
     type Spec = SuspensionSpec;
     type Status = SuspensionStatus;
-    type World = World;
+    type Snapshot = Snapshot;
     type Scratch = ();
     type Own = Infallible;
 
@@ -228,15 +228,15 @@ impl Operation<'_> {
         self.requeue_after = Some(NOW_AND_THEN);
         self.not_paused()?;
         let spec = self.input.spec;
-        let Some(name) = self.world().name.get()?.clone() else {
+        let Some(name) = self.snapshot().name.get()?.clone() else {
             return Err(Interrupt::Wait(
                 "no policy has taken the workload up yet".to_owned(),
             ));
         };
-        let Some(policy) = self.world().policy.get()? else {
+        let Some(policy) = self.snapshot().policy.get()? else {
             return Err(Interrupt::Wait(format!("there is no {name} yet")));
         };
-        let bindings = self.world().bindings.get()?;
+        let bindings = self.snapshot().bindings.get()?;
         let by_pin = self.is_by_pin(policy);
         let refused = self.refused(&name, policy, bindings, by_pin)?;
         if !refused.is_empty() {
@@ -273,7 +273,7 @@ impl Operation<'_> {
         }
         self.hold()?;
         self.is_in_force()?;
-        let bindings = self.world().bindings.get()?;
+        let bindings = self.snapshot().bindings.get()?;
         let spec = &self.journal()?.spec;
         let mut evidence = if let Some(pin) = self.journal()?.pin.as_ref() {
             format!(
@@ -320,7 +320,7 @@ impl Operation<'_> {
             self.not_paused()?;
         }
         if !now_listed {
-            if self.world().copies.is_none() && self.world().policy.get().is_ok_and(Option::is_some) {
+            if self.snapshot().copies.is_none() && self.snapshot().policy.get().is_ok_and(Option::is_some) {
                 return Err(Interrupt::Wait("what will go out is not known yet".to_owned()));
             }
             self.note_held();
@@ -354,8 +354,8 @@ impl Operation<'_> {
 
     /// Says which intent claims one of the workloads, if any does. Another suspension does no harm, but for its pin.
     fn claimed(&self, by_pin: bool) -> Result<Option<String>, NotKnown> {
-        let parent = self.world().parent.as_ref();
-        for binding in self.world().bindings.get()? {
+        let parent = self.snapshot().parent.as_ref();
+        for binding in self.snapshot().bindings.get()? {
             if let Some(claim) = self.claim_of(binding)?
                 && Some(&claim.spec.owner.uid) != parent
                 && claim.spec.owner.uid != self.input.uid
@@ -380,7 +380,7 @@ impl Operation<'_> {
 
     fn claim_of(&self, binding: &ResourceBinding) -> Result<Option<&Claim>, NotKnown> {
         let name = claim_name(&workload(&binding.spec.resource));
-        let mut claims = self.world().claims.get()?.iter();
+        let mut claims = self.snapshot().claims.get()?.iter();
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
     }
 

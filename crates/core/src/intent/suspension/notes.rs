@@ -6,13 +6,13 @@ use crate::api::Contested;
 
 impl Operation<'_> {
     pub(super) fn note_author(&mut self) {
-        if let Some(author) = &self.world().author {
+        if let Some(author) = &self.snapshot().author {
             self.status.by = Some(author.clone());
         }
     }
 
     pub(super) fn note_workloads(&mut self) {
-        if let Ok(bindings) = self.world().bindings.get() {
+        if let Ok(bindings) = self.snapshot().bindings.get() {
             let all: Vec<String> = names(bindings)
                 .into_iter()
                 .map(|(_, key)| key.to_string())
@@ -28,7 +28,7 @@ impl Operation<'_> {
     }
 
     pub(super) fn note_held(&mut self) {
-        if let Some(copies) = &self.world().copies {
+        if let Some(copies) = &self.snapshot().copies {
             let mut held: Vec<_> = copies.iter().filter_map(held).collect();
             held.sort();
             held.truncate(MOST);
@@ -38,7 +38,7 @@ impl Operation<'_> {
 
     /// What was seen changing stays in the status, for who comes later to look for it.
     pub(super) fn note_contest(&mut self) {
-        for news in &self.world().contested {
+        for news in &self.snapshot().contested {
             self.contest(news.clone());
         }
     }

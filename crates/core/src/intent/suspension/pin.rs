@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::keep::{Keep, is_holdable, kept, without_pin};
-use super::{Beside, Interrupt, Operation, PATIENCE, binding_id, covered};
+use super::{Interrupt, Operation, PATIENCE, PinContext, binding_id, covered};
 use crate::api::{Claim, PinnedRule, PolicyName, SuspensionPin, claim_name};
 use crate::intent::custody::{self, Custody, Guest, Patience, Terms};
 use crate::intent::pin::{self, Pin, Rule, Says};
@@ -20,7 +20,7 @@ use cutover_karmada::{Placement, ResourceBinding, Work};
 impl<'a> Operation<'a> {
     /// Returns whether a pin could hold the workload; unknown is waited for.
     pub(super) fn can_be_pinned(&self) -> Result<bool, Interrupt> {
-        let template = self.beside()?.template.get()?.as_ref();
+        let template = self.pin_context()?.template.get()?.as_ref();
         let template = template.ok_or_else(|| Interrupt::Wait("the workload is not there yet".to_owned()))?;
         Ok(is_holdable(template))
     }
@@ -37,7 +37,7 @@ impl<'a> Operation<'a> {
         let rules = self.rules()?;
         let said = digest(&json!(format!("{rules:?}")));
         if self.pinning()?.rules != said {
-            let written = self.pinning()?.state.pinned || self.beside()?.pin.get()?.is_some();
+            let written = self.pinning()?.state.pinned || self.pin_context()?.pin.get()?.is_some();
             let journal = self.pinning_mut()?;
             journal.rules = said;
             if written {
@@ -68,32 +68,32 @@ impl<'a> Operation<'a> {
             self.pinning_mut()?.host = Some(guest.host().clone());
             return Err(Interrupt::Requeue);
         }
-        let Some(binding) = self.world().bindings.get()?.first() else {
+        let Some(binding) = self.snapshot().bindings.get()?.first() else {
             return Ok(());
         };
         let covered = covered(&self.journal()?.spec, binding);
-        let (works, id) = (self.world().works.get()?, &self.pinning()?.binding_id);
+        let (works, id) = (self.snapshot().works.get()?, &self.pinning()?.binding_id);
         Ok(guest.markers(&covered, |cluster| works.get(&(id.clone(), cluster.clone())))?)
     }
 
     /// What the guard gives a copy, a hold or a state, is not to be kept: a guest keeps what the cluster would have without a pin.
     fn without_guard(&self, binding: &ResourceBinding, cluster: &ClusterName) -> Result<Value, Interrupt> {
-        let (beside, key) = (self.beside()?, self.pinned_workload()?);
-        let template = beside.template.get()?.as_ref();
-        let joined = beside.clusters.get()?.get(cluster);
+        let (pin_context, key) = (self.pin_context()?, self.pinned_workload()?);
+        let template = pin_context.template.get()?.as_ref();
+        let joined = pin_context.clusters.get()?.get(cluster);
         let mut targets = binding.spec.synced_clusters().into_iter();
         let target = targets.find(|target| target.name == *cluster);
         let (Some(template), Some(joined), Some(target)) = (template, joined, target) else {
             return Err(Interrupt::Wait(format!("{cluster} is not joined")));
         };
         let name = (key.namespace.as_deref(), &*pin::name(&key));
-        let made = without_pin(template, &target, joined, beside.overrides.get()?, name);
+        let made = without_pin(template, &target, joined, pin_context.overrides.get()?, name);
         made.ok_or_else(|| Interrupt::Wait(format!("{cluster}: an override policy can't be applied")))
     }
 
     /// One that was deleted and made anew has another id, and its Works carry that one.
     fn same_binding(&mut self) -> Result<(), Interrupt> {
-        let Some(binding) = self.world().bindings.get()?.first() else {
+        let Some(binding) = self.snapshot().bindings.get()?.first() else {
             return Err(Interrupt::Wait("the workload has no binding".to_owned()));
         };
         let id = binding_id(binding)
@@ -108,14 +108,14 @@ impl<'a> Operation<'a> {
     }
 
     fn custody(&self) -> Result<Custody<'a>, Interrupt> {
-        let (key, beside) = (self.pinned_workload()?, self.beside()?);
+        let (key, pin_context) = (self.pinned_workload()?, self.pin_context()?);
         Ok(Custody {
             owner: self.input.owner("Suspension"),
             attempt: self.status.common.attempt,
             claim: self.claim_on(&key),
             workload: Cow::Owned(key),
-            pin: beside.pin.get().map(Option::as_ref),
-            versions: beside.overrides.get().map(|all| Arc::clone(&all.versions)),
+            pin: pin_context.pin.get().map(Option::as_ref),
+            versions: pin_context.overrides.get().map(|all| Arc::clone(&all.versions)),
         })
     }
 
@@ -136,9 +136,9 @@ impl<'a> Operation<'a> {
         if self.pinning()?.base.is_some() {
             return Ok(());
         }
-        let template = self.beside()?.template.get()?.as_ref();
+        let template = self.pin_context()?.template.get()?.as_ref();
         let template = template.ok_or_else(|| Interrupt::Wait("the template is gone".to_owned()))?;
-        let (works, bindings) = (self.world().works.get()?, self.world().bindings.get()?);
+        let (works, bindings) = (self.snapshot().works.get()?, self.snapshot().bindings.get()?);
         let Some(binding) = bindings.first() else {
             return Err(Interrupt::Wait("the workload has no binding".to_owned()));
         };
@@ -175,9 +175,9 @@ impl<'a> Operation<'a> {
     }
 
     fn rules(&self) -> Result<Vec<Rule>, Interrupt> {
-        let (journal, beside) = (self.pinning()?, self.beside()?);
+        let (journal, pin_context) = (self.pinning()?, self.pin_context()?);
         let key = self.pinned_workload()?;
-        let template = beside.template.get()?.as_ref();
+        let template = pin_context.template.get()?.as_ref();
         let (Some(template), Some(base)) = (template, journal.base.as_ref()) else {
             return Err(Interrupt::Wait("the template is gone".to_owned()));
         };
@@ -186,8 +186,8 @@ impl<'a> Operation<'a> {
             base,
             clusters: &self.journal()?.spec.clusters,
             template,
-            joined: beside.clusters.get()?,
-            overrides: beside.overrides.get()?,
+            joined: pin_context.clusters.get()?,
+            overrides: pin_context.overrides.get()?,
             name: (key.namespace.as_deref(), &pin::name(&key)),
         };
         Ok(keep.rules())
@@ -208,22 +208,27 @@ impl<'a> Operation<'a> {
     }
 
     fn is_effective(&self, pin: &Pin) -> Result<(), Interrupt> {
-        let beside = self.beside()?;
-        if let Some(template) = beside.template.get()? {
-            custody::is_effective(pin, template, beside.clusters.get()?, beside.overrides.get()?)?;
+        let pin_context = self.pin_context()?;
+        if let Some(template) = pin_context.template.get()? {
+            custody::is_effective(
+                pin,
+                template,
+                pin_context.clusters.get()?,
+                pin_context.overrides.get()?,
+            )?;
         }
         Ok(())
     }
 
     /// Karmada computes a Work from caches: only the marker shows that it knew the pin. What it computes afterwards is newer.
     fn markers(&mut self) -> Result<(), Interrupt> {
-        let Some(binding) = self.world().bindings.get()?.first() else {
+        let Some(binding) = self.snapshot().bindings.get()?.first() else {
             return Ok(());
         };
         let covered = covered(&self.journal()?.spec, binding);
         let marker = self.custody()?.marker(&self.pinning()?.state);
-        let (works, id) = (self.world().works.get()?, self.pinning()?.binding_id.clone());
-        let joined = self.beside()?.clusters.get()?;
+        let (works, id) = (self.snapshot().works.get()?, self.pinning()?.binding_id.clone());
+        let joined = self.pin_context()?.clusters.get()?;
         let status = &mut self.status;
         let journal = status.journal.as_mut().and_then(|journal| journal.pin.as_mut());
         let patience = Patience {
@@ -249,10 +254,10 @@ impl<'a> Operation<'a> {
             return Err(Interrupt::Requeue);
         }
         let pinning = self.pinning()?;
-        let works = self.world().works.get()?.iter();
+        let works = self.snapshot().works.get()?.iter();
         let own = works.filter(|((of, _), _)| *of == pinning.binding_id);
         let own = own.map(|((_, cluster), work)| (cluster, work));
-        let binding = self.world().bindings.get()?.first();
+        let binding = self.snapshot().bindings.get()?.first();
         let spec = &self.journal()?.spec;
         let covered = binding.map(|binding| covered(spec, binding)).unwrap_or_default();
         Ok(self.custody()?.leave(pinning.host.as_ref(), &covered, own)?)
@@ -267,13 +272,13 @@ impl<'a> Operation<'a> {
 
     fn claim_on(&self, key: &ObjectKey) -> Result<Option<&'a Claim>, NotKnown> {
         let name = claim_name(key);
-        let mut claims = self.world().claims.get()?.iter();
+        let mut claims = self.snapshot().claims.get()?.iter();
         Ok(claims.find(|claim| claim.metadata.name.as_deref() == Some(&name)))
     }
 
-    fn beside(&self) -> Result<&'a Beside, Interrupt> {
-        let beside = self.world().beside.as_ref();
-        beside.ok_or_else(|| Interrupt::Wait("what stands beside the pin was not read".to_owned()))
+    fn pin_context(&self) -> Result<&'a PinContext, Interrupt> {
+        let pin_context = self.snapshot().pin_context.as_ref();
+        pin_context.ok_or_else(|| Interrupt::Wait("what stands beside the pin was not read".to_owned()))
     }
 
     fn pinning(&self) -> Result<&SuspensionPin, Interrupt> {

@@ -1,6 +1,6 @@
 //! A failover plan: what it guards, what it takes over from Karmada's failover, and what becomes of the old copy.
 
-use super::{Came, outcome};
+use super::{DryRunOutcome, outcome};
 use crate::api::{FailoverPlanSpec, FailoverPlanStatus, FencedBy, SourceUnreachable};
 use crate::intent::Seen;
 use crate::plan::{Forecast, ForecastStep, Outcome};
@@ -10,7 +10,7 @@ use cutover_karmada::{Failover, PurgeMode, ResourceBinding};
 pub fn failover_forecast(
     spec: &FailoverPlanSpec,
     status: &FailoverPlanStatus,
-    came: &Came,
+    came: &DryRunOutcome,
     binding: &Seen<Option<ResourceBinding>>,
 ) -> Forecast {
     let (outcome, mut because) = outcome(status, &status.common.findings, came);
@@ -21,7 +21,7 @@ pub fn failover_forecast(
     let failover = match binding.get() {
         Ok(binding) => binding.as_ref().and_then(|binding| binding.spec.failover.clone()),
         Err(why) => {
-            if *came != Came::NotAsked {
+            if *came != DryRunOutcome::NotAsked {
                 remarks.push(format!("what Karmada's failover is set to is not known: {why}"));
             }
             None
@@ -116,12 +116,12 @@ fn old_copies(spec: &FailoverPlanSpec, failover: &Failover) -> Vec<ForecastStep>
 fn unreachable(source: &SourceUnreachable) -> String {
     match (&source.proceed_after, source.fenced_by) {
         (Some(after), Some(FencedBy::Approval)) => {
-            format!("while nobody can see the old copy the new one is held; after {after} a person is asked")
+            format!("while the old copy is not visible the new one is held; after {after} a person is asked")
         }
         (Some(after), Some(FencedBy::NodeFencing)) => format!(
-            "while nobody can see the old copy the new one is held; after {after} it is taken for fenced by the infrastructure"
+            "while the old copy is not visible the new one is held; after {after} it is taken for fenced by the infrastructure"
         ),
-        _ => "while nobody can see the old copy, the new one is held".to_owned(),
+        _ => "while the old copy is not visible, the new one is held".to_owned(),
     }
 }
 

@@ -25,7 +25,7 @@ const TOLD: usize = 50;
 
 /// How far an intent comes by itself, as things are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum DryRunOutcome {
     /// No control plane was asked.
     NotAsked,
     /// What it depends on could not be read, for this reason.
@@ -41,21 +41,21 @@ pub enum Came {
 }
 
 /// Returns what would come of an intent, and why. `status`: how its machine left it.
-fn outcome(status: &impl Progress, findings: &[Finding], came: &Came) -> (Outcome, Vec<String>) {
+fn outcome(status: &impl Progress, findings: &[Finding], came: &DryRunOutcome) -> (Outcome, Vec<String>) {
     match came {
-        Came::NotAsked => (Outcome::Unknown, vec!["no control plane was asked".to_owned()]),
-        Came::Unread(why) => (Outcome::Unknown, vec![why.clone()]),
-        Came::Later(why) => (Outcome::Waits, vec![why.clone()]),
-        Came::UnderWay => {
+        DryRunOutcome::NotAsked => (Outcome::Unknown, vec!["no control plane was asked".to_owned()]),
+        DryRunOutcome::Unread(why) => (Outcome::Unknown, vec![why.clone()]),
+        DryRunOutcome::Later(why) => (Outcome::Waits, vec![why.clone()]),
+        DryRunOutcome::UnderWay => {
             let waits = status.waiting_for().map(|wait| format!("waits: {}", wait.reason));
             let phase = std::iter::once(status.phase_name().to_owned());
             (Outcome::UnderWay, phase.chain(waits).collect())
         }
-        Came::Begins => (Outcome::Begins, Vec::new()),
-        Came::Stands if status.has_ended() && status.phase_name() == "Failed" => {
+        DryRunOutcome::Begins => (Outcome::Begins, Vec::new()),
+        DryRunOutcome::Stands if status.has_ended() && status.phase_name() == "Failed" => {
             (Outcome::Refused, findings.iter().map(finding_text).collect())
         }
-        Came::Stands => match status.waiting_for() {
+        DryRunOutcome::Stands => match status.waiting_for() {
             Some(wait) if !status.has_ended() => (Outcome::Waits, vec![wait.reason.clone()]),
             _ => (Outcome::Nothing, Vec::new()),
         },

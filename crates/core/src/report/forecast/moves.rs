@@ -1,8 +1,8 @@
 //! Evacuations and rebalances: what would move where, and what can't, and why.
 
-use super::{Came, TOLD, evidence, names, outcome};
+use super::{DryRunOutcome, TOLD, evidence, names, outcome};
 use crate::api::{Means, Move, MovesStatus};
-use crate::intent::moves::Aim;
+use crate::intent::moves::MoveStrategy;
 use crate::plan::{Forecast, ForecastMove, ForecastStep, Outcome};
 use crate::report::finding_text;
 
@@ -10,10 +10,10 @@ use crate::report::finding_text;
 const OTHERS: &str = "its other clusters";
 
 /// Returns what such an intent would do. `status`: how its machine left it.
-pub fn moves_forecast<A: Aim>(spec: &A, status: &MovesStatus<A>, came: &Came) -> Forecast {
+pub fn moves_forecast<A: MoveStrategy>(spec: &A, status: &MovesStatus<A>, came: &DryRunOutcome) -> Forecast {
     let (mut outcome, mut because) = outcome(status, &status.common.findings, came);
     let open: Vec<&Move> = status.moves.iter().filter(|one| !one.checked).collect();
-    if let (Came::Stands, Some(first)) = (came, open.first())
+    if let (DryRunOutcome::Stands, Some(first)) = (came, open.first())
         && outcome == Outcome::Nothing
     {
         outcome = Outcome::Unknown;
@@ -88,7 +88,7 @@ fn step(one: &Move) -> ForecastStep {
     let how = match one.means {
         Means::StopFirst => "stopped with its state first",
         Means::StartFirst => "started there before it is taken away here",
-        Means::Reschedule => "its replicas are divided anew by Karmada's scheduler",
+        Means::Reschedule => "its replicas are redistributed by Karmada's scheduler",
         Means::Evict => "taken away here when its copies in the other clusters are ready without it",
     };
     let way = match &one.to {

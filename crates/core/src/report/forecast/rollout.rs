@@ -1,6 +1,6 @@
 //! A rollout: its waves, and what each cluster keeps meanwhile; and a policy that makes rollouts.
 
-use super::{Came, TOLD, names, outcome};
+use super::{DryRunOutcome, TOLD, names, outcome};
 use crate::api::{OnRolloutFailure, RolloutPolicySpec, RolloutSpec, RolloutStatus, RolloutStrategy, Wave};
 use crate::intent::Seen;
 use crate::intent::rollout::waves;
@@ -15,7 +15,7 @@ pub type Where = (Vec<ClusterName>, std::collections::BTreeMap<ClusterName, Clus
 pub fn rollout_forecast(
     spec: &RolloutSpec,
     status: &RolloutStatus,
-    came: &Came,
+    came: &DryRunOutcome,
     place: &Seen<Where>,
 ) -> Forecast {
     let (outcome, mut because) = outcome(status, &status.common.findings, came);

@@ -1,6 +1,6 @@
 //! A replica shift: how many replicas each side has after every step.
 
-use super::{Came, evidence, outcome};
+use super::{DryRunOutcome, evidence, outcome};
 use crate::api::{ReplicaShiftSpec, ReplicaShiftStatus, ShiftJournal};
 use crate::intent::shift::goals;
 use crate::plan::{Forecast, ForecastStep, Outcome};
@@ -9,7 +9,11 @@ use crate::plan::{Forecast, ForecastStep, Outcome};
 const STEPS: usize = 20;
 
 /// Returns what a shift would do. `status`: how its machine left it.
-pub fn shift_forecast(spec: &ReplicaShiftSpec, status: &ReplicaShiftStatus, came: &Came) -> Forecast {
+pub fn shift_forecast(
+    spec: &ReplicaShiftSpec,
+    status: &ReplicaShiftStatus,
+    came: &DryRunOutcome,
+) -> Forecast {
     let (outcome, mut because) = outcome(status, &status.common.findings, came);
     if outcome == Outcome::Nothing {
         because.extend(evidence(&status.common));

@@ -1,6 +1,6 @@
 //! A suspension: every workload that it holds, and in which clusters.
 
-use super::{Came, TOLD, evidence, names, outcome};
+use super::{DryRunOutcome, TOLD, evidence, names, outcome};
 use crate::api::{SuspensionSpec, SuspensionStatus};
 use crate::intent::Seen;
 use crate::intent::suspension::{covered, workload};
@@ -12,7 +12,7 @@ use cutover_karmada::ResourceBinding;
 pub fn suspension_forecast(
     spec: &SuspensionSpec,
     status: &SuspensionStatus,
-    came: &Came,
+    came: &DryRunOutcome,
     bindings: &Seen<Vec<ResourceBinding>>,
 ) -> Forecast {
     let (outcome, mut because) = outcome(status, &status.common.findings, came);
@@ -26,7 +26,7 @@ pub fn suspension_forecast(
             held.sort_by(|one, other| one.name.cmp(&other.name));
             held
         }
-        Err(_) if *came == Came::NotAsked => Vec::new(),
+        Err(_) if *came == DryRunOutcome::NotAsked => Vec::new(),
         Err(why) => {
             remarks.push(format!("which workloads it holds is not known: {why}"));
             Vec::new()

@@ -40,7 +40,7 @@ fn many_steps_are_told_by_the_first_ones_and_the_last() {
         "amount": 40, "goal": 1, "floor": 42, "fence": {"canary": 0},
     }}))
     .unwrap();
-    let forecast = shift_forecast(&spec, &status, &Came::Begins);
+    let forecast = shift_forecast(&spec, &status, &DryRunOutcome::Begins);
     assert_eq!(forecast.steps.len(), 21);
     assert_eq!(
         forecast.steps[0].what,
@@ -63,18 +63,17 @@ fn what_is_under_way_waits_or_is_not_known_is_no_beginning() {
         serde_json::from_value(json!({"workload": workload(), "order": ["east"]})).unwrap();
     let mut status = RolloutStatus::default();
     let place = Seen::unknown("forbidden");
-    let said = |status: &RolloutStatus, came: &Came| rollout_forecast(&spec, status, came, &place).headline();
-    let nobody = said(&status, &Came::NotAsked);
-    assert_eq!(
-        nobody,
-        "not known what stands in its way: no control plane was asked"
-    );
-    let later = Came::Later("the workload comes first".to_owned());
+    let said = |status: &RolloutStatus, came: &DryRunOutcome| {
+        rollout_forecast(&spec, status, came, &place).headline()
+    };
+    let nobody = said(&status, &DryRunOutcome::NotAsked);
+    assert_eq!(nobody, "what blocks it is not known: no control plane was asked");
+    let later = DryRunOutcome::Later("the workload comes first".to_owned());
     assert_eq!(said(&status, &later), "would wait: the workload comes first");
-    let unread = Came::Unread("east does not answer".to_owned());
+    let unread = DryRunOutcome::Unread("east does not answer".to_owned());
     assert_eq!(
         said(&status, &unread),
-        "not known what stands in its way: east does not answer"
+        "what blocks it is not known: east does not answer"
     );
     status.phase = crate::api::RolloutPhase::Rolling;
     status.common.wait(
@@ -83,19 +82,22 @@ fn what_is_under_way_waits_or_is_not_known_is_no_beginning() {
         jiff::Timestamp::UNIX_EPOCH,
     );
     assert_eq!(
-        said(&status, &Came::UnderWay),
+        said(&status, &DryRunOutcome::UnderWay),
         "under way: Rolling; waits: east to be good"
     );
-    assert_eq!(said(&status, &Came::Stands), "would wait: east to be good");
+    assert_eq!(
+        said(&status, &DryRunOutcome::Stands),
+        "would wait: east to be good"
+    );
     let forecast = rollout_forecast(
         &spec,
         &status,
-        &Came::Begins,
+        &DryRunOutcome::Begins,
         &seen((vec!["west".into()], BTreeMap::new())),
     );
     assert_eq!(forecast.outcome, Outcome::Begins);
     insta::assert_snapshot!(told(&forecast), @"
-    nothing is seen now that stands in its way
+    nothing is seen now that blocks it
       hold: a pin keeps every cluster at what it has; then the template changes
       wave 1: west (healthy within 10m, for 30s)
       end: every cluster has the change: the pin is taken off
@@ -121,8 +123,8 @@ fn a_move_that_nobody_could_look_at_makes_the_whole_unknown() {
         ],
     }))
     .unwrap();
-    insta::assert_snapshot!(told(&moves_forecast(&spec, &status, &Came::Stands)), @"
-    not known what stands in its way: 1 workload of 1: west does not answer
+    insta::assert_snapshot!(told(&moves_forecast(&spec, &status, &DryRunOutcome::Stands)), @"
+    what blocks it is not known: 1 workload of 1: west does not answer
       cordon: east takes nothing new
       Deployment shop/web: east → west, started there before it is taken away here; waits: west does not answer
       note: Deployment shop/api stays in east: NoTarget: no cluster takes it (make room)
@@ -152,23 +154,23 @@ fn each_purge_mode_says_what_becomes_of_the_old_copy() {
     });
     let fenced = plan(json!({"sourceUnreachable": {"proceedAfter": "5m", "fencedBy": "NodeFencing"}}));
     let status = crate::api::FailoverPlanStatus::default();
-    insta::assert_snapshot!(told(&failover_forecast(&fenced, &status, &Came::Begins, &binding(both))), @"
-    nothing is seen now that stands in its way
+    insta::assert_snapshot!(told(&failover_forecast(&fenced, &status, &DryRunOutcome::Begins, &binding(both))), @"
+    nothing is seen now that blocks it
       guard: a pin lets the cluster in which it runs alone run it: whatever else gets a copy holds it
       eviction: Karmada decides when (after 30 s of being ill, or by a taint) and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
       old copy (application failover, Directly): Karmada deletes it at once; the state is what was preserved, or seen last
       old copy (cluster failover, Gracefully): it is stopped with its state within 60s if it is well, else removed at once
-      unreachable: while nobody can see the old copy the new one is held; after 5m it is taken for fenced by the infrastructure
+      unreachable: while the old copy is not visible the new one is held; after 5m it is taken for fenced by the infrastructure
       release: the new copy starts once the old one is proved harmless, from the newest state: captured, else preserved by Karmada, else seen last; a person is asked before it starts from nothing
     ");
     let never = json!({"cluster": {"purgeMode": "Never"}});
     let plain = plan(json!({"capture": {"continuous": false}}));
-    insta::assert_snapshot!(told(&failover_forecast(&plain, &status, &Came::Begins, &binding(never))), @"
-    nothing is seen now that stands in its way
+    insta::assert_snapshot!(told(&failover_forecast(&plain, &status, &DryRunOutcome::Begins, &binding(never))), @"
+    nothing is seen now that blocks it
       guard: a pin lets the cluster in which it runs alone run it: whatever else gets a copy holds it
       eviction: Karmada decides when and where to; its failover is taken off the binding until the new copy runs, so that the held copy isn't evicted too
       old copy (cluster failover, Never): it is stopped with its state within 60s and kept, held
-      unreachable: while nobody can see the old copy, the new one is held
+      unreachable: while the old copy is not visible, the new one is held
       release: the new copy starts once the old one is proved harmless, from the newest state: captured, else preserved by Karmada; a person is asked before it starts from nothing
       note: its policy asks for no application failover: a workload that is ill stays where it is
     ");

@@ -37,7 +37,7 @@ enum How {
 pub(super) fn chart(moves: &[Move], forecasts: &[&Forecast], reaches: &[Reach]) -> Option<String> {
     let moves = moves
         .iter()
-        .filter(|one| !matches!(one.outlook.verdict, Verdict::There));
+        .filter(|one| !matches!(one.preview.verdict, Verdict::There));
     let planned = moves.map(|one| Arrow {
         from: one
             .source()

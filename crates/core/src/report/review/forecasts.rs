@@ -46,8 +46,8 @@ fn headline(forecast: &Forecast) -> String {
         because => format!("{what}: {because}."),
     };
     match forecast.outcome {
-        Outcome::Begins => said("✅ Nothing is seen now that stands in its way"),
-        Outcome::Nothing => said("✅ Nothing to do as things are"),
+        Outcome::Begins => said("✅ Nothing is seen now that blocks it"),
+        Outcome::Nothing => said("✅ Nothing to do currently"),
         Outcome::Waits => said("⏳ It would wait"),
         Outcome::Refused => {
             let because = forecast.because.iter();
@@ -58,6 +58,6 @@ fn headline(forecast: &Forecast) -> String {
             )
         }
         Outcome::UnderWay => said("🔄 It is under way"),
-        Outcome::Unknown => said("❔ What stands in its way is not known"),
+        Outcome::Unknown => said("❔ What blocks it is not known"),
     }
 }

@@ -15,7 +15,7 @@ mod tests;
 
 use std::fmt::Write as _;
 
-pub use moves::{Move, Neighbours, Outlook, Template, Verdict};
+pub use moves::{Move, Neighbours, Preview, Template, Verdict};
 pub use reach::{Effect, Fate, PolicyChange, Reach};
 
 use super::annotations::{Annotation, Level, plan_annotations, with_hint};
@@ -105,7 +105,7 @@ impl Review<'_> {
     /// Returns what is shown beside the lines of the change.
     pub fn annotations(&self) -> Vec<Annotation> {
         let findings = self.findings.iter().map(Annotation::from);
-        let moves = self.moves.iter().filter_map(|one| match &one.outlook.verdict {
+        let moves = self.moves.iter().filter_map(|one| match &one.preview.verdict {
             Verdict::Blocked(found) => Some(Annotation {
                 level: Level::Error,
                 at: one.at.clone(),
@@ -223,7 +223,7 @@ impl Review<'_> {
             )),
             _ => None,
         });
-        let moves = self.moves.iter().flat_map(|one| match &one.outlook.verdict {
+        let moves = self.moves.iter().flat_map(|one| match &one.preview.verdict {
             Verdict::Blocked(found) => found
                 .iter()
                 .map(|found| {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::page::{code, inline};
 use crate::api::{self, Finding, Migration, MigrationSpec, MigrationStatus, OnFailure, Phase, Strategy};
-use crate::intent::World;
+use crate::intent::Snapshot;
 use crate::intent::migration::{Input, step};
 use crate::plan::{Forecast, ForecastStep, Outcome as Outlined};
 use crate::profile;
@@ -18,7 +18,7 @@ pub struct Move {
     pub at: Option<Location>,
     pub workload: ObjectKey,
     pub spec: MigrationSpec,
-    pub outlook: Outlook,
+    pub preview: Preview,
     pub template: Template,
     /// What else the policy places that places the workload.
     pub neighbours: Neighbours,
@@ -45,7 +45,7 @@ pub struct Neighbours {
 
 /// What could be seen of a migration before it begins.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outlook {
+pub struct Preview {
     pub source: Option<ClusterName>,
     pub stateful: bool,
     /// The target's copy can be created without running.
@@ -88,7 +88,7 @@ impl Move {
             },
             at,
             workload: migration.spec.workload.key(namespace.as_deref()),
-            outlook: Outlook::unseen(&migration.spec),
+            preview: Preview::unseen(&migration.spec),
             spec: migration.spec.clone(),
             template: Template::default(),
             neighbours: Neighbours::default(),
@@ -98,7 +98,7 @@ impl Move {
     /// Returns the same in plain words, for a plan.
     pub fn forecast(&self) -> Forecast {
         let said = |finding: &Finding| crate::report::finding_text(finding);
-        let (outcome, because) = match &self.outlook.verdict {
+        let (outcome, because) = match &self.preview.verdict {
             Verdict::Clear => (Outlined::Begins, Vec::new()),
             Verdict::There => (
                 Outlined::Nothing,
@@ -109,7 +109,7 @@ impl Move {
             Verdict::UnderWay(phase) => (Outlined::UnderWay, vec![phase.to_string()]),
             Verdict::Unknown(why) => (Outlined::Unknown, vec![why.clone()]),
         };
-        let shows = !matches!(self.outlook.verdict, Verdict::There | Verdict::UnderWay(_));
+        let shows = !matches!(self.preview.verdict, Verdict::There | Verdict::UnderWay(_));
         let rows = rows(self, &PLAIN).into_iter().filter(|_| shows);
         let steps = rows.map(|(phase, what, effect)| {
             let gate = if gated(&self.spec, phase) {
@@ -136,11 +136,11 @@ impl Move {
     }
 
     pub(super) fn source(&self) -> Option<&ClusterName> {
-        self.outlook.source.as_ref().or(self.spec.from.as_ref())
+        self.preview.source.as_ref().or(self.spec.from.as_ref())
     }
 }
 
-impl Outlook {
+impl Preview {
     fn unseen(spec: &MigrationSpec) -> Self {
         Self {
             source: None,
@@ -161,23 +161,23 @@ impl Outlook {
 
     /// Asks the machine itself what Preflight would come to in a world as it is now. Nothing that the machine answers is
     /// carried out.
-    pub fn judge(migration: &Migration, world: &World, now: Timestamp) -> Self {
+    pub fn judge(migration: &Migration, snapshot: &Snapshot, now: Timestamp) -> Self {
         let spec = &migration.spec;
-        let given = world.profiles.get().map(Vec::as_slice).unwrap_or_default();
-        let binding = world.binding.get().ok().and_then(Option::as_ref);
+        let given = snapshot.profiles.get().map(Vec::as_slice).unwrap_or_default();
+        let binding = snapshot.binding.get().ok().and_then(Option::as_ref);
         let source = binding.and_then(|binding| match binding.spec.clusters.as_slice() {
             [only] => Some(only.name.clone()),
             _ => None,
         });
         Self {
             source,
-            verdict: verdict(migration, world, now),
+            verdict: verdict(migration, snapshot, now),
             ..Self::by_profile(spec, given)
         }
     }
 }
 
-fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
+fn verdict(migration: &Migration, snapshot: &Snapshot, now: Timestamp) -> Verdict {
     if let Some(status) = &migration.status
         && status.common.started_at.is_some()
         && !status.phase.is_terminal()
@@ -200,7 +200,7 @@ fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
             status: &status,
             trouble: None,
             ahead: None,
-            world,
+            snapshot,
             now,
         })
         .status;
@@ -216,7 +216,7 @@ fn verdict(migration: &Migration, world: &World, now: Timestamp) -> Verdict {
             status
                 .common
                 .waiting_for
-                .map_or_else(|| "it is looked at again".to_owned(), |wait| wait.reason),
+                .map_or_else(|| "cutover checks again".to_owned(), |wait| wait.reason),
         ),
         phase if phase.is_terminal() => Verdict::Unknown(format!("it would end as {phase}")),
         _ => Verdict::Clear,
@@ -262,11 +262,11 @@ pub(super) fn section(one: &Move) -> String {
         code(spec.to.as_str()),
         match spec.on_failure {
             OnFailure::RollBack => "if it fails, it is rolled back",
-            OnFailure::Hold => "if it fails, everything stays held until somebody says `abort`",
+            OnFailure::Hold => "if it fails, everything stays held until a person says `abort`",
         },
-        outlook(one)
+        preview(one)
     );
-    if !matches!(one.outlook.verdict, Verdict::There | Verdict::UnderWay(_)) {
+    if !matches!(one.preview.verdict, Verdict::There | Verdict::UnderWay(_)) {
         text.push_str("\n| step | what is done | what to expect |\n|---|---|---|\n");
         for (phase, what, effect) in rows(one, &MARKDOWN) {
             let gate = if gated(spec, phase) {
@@ -292,9 +292,9 @@ fn gated(spec: &MigrationSpec, phase: Phase) -> bool {
     gates.any(|gated| *gated == phase)
 }
 
-fn outlook(one: &Move) -> String {
-    match &one.outlook.verdict {
-        Verdict::Clear => "✅ Nothing is seen now that stands in its way.".to_owned(),
+fn preview(one: &Move) -> String {
+    match &one.preview.verdict {
+        Verdict::Clear => "✅ Nothing is seen now that blocks it.".to_owned(),
         Verdict::There => format!(
             "✅ Karmada lists it in {} already: nothing is moved, and it ends when the copy there is seen healthy.",
             code(one.spec.to.as_str())
@@ -310,7 +310,7 @@ fn outlook(one: &Move) -> String {
         Verdict::UnderWay(phase) => format!(
             "🔄 It is under way ({phase}): `paused`, `abort` and approvals are obeyed, other changes are not."
         ),
-        Verdict::Unknown(why) => format!("❔ What stands in its way is not known: {}.", inline(why)),
+        Verdict::Unknown(why) => format!("❔ What blocks it is not known: {}.", inline(why)),
     }
 }
 
@@ -335,11 +335,11 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
         .source()
         .map_or_else(|| "the source".to_owned(), |source| code(source.as_str()));
     let to = code(spec.to.as_str());
-    let held = shared || one.outlook.born_held;
+    let held = shared || one.preview.born_held;
     let mut rows: Vec<Row> = vec![
         (
             Phase::Preflight,
-            "everything that could stand in the way is looked at".to_owned(),
+            "everything that could block it is checked".to_owned(),
             "nothing is written".to_owned(),
         ),
         (
@@ -362,7 +362,7 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
         ));
     }
     if !shared {
-        let state = if one.outlook.stateful {
+        let state = if one.preview.stateful {
             "it is stopped with its state"
         } else {
             "it is stopped"
@@ -370,7 +370,7 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
         rows.push((
             Phase::Capture,
             format!("{state}; that it stands still is proved"),
-            (ink.loud)("nobody runs it from here on"),
+            (ink.loud)("no copy runs from here on"),
         ));
     }
     rows.push((
@@ -393,7 +393,7 @@ fn rows(one: &Move, ink: &Ink) -> Vec<Row> {
 
 fn handoff(one: &Move, to: &str) -> String {
     let spec = &one.spec;
-    let from = if one.outlook.stateful && spec.strategy == Strategy::StopFirst {
+    let from = if one.preview.stateful && spec.strategy == Strategy::StopFirst {
         ", from exactly that state, which is recorded in Git"
     } else {
         ""

@@ -164,13 +164,13 @@ fn told(fate: &Fate) -> String {
             names(from)
         ),
         Fate::Leaves { from, to } => format!(
-            "⚠️ **Karmada takes it out of {} and creates it anew in {}, without its state and with nobody watching**; a \
+            "⚠️ **Karmada takes it out of {} and recreates it in {}, without its state and unwatched**; a \
              Migration moves it safely",
             names(from),
             names(to)
         ),
         Fate::Suspended => "⏸️ its changes do not reach its clusters any more".to_owned(),
-        Fate::MayMove { from } => format!("may be scheduled anew; runs in {}", names(from)),
+        Fate::MayMove { from } => format!("may be rescheduled; runs in {}", names(from)),
         Fate::Orphaned => {
             "no policy places it any more: it stays where it is, and changes stop reaching it".to_owned()
         }

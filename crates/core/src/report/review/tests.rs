@@ -47,8 +47,8 @@ fn migration(more: Value) -> Migration {
 
 fn of(more: Value, verdict: Verdict) -> Move {
     let mut one = Move::new(&migration(more), Some(at(3)));
-    one.outlook.source = Some(ClusterName::new("east"));
-    one.outlook.verdict = verdict;
+    one.preview.source = Some(ClusterName::new("east"));
+    one.preview.verdict = verdict;
     one
 }
 
@@ -193,10 +193,10 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
 
     | step | what is done | what to expect |
     |---|---|---|
-    | Preflight | everything that could stand in the way is looked at | nothing is written |
+    | Preflight | everything that could block it is checked | nothing is written |
     | Hold | the scheduler and failover are kept off; a pin says who may run | it runs on in `east` |
     | Expand | a copy is brought to `west`, held | it runs on in `east` alone |
-    | Capture | it is stopped with its state; that it stands still is proved | **nobody runs it from here on** |
+    | Capture | it is stopped with its state; that it stands still is proved | **no copy runs from here on** |
     | Handoff | ✋ waits for an approval; `west` may run, from exactly that state, which is recorded in Git | it starts in `west`; healthy within 10m |
     | Verify | `west` is watched | healthy for 60s without a break |
     | Cleanup | past the commit point: `east` is left, the pin goes, the scheduler is let back | it runs in `west` alone |
@@ -207,9 +207,9 @@ fn a_reviewer_reads_what_blocks_who_moves_and_what_a_policy_does_by_itself() {
 
     `PropagationPolicy shop/streaming` (`policies/streaming.yaml:9`) places 3 workloads:
 
-    - `Deployment shop/web`: ⚠️ **Karmada takes it out of east and creates it anew in north or west, without its state and with nobody watching**; a Migration moves it safely
-    - `Deployment shop/gone`: may be scheduled anew; runs in no cluster
-    - `Deployment shop/cart`: may be scheduled anew; runs in west
+    - `Deployment shop/web`: ⚠️ **Karmada takes it out of east and recreates it in north or west, without its state and unwatched**; a Migration moves it safely
+    - `Deployment shop/gone`: may be rescheduled; runs in no cluster
+    - `Deployment shop/cart`: may be rescheduled; runs in west
 
     ### Changes
 
@@ -265,10 +265,7 @@ fn a_stateless_move_that_starts_first_has_other_steps() {
         "{text}"
     );
     assert!(!text.contains("Capture"), "{text}");
-    assert!(
-        text.contains("Nothing is seen now that stands in its way"),
-        "{text}"
-    );
+    assert!(text.contains("Nothing is seen now that blocks it"), "{text}");
 }
 
 #[test]
@@ -343,7 +340,7 @@ fn workloads_that_an_intent_moves_together_are_one_arrow() {
         outcome: Outcome::Refused,
         ..forecast
     };
-    plan.foretell([(key, refused)].into());
+    plan.dry_run([(key, refused)].into());
     assert!(plan.changes[0].forecast.as_ref().unwrap().moves.is_empty());
 }
 

@@ -163,7 +163,7 @@ fn a_migration_is_judged_by_its_end_at_the_commit_that_asked_for_it() {
     assert_eq!(verdict.file, "intents/shop/migration-it.yaml");
     assert_eq!(verdict.ended_at, Some("2026-03-01T10:00:05Z".parse().unwrap()));
     let finding =
-        json!({"code": "NoCluster", "message": "no cluster atlantis is joined", "hint": "mend spec.to"});
+        json!({"code": "NoCluster", "message": "no cluster atlantis is joined", "hint": "fix spec.to"});
     let status = json!({"phase": "Failed", "attempt": 1, "revision": REVISION, "findings": [finding]});
     let all = told("Migration", move_to_west(), status);
     assert_eq!(all[0].outcome, Outcome::Failure);

@@ -15,7 +15,7 @@ use super::super::registry::{self, NAMESPACES, Registry};
 use super::super::status::{Cause, Reason, Status};
 use super::super::{Clock, Object, Resource, owners};
 use super::attributes::Attributes;
-use super::policy::{Binding, ParamRef, Policy, Refusal, Subject, Verdict};
+use super::policy::{Binding, ParamRef, Policy, PolicyResult, Refusal, Subject};
 use crate::store::{Key, Store};
 
 const POLICIES: Resource = Resource::new("admissionregistration.k8s.io", "validatingadmissionpolicies");
@@ -388,7 +388,7 @@ impl<'a> Review<'a> {
         }
     }
 
-    fn tell(&mut self, hook: &'a Hook, binding: &'a Binding, verdict: Verdict) {
+    fn tell(&mut self, hook: &'a Hook, binding: &'a Binding, verdict: PolicyResult) {
         for refusal in verdict.failed {
             if binding.warn {
                 let warning = format!(

@@ -70,7 +70,7 @@ pub(super) struct Refusal {
 
 /// What a policy says of a write with one parameter.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct PolicyResult {
     /// Those of validations: the binding says what becomes of them.
     pub failed: Vec<Refusal>,
     /// Those of audit annotations, which deny whatever the binding says.
@@ -241,14 +241,14 @@ impl Policy {
     }
 
     /// Says what is wrong with a write; `namespace` is the one that it is in.
-    pub(super) fn evaluate(&self, subject: &Subject<'_>, params: &Value, namespace: &Value) -> Verdict {
+    pub(super) fn evaluate(&self, subject: &Subject<'_>, params: &Value, namespace: &Value) -> PolicyResult {
         let mut context = subject.context.new_inner_scope();
         bind(&mut context, PARAMS, &self.parameters.cut(params));
         match self.is_meant(&context) {
             Ok(true) => {}
-            Ok(false) => return Verdict::default(),
+            Ok(false) => return PolicyResult::default(),
             Err(message) => {
-                return Verdict {
+                return PolicyResult {
                     failed: self.failure(message).into_iter().collect(),
                     denied: Vec::new(),
                 };
@@ -273,7 +273,7 @@ impl Policy {
             .iter()
             .filter_map(|annotation| self.unannotated(annotation, &context))
             .collect();
-        Verdict { failed, denied }
+        PolicyResult { failed, denied }
     }
 
     /// Returns whether all conditions hold; one that doesn't hold outweighs those that can't be evaluated.

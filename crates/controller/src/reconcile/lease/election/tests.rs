@@ -190,8 +190,8 @@ fn durations_that_make_no_sense_are_refused() {
             "{millis}"
         );
     }
-    // A renewal may fail, and be tried again, within the tenure.
-    assert!(TERMS.renew_every() + TERMS.look_every() + TERMS.request() < TERMS.tenure());
+    // A renewal may fail, and be tried again, within the term of leadership.
+    assert!(TERMS.renew_every() + TERMS.look_every() + TERMS.request() < TERMS.leadership());
 }
 
 /// A time of leading as a candidate believes in it: from the answer to when it stops writing.
@@ -229,7 +229,9 @@ struct Candidate {
 impl Candidate {
     /// Takes in what a claim came to, and ends the reign that is over.
     fn believe(&mut self, who: usize, now: Duration, won: Option<Duration>, reigns: &mut Vec<Reign>) {
-        let lasts = won.map(|sent| sent + TERMS.tenure()).filter(|until| *until > now);
+        let lasts = won
+            .map(|sent| sent + TERMS.leadership())
+            .filter(|until| *until > now);
         match (lasts, self.reign) {
             (Some(until), None) => {
                 self.reign = Some(reigns.len());
@@ -349,7 +351,7 @@ fn assert_one_at_a_time(reigns: &[Reign]) {
             let margin = if first.given_back {
                 Duration::ZERO
             } else {
-                TERMS.duration().saturating_sub(TERMS.tenure())
+                TERMS.duration().saturating_sub(TERMS.leadership())
             };
             assert!(first.until + margin <= second.from, "{first:#?} {second:#?}");
         }

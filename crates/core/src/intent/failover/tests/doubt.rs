@@ -9,7 +9,7 @@ use super::scene::{
     EARLY, EAST, LATE, Scene, WEST, approve, binding, cut_off, held, lost, member, refused, running, seen,
 };
 use crate::api::{FailoverGate, FailoverPhase as Phase, OldCopy, StateSource};
-use crate::intent::world::{Member, Pod};
+use crate::intent::snapshot::{Member, Pod};
 
 const NODE: &str = "node-1";
 
@@ -75,7 +75,7 @@ fn with_source() -> Scene {
         "cluster": EAST, "uid": "copy", "values": {"savepoint": "s3://older"}, "at": "2026-01-01T00:53:00Z", "recorded": true,
     });
     scene.status.last_known = Some(serde_json::from_value(older).unwrap());
-    scene.world.around.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
+    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
     scene.come_about();
     scene.work_in(EAST);
     scene
@@ -295,7 +295,7 @@ fn with_old_copy(fenced: Option<&str>, north: Member) -> Scene {
     scene.status.common.attempt = 2;
     let left = old(&scene, "north", fenced);
     scene.status.old_copies.insert("north".into(), left);
-    scene.world.kept = seen(Some(scene.status.clone()), EARLY);
+    scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
     ran_on(&mut scene, "north", NODE);
     scene.see("north", north);
     scene
@@ -311,7 +311,7 @@ fn a_word_for_an_old_copy_holds_while_nothing_that_is_seen_speaks_against_it() {
 }
 
 #[test]
-fn a_word_that_was_refuted_is_to_be_given_anew() {
+fn a_word_that_was_refuted_is_to_be_given_again() {
     let mut scene = with_old_copy(Some("ann"), member(Some(running("of-before", "s3://seen"))));
     approve(&mut scene, "Fenced", "north", 1);
     assert_eq!(scene.play(), Vec::<String>::new());
@@ -335,15 +335,15 @@ fn a_cluster_that_had_the_token_is_no_cluster_that_never_had_it() {
     let marker = scene.marker();
     scene.see(WEST, member(Some(running(&marker, "s3://seen"))));
     // Somebody takes the pin away, and west is lost.
-    scene.world.around.pin = seen(None, EARLY);
-    scene.world.around.overrides = seen(crate::intent::world::Overrides::default(), EARLY);
+    scene.snapshot.around.pin = seen(None, EARLY);
+    scene.snapshot.around.overrides = seen(crate::intent::snapshot::Overrides::default(), EARLY);
     scene.see(WEST, lost());
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(scene.is(Phase::Fencing));
-    let mut clusters = (**scene.world.around.clusters.get().unwrap()).clone();
+    let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
     let north = clusters[&EAST.into()].clone();
     clusters.insert("north".into(), north);
-    scene.world.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
+    scene.snapshot.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
     scene.see("north", member(Some(held(&marker))));
     scene.spec.request =
         Some(serde_json::from_value(json!({"attempt": 2, "to": "north", "reason": "lost"})).unwrap());

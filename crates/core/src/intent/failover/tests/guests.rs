@@ -16,7 +16,7 @@ fn said(path: &str, image: &str) -> Differences {
 }
 
 fn claim(scene: &Scene) -> Claim {
-    scene.world.around.claim.get().unwrap().clone().unwrap()
+    scene.snapshot.around.claim.get().unwrap().clone().unwrap()
 }
 
 /// A guest writes its entry, or takes it out.
@@ -26,14 +26,14 @@ fn says(scene: &mut Scene, entry: Option<Differences>) {
         Some(entry) => drop(claim.spec.differences.insert("rollout".to_owned(), entry)),
         None => drop(claim.spec.differences.remove("rollout")),
     }
-    scene.world.around.claim = seen(Some(claim), EARLY);
+    scene.snapshot.around.claim = seen(Some(claim), EARLY);
 }
 
 /// The claim says which wording its marker stands for, and the pin of that marker has it.
 fn is_in_force(scene: &Scene, entry: &Differences) -> bool {
     let (claim, live) = (
         claim(scene),
-        scene.world.around.pin.get().unwrap().clone().unwrap(),
+        scene.snapshot.around.pin.get().unwrap().clone().unwrap(),
     );
     let is_included = claim.spec.included == included(&claim.spec.differences);
     let is_written = pin::marker_of(&live) == Some(&claim.spec.marker) && pin::includes(&live, &entry.rules);
@@ -65,7 +65,7 @@ fn what_a_guest_says_is_in_the_pin_under_a_sequence_of_its_own() {
     scene.play();
     let left = claim(&scene).spec;
     assert!(left.included.is_empty() && left.differences.is_empty());
-    let live = scene.world.around.pin.get().unwrap().clone().unwrap();
+    let live = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
     assert!(!pin::includes(&live, &other.rules));
 }
 
@@ -97,12 +97,12 @@ fn nothing_is_taken_in_while_it_fails_over_and_what_was_said_stays() {
     let entry = said(IMAGE, "orders:1");
     says(&mut scene, Some(entry.clone()));
     scene.play();
-    scene.world.around.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
+    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], false)), EARLY);
     scene.play();
     assert!(scene.is(Phase::Evicted), "{}", scene.status.phase);
     says(&mut scene, Some(said(IMAGE, "orders:2")));
     scene.play();
-    let live = scene.world.around.pin.get().unwrap().clone().unwrap();
+    let live = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
     assert!(
         pin::includes(&live, &entry.rules),
         "the pin says what it said before"
@@ -126,7 +126,7 @@ fn a_failover_with_a_guest_names_its_writer_by_the_hold_alone() {
     scene.come_about();
     let marker = scene.marker();
     scene.see(WEST, member(Some(held(&marker))));
-    scene.world.kept = seen(Some(scene.status.clone()), EARLY);
+    scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
     scene.play();
     assert!(
         scene.is(Phase::Releasing),
@@ -134,9 +134,9 @@ fn a_failover_with_a_guest_names_its_writer_by_the_hold_alone() {
         scene.status.phase,
         scene.waits()
     );
-    let live = scene.world.around.pin.get().unwrap().clone().unwrap();
+    let live = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
     assert!(pin::includes(&live, &entry.rules));
-    let hold = &pin::tenure_of(&live)[0];
+    let hold = &pin::writer_of(&live)[0];
     let excluded = hold.target_cluster.as_ref().unwrap().exclude.as_ref().unwrap();
     assert_eq!(excluded.as_slice(), ["west".into()]);
 }
@@ -220,14 +220,14 @@ fn a_workload_with_a_guest_is_not_lent() {
     };
     let mut scene = Scene::guarding();
     says(&mut scene, Some(said(IMAGE, "orders:1")));
-    scene.world.migrations = seen(vec![borrower()], EARLY);
+    scene.snapshot.migrations = seen(vec![borrower()], EARLY);
     scene.play();
     assert!(scene.is(Phase::Guarding), "{}", scene.status.phase);
     // One that came between journal and write is seen before the claim is given away.
     let mut scene = Scene::guarding();
-    scene.world.kept = seen(Some(scene.status.clone()), EARLY);
+    scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
     scene.play();
-    scene.world.migrations = seen(vec![borrower()], EARLY);
+    scene.snapshot.migrations = seen(vec![borrower()], EARLY);
     for _ in 0..20 {
         if !scene.is(Phase::Lent) {
             scene.pass();
@@ -248,12 +248,12 @@ fn a_workload_with_a_guest_is_not_lent() {
 }
 
 #[test]
-fn a_claim_that_somebody_took_away_is_made_anew_with_what_guests_say() {
+fn a_claim_that_somebody_took_away_is_recreated_with_what_guests_say() {
     let mut scene = Scene::guarding();
     let entry = said(IMAGE, "orders:1");
     says(&mut scene, Some(entry.clone()));
     scene.play();
-    scene.world.around.claim = seen(None, EARLY);
+    scene.snapshot.around.claim = seen(None, EARLY);
     scene.play();
     assert!(is_in_force(&scene, &entry));
 }
@@ -264,16 +264,16 @@ fn a_pin_that_was_changed_under_a_guest_is_repaired_with_what_it_says() {
     let entry = said(IMAGE, "orders:1");
     says(&mut scene, Some(entry.clone()));
     scene.play();
-    let mut edited = scene.world.around.pin.get().unwrap().clone().unwrap();
+    let mut edited = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
     edited.spec.override_rules.remove(0);
-    scene.world.around.overrides = seen(
-        crate::intent::world::Overrides {
+    scene.snapshot.around.overrides = seen(
+        crate::intent::snapshot::Overrides {
             namespaced: std::sync::Arc::new(vec![edited.clone()]),
-            ..crate::intent::world::Overrides::default()
+            ..crate::intent::snapshot::Overrides::default()
         },
         EARLY,
     );
-    scene.world.around.pin = seen(Some(edited), EARLY);
+    scene.snapshot.around.pin = seen(Some(edited), EARLY);
     let before = scene.marker();
     scene.play();
     assert!(is_in_force(&scene, &entry) && scene.marker() != before);

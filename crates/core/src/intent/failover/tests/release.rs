@@ -6,43 +6,45 @@ use serde_json::json;
 
 use super::scene::{EARLY, EAST, LATE, Scene, WEST, held, lost, member, running, seen, work};
 use crate::api::{Capture, ClaimOwner, FailoverPhase as Phase, LeaseSeen};
-use crate::intent::failover::{Borrower, World};
-use crate::intent::world::Pod;
+use crate::intent::failover::{Borrower, Snapshot};
+use crate::intent::snapshot::Pod;
 use crate::intent::{Effect, Seen};
 
 const WHY: &str = "nobody answers";
 
-type Blind = (&'static str, fn(&mut World));
+type Blind = (&'static str, fn(&mut Snapshot));
 
 /// Whatever the release of the token is decided on.
 const EVIDENCE: [Blind; 11] = [
-    ("the binding", |world| world.around.binding = Seen::unknown(WHY)),
-    ("the Works", |world| world.around.works = Seen::unknown(WHY)),
-    ("the claim", |world| world.around.claim = Seen::unknown(WHY)),
-    ("the pin", |world| world.around.pin = Seen::unknown(WHY)),
-    ("who the clusters are", |world| {
-        world.around.clusters = Seen::unknown(WHY);
+    ("the binding", |snapshot| {
+        snapshot.around.binding = Seen::unknown(WHY);
     }),
-    ("the controllers' leases", |world| {
-        world.around.leases = Seen::unknown(WHY);
+    ("the Works", |snapshot| snapshot.around.works = Seen::unknown(WHY)),
+    ("the claim", |snapshot| snapshot.around.claim = Seen::unknown(WHY)),
+    ("the pin", |snapshot| snapshot.around.pin = Seen::unknown(WHY)),
+    ("who the clusters are", |snapshot| {
+        snapshot.around.clusters = Seen::unknown(WHY);
     }),
-    ("the record in Git", |world| world.kept = Seen::unknown(WHY)),
-    ("the old copy", |world| {
-        of(world, EAST).object = Seen::unknown(WHY);
+    ("the controllers' leases", |snapshot| {
+        snapshot.around.leases = Seen::unknown(WHY);
     }),
-    ("the pods of the old copy", |world| {
-        of(world, EAST).pods = Seen::unknown(WHY);
+    ("the record in Git", |snapshot| snapshot.kept = Seen::unknown(WHY)),
+    ("the old copy", |snapshot| {
+        of(snapshot, EAST).object = Seen::unknown(WHY);
     }),
-    ("the nodes of the old copy", |world| {
-        of(world, EAST).nodes = Seen::unknown(WHY);
+    ("the pods of the old copy", |snapshot| {
+        of(snapshot, EAST).pods = Seen::unknown(WHY);
     }),
-    ("the new copy", |world| {
-        of(world, WEST).object = Seen::unknown(WHY);
+    ("the nodes of the old copy", |snapshot| {
+        of(snapshot, EAST).nodes = Seen::unknown(WHY);
+    }),
+    ("the new copy", |snapshot| {
+        of(snapshot, WEST).object = Seen::unknown(WHY);
     }),
 ];
 
-fn of<'a>(world: &'a mut World, cluster: &str) -> &'a mut crate::intent::world::Member {
-    world.around.members.get_mut(&cluster.into()).unwrap()
+fn of<'a>(snapshot: &'a mut Snapshot, cluster: &str) -> &'a mut crate::intent::snapshot::Member {
+    snapshot.around.members.get_mut(&cluster.into()).unwrap()
 }
 
 #[test]
@@ -58,7 +60,7 @@ fn with_all_of_the_evidence_the_token_is_given_from_the_state_that_git_has() {
 fn nothing_that_is_unknown_is_a_yes() {
     for (what, blind) in EVIDENCE {
         let mut scene = Scene::fencing();
-        blind(&mut scene.world);
+        blind(&mut scene.snapshot);
         assert_eq!(scene.play(), Vec::<String>::new(), "without {what}");
     }
 }
@@ -71,7 +73,7 @@ fn what_is_lost_between_the_decision_and_the_write_is_no_yes_either() {
         .filter(|(what, _)| !["the record in Git", "the new copy"].contains(what))
     {
         let mut scene = Scene::releasing();
-        blind(&mut scene.world);
+        blind(&mut scene.snapshot);
         assert_eq!(scene.play(), Vec::<String>::new(), "without {what}");
     }
 }
@@ -98,15 +100,15 @@ fn in_a_phase_that_sees_nothing_nothing_is_sent_and_nothing_is_decided() {
         if phase == Phase::Lent {
             scene.status.journal.as_mut().unwrap().lent = Some(migration());
         }
-        let around = &mut scene.world.around;
+        let around = &mut scene.snapshot.around;
         around.template = Seen::unknown(WHY);
         around.pin = Seen::unknown(WHY);
         around.overrides = Seen::unknown(WHY);
         around.canary = Seen::unknown(WHY);
         for (_, blind) in EVIDENCE {
-            blind(&mut scene.world);
+            blind(&mut scene.snapshot);
         }
-        scene.world.migrations = Seen::unknown(WHY);
+        scene.snapshot.migrations = Seen::unknown(WHY);
         let journal = scene.status.journal.clone();
         assert!(scene.settle().is_empty(), "{phase}");
         assert!(scene.is(phase) && scene.status.journal == journal, "{phase}");
@@ -117,16 +119,16 @@ fn in_a_phase_that_sees_nothing_nothing_is_sent_and_nothing_is_decided() {
 #[test]
 fn what_was_read_before_the_pin_was_proves_nothing() {
     let mut scene = Scene::releasing();
-    of(&mut scene.world, EAST).object = seen(None, 0);
-    of(&mut scene.world, EAST).pods = seen(Vec::new(), 1);
+    of(&mut scene.snapshot, EAST).object = seen(None, 0);
+    of(&mut scene.snapshot, EAST).pods = seen(Vec::new(), 1);
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(
         scene.waits().contains("was read before the pin was"),
         "{}",
         scene.waits()
     );
-    of(&mut scene.world, EAST).object = seen(None, LATE);
-    of(&mut scene.world, EAST).pods = seen(Vec::new(), LATE + 1);
+    of(&mut scene.snapshot, EAST).object = seen(None, LATE);
+    of(&mut scene.snapshot, EAST).pods = seen(Vec::new(), LATE + 1);
     assert_eq!(scene.play(), [WEST]);
 }
 
@@ -171,9 +173,9 @@ fn an_old_copy_counts_by_what_it_does_not_by_what_was_sent_to_it() {
 #[test]
 fn a_work_of_an_old_copy_keeps_it_from_counting_as_gone() {
     let mut scene = Scene::fencing();
-    let mut works = scene.world.around.works.get().unwrap().clone();
+    let mut works = scene.snapshot.around.works.get().unwrap().clone();
     works.insert(EAST.into(), work("plan-uid.1.4"));
-    scene.world.around.works = seen(works, EARLY);
+    scene.snapshot.around.works = seen(works, EARLY);
     assert_eq!(scene.play(), Vec::<String>::new());
 }
 
@@ -181,11 +183,11 @@ fn a_work_of_an_old_copy_keeps_it_from_counting_as_gone() {
 fn a_state_that_git_has_not_is_pushed_first() {
     for kept in [None, Some(Scene::guarding().status)] {
         let mut scene = Scene::fencing();
-        scene.world.kept = seen(kept, EARLY);
+        scene.snapshot.kept = seen(kept, EARLY);
         let effects = scene.settle();
         assert!(matches!(effects.as_slice(), [Effect::Keep(_)]), "{effects:?}");
         assert!(scene.is(Phase::Fencing));
-        scene.world.kept = seen(Some(scene.status.clone()), EARLY);
+        scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
         assert_eq!(scene.play(), [WEST]);
     }
 }
@@ -199,7 +201,7 @@ fn another_process_of_a_controller_voids_the_barrier_and_the_markers() {
             holder: Some("another".to_owned()),
             transitions: 1,
         };
-        scene.world.around.leases = seen(BTreeMap::from([("karmada-scheduler".to_owned(), lease)]), EARLY);
+        scene.snapshot.around.leases = seen(BTreeMap::from([("karmada-scheduler".to_owned(), lease)]), EARLY);
         assert_eq!(scene.play(), Vec::<String>::new());
         let journal = scene.status.journal.as_ref().unwrap();
         assert!(journal.fence.barrier.is_none() && journal.fence.canary == 2 && journal.pin.seq > seq);
@@ -231,9 +233,9 @@ fn the_state_that_a_migration_took_along_is_newer_than_what_was_seen_before_it()
         scene.status.last_known = Some(older.unwrap());
         scene.status.phase = Phase::Lent;
         scene.status.journal.as_mut().unwrap().lent = Some(owner.clone());
-        let mut claim = scene.world.around.claim.get().unwrap().clone().unwrap();
+        let mut claim = scene.snapshot.around.claim.get().unwrap().clone().unwrap();
         (claim.spec.marker, claim.spec.writer) = ("move.1.9".to_owned(), Some(WEST.into()));
-        scene.world.around.claim = seen(Some(claim), EARLY);
+        scene.snapshot.around.claim = seen(Some(claim), EARLY);
         let workload = scene.spec.workload.clone();
         let borrower = Borrower {
             owner: owner.clone(),
@@ -242,7 +244,7 @@ fn the_state_that_a_migration_took_along_is_newer_than_what_was_seen_before_it()
             ended: true,
             captured,
         };
-        scene.world.migrations = seen(vec![borrower], EARLY);
+        scene.snapshot.migrations = seen(vec![borrower], EARLY);
         scene.pass();
         assert!(scene.is(Phase::Arming));
         let now = scene.status.last_known.as_ref();

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::scene::{EARLY, EAST, Scene, WEST, binding, held, member, names_of, running, seen};
 use crate::api::{FailoverPhase as Phase, StateSource};
 use crate::intent::Effect;
-use crate::intent::world::Overrides;
+use crate::intent::snapshot::Overrides;
 use cutover_karmada::{ClusterAffinity, OverridePolicy};
 
 /// It runs in east, and a held copy of it is in west.
-fn beside() -> Scene {
+fn other_managers() -> Scene {
     let mut scene = Scene::guarding();
-    scene.world.around.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
+    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[EAST, WEST], false)), EARLY);
     scene.work_in(WEST);
     let marker = scene.marker();
     scene.see(WEST, member(Some(held(&marker))));
@@ -19,9 +19,9 @@ fn beside() -> Scene {
 }
 
 fn change(scene: &mut Scene, pin: Option<OverridePolicy>) {
-    scene.world.around.pin = seen(pin.clone(), EARLY);
+    scene.snapshot.around.pin = seen(pin.clone(), EARLY);
     let namespaced = Arc::new(pin.into_iter().collect());
-    scene.world.around.overrides = seen(
+    scene.snapshot.around.overrides = seen(
         Overrides {
             cluster_wide: Arc::default(),
             namespaced,
@@ -33,7 +33,7 @@ fn change(scene: &mut Scene, pin: Option<OverridePolicy>) {
 
 /// The pin that is there, with the hold of another kind.
 fn edited(scene: &Scene, target: Option<ClusterAffinity>) -> OverridePolicy {
-    let mut pin = scene.world.around.pin.get().unwrap().clone().unwrap();
+    let mut pin = scene.snapshot.around.pin.get().unwrap().clone().unwrap();
     match target {
         Some(target) => pin.spec.override_rules[0].target_cluster = Some(target),
         None => pin
@@ -53,7 +53,7 @@ fn let_go(scene: &mut Scene) {
 #[test]
 fn one_that_holds_nobody_any_more_holds_the_others_again_whatever_they_do() {
     for taken_away in [true, false] {
-        let mut scene = beside();
+        let mut scene = other_managers();
         let pin = (!taken_away).then(|| edited(&scene, None));
         change(&mut scene, pin);
         let_go(&mut scene);
@@ -65,14 +65,14 @@ fn one_that_holds_nobody_any_more_holds_the_others_again_whatever_they_do() {
 
 #[test]
 fn one_that_lets_another_cluster_run_instead_is_no_reason_to_let_the_writer_go_again() {
-    let mut scene = beside();
+    let mut scene = other_managers();
     let pin = edited(&scene, Some(ClusterAffinity::all_but([WEST.into()])));
     change(&mut scene, Some(pin));
     let_go(&mut scene);
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(scene.status.phase.in_flight(), "{}", scene.status.phase);
     assert!(scene.told().contains(&"SingleWriterLapse"));
-    let live = scene.world.around.pin.get().unwrap().as_ref().unwrap();
+    let live = scene.snapshot.around.pin.get().unwrap().as_ref().unwrap();
     assert!(
         live.spec.override_rules[0].target_cluster.is_none(),
         "everybody is held"
@@ -84,14 +84,14 @@ fn one_that_goes_in_the_midst_of_a_release_takes_the_token_back() {
     let mut scene = Scene::releasing();
     scene.flight().with_source = Some(true);
     scene.status.journal.as_mut().unwrap().clusters = vec![WEST.into(), EAST.into()];
-    scene.world.around.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
+    scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST, EAST], true)), EARLY);
     scene.work_in(EAST);
     change(&mut scene, None);
     let marker = scene.marker();
     scene.see(EAST, member(Some(running(&marker, "s3://newer"))));
     assert_eq!(scene.play(), Vec::<String>::new());
     assert!(scene.is(Phase::Fencing));
-    let live = scene.world.around.pin.get().unwrap().as_ref().unwrap();
+    let live = scene.snapshot.around.pin.get().unwrap().as_ref().unwrap();
     assert!(
         live.spec.override_rules[0].target_cluster.is_none(),
         "everybody is held"
@@ -120,7 +120,7 @@ fn what_the_old_copy_left_before_stays_the_least_that_is_known_when_the_token_is
 
 #[test]
 fn a_copy_that_is_kept_and_cannot_be_seen_stopped_does_not_keep_the_guard_from_its_upkeep() {
-    let mut scene = beside();
+    let mut scene = other_managers();
     let copy = running("plan-uid.1.3", "s3://another");
     scene.see(WEST, member(Some(copy)));
     scene.status.journal.as_mut().unwrap().pin.renew();

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::{Input, Operation, World, step};
+use super::super::{Input, Operation, Snapshot, step};
 use crate::api::{Claim, FailoverPhase, FailoverPlanSpec, FailoverPlanStatus, MARKER_ANNOTATION, claim_name};
 use crate::intent::effect::Effect;
-use crate::intent::world::{Member, Overrides, Pod};
+use crate::intent::snapshot::{Member, Overrides, Pod};
 use crate::intent::{Read, Seen, Step, Trouble};
 use cutover_karmada::name::{ClusterName, ObjectKey};
 use cutover_karmada::{Cluster, OverridePolicy, ResourceBinding, Work, meta};
@@ -25,7 +25,7 @@ pub const LATE: u64 = 10;
 pub struct Scene {
     pub spec: FailoverPlanSpec,
     pub status: FailoverPlanStatus,
-    pub world: World,
+    pub snapshot: Snapshot,
     pub now: Timestamp,
     pub trouble: Option<Trouble>,
     pub deleting: bool,
@@ -109,10 +109,10 @@ pub fn refused() -> Member {
 
 /// Karmada has no answer of that cluster either.
 pub fn cut_off(scene: &mut Scene, name: &str) {
-    let mut clusters = (**scene.world.around.clusters.get().unwrap()).clone();
+    let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
     let cluster = clusters.get_mut(&name.into()).unwrap();
     cluster.status.as_mut().unwrap().conditions[0].status = "False".to_owned();
-    scene.world.around.clusters = seen(Arc::new(clusters), EARLY);
+    scene.snapshot.around.clusters = seen(Arc::new(clusters), EARLY);
 }
 
 pub fn approve(scene: &mut Scene, gate: &str, cluster: &str, attempt: u32) {
@@ -170,8 +170,8 @@ impl Scene {
             },
         });
         let unread = || "not read in this test";
-        let world = World {
-            around: crate::intent::World {
+        let snapshot = Snapshot {
+            around: crate::intent::Snapshot {
                 workload: ObjectKey {
                     group: "flink.apache.org".to_owned(),
                     kind: "FlinkDeployment".to_owned(),
@@ -191,7 +191,7 @@ impl Scene {
                 metrics: BTreeMap::new(),
                 others: crate::intent::check::Others::new(),
                 members: BTreeMap::new(),
-                beside: Vec::new(),
+                other_managers: Vec::new(),
                 scalers: Seen::unknown(unread()),
                 warnings: Vec::new(),
                 desired: Seen::unknown(unread()),
@@ -207,7 +207,7 @@ impl Scene {
         let mut scene = Self {
             spec: from(spec),
             status: from(status),
-            world,
+            snapshot,
             now: "2026-01-01T01:00:00Z".parse().unwrap(),
             trouble: None,
             deleting: false,
@@ -238,24 +238,24 @@ impl Scene {
         })));
         scene.status.phase = FailoverPhase::Fencing;
         scene.status.common.attempt = 1;
-        scene.world.around.binding = seen(Some(binding("binding-1", &[WEST], true)), EARLY);
-        scene.world.around.works = seen(BTreeMap::new(), EARLY);
+        scene.snapshot.around.binding = seen(Some(binding("binding-1", &[WEST], true)), EARLY);
+        scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
         scene.come_about();
         scene.work_in(WEST);
         scene.see(EAST, member(None));
         scene.see(WEST, member(Some(held(&scene.marker()))));
-        scene.world.kept = seen(Some(scene.status.clone()), EARLY);
+        scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
         scene
     }
 
     /// The same, when it is decided that west is let go, and nothing of it is sent.
     pub fn releasing() -> Self {
         let mut scene = Self::fencing();
-        let pin = scene.world.around.pin.clone();
+        let pin = scene.snapshot.around.pin.clone();
         while scene.status.phase == FailoverPhase::Fencing {
             assert_eq!(names(&scene.pass()), Vec::<String>::new());
         }
-        scene.world.around.pin = pin;
+        scene.snapshot.around.pin = pin;
         scene
     }
 
@@ -264,12 +264,12 @@ impl Scene {
     }
 
     pub fn see(&mut self, cluster: &str, member: Member) {
-        self.world.around.members.insert(cluster.into(), member);
+        self.snapshot.around.members.insert(cluster.into(), member);
     }
 
     pub fn work_in(&mut self, cluster: &str) {
         let marker = self.marker();
-        let Seen::Known { value: works, .. } = &mut self.world.around.works else {
+        let Seen::Known { value: works, .. } = &mut self.snapshot.around.works else {
             panic!("the Works are unknown");
         };
         works.insert(cluster.into(), work(&marker));
@@ -321,7 +321,7 @@ impl Scene {
             status: &self.status,
             trouble: self.trouble.as_ref(),
             ahead: None,
-            world: &self.world,
+            snapshot: &self.snapshot,
             now: self.now,
         }
     }
@@ -383,7 +383,7 @@ impl Scene {
         match effect {
             Effect::CreateClaim { .. } | Effect::ReplaceClaim { .. } => self.claim_comes_about(),
             Effect::WritePin(write) => self.pin_comes_about(write.policy().clone()),
-            Effect::Keep(kept) => self.world.kept = seen(Some(kept.status), EARLY),
+            Effect::Keep(kept) => self.snapshot.kept = seen(Some(kept.status), EARLY),
             _ => {}
         }
     }
@@ -401,32 +401,32 @@ impl Scene {
             let state = &machine.journal().ok().unwrap().pin;
             machine.custody().ok().unwrap().spec(state, terms)
         });
-        if self.world.around.claim.get().is_ok() {
-            let mut claim = Claim::new(&claim_name(&self.world.around.workload), spec);
+        if self.snapshot.around.claim.get().is_ok() {
+            let mut claim = Claim::new(&claim_name(&self.snapshot.around.workload), spec);
             claim.metadata.uid = Some("claim".to_owned());
-            self.world.around.claim = seen(Some(claim), EARLY);
+            self.snapshot.around.claim = seen(Some(claim), EARLY);
         }
     }
 
     /// Every copy that the binding lists carries its marker.
     fn pin_comes_about(&mut self, pin: OverridePolicy) {
         let marker = crate::intent::pin::marker_of(&pin).map(str::to_owned);
-        if self.world.around.pin.get().is_ok() {
-            self.world.around.pin = seen(Some(pin.clone()), EARLY);
+        if self.snapshot.around.pin.get().is_ok() {
+            self.snapshot.around.pin = seen(Some(pin.clone()), EARLY);
         }
         let overrides = Overrides {
             cluster_wide: Arc::default(),
             namespaced: Arc::new(vec![pin]),
             ..Overrides::default()
         };
-        if self.world.around.overrides.get().is_ok() {
-            self.world.around.overrides = seen(overrides, EARLY);
+        if self.snapshot.around.overrides.get().is_ok() {
+            self.snapshot.around.overrides = seen(overrides, EARLY);
         }
-        if let (Some(marker), Seen::Known { value: works, .. }) = (marker, &mut self.world.around.works) {
+        if let (Some(marker), Seen::Known { value: works, .. }) = (marker, &mut self.snapshot.around.works) {
             for work_of in works.values_mut() {
                 *work_of = work(&marker);
             }
-            for (name, member) in &mut self.world.around.members {
+            for (name, member) in &mut self.snapshot.around.members {
                 if let Seen::Known {
                     value: Some(copy), ..
                 } = &mut member.object

@@ -92,7 +92,7 @@ fn the_infrastructure_needs_its_time_too() {
 }
 
 #[test]
-fn the_time_begins_anew_when_the_cluster_was_seen_in_between() {
+fn the_time_starts_again_when_the_cluster_was_seen_in_between() {
     let mut scene = unreachable(rule(json!({"proceedAfter": "10m", "fencedBy": "NodeFencing"})));
     assert_eq!(scene.watch(minutes(9)), Vec::<String>::new());
     let marker = scene.marker();
@@ -148,9 +148,9 @@ fn without_any_state_only_a_word_about_the_new_cluster_lets_it_start_from_nothin
 
 /// A cluster that has joined under the same name.
 fn replace(scene: &mut Scene, name: &str) {
-    let mut clusters = (**scene.world.around.clusters.get().unwrap()).clone();
+    let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
     clusters.get_mut(&name.into()).unwrap().metadata.uid = Some("another".to_owned());
-    scene.world.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
+    scene.snapshot.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
 }
 
 #[test]
@@ -214,14 +214,14 @@ fn an_old_copy_of_which_nobody_sees_anything_has_to_be_vouched_for_once() {
         };
         scene.status.common.attempt = 2;
         scene.status.old_copies.insert(north.into(), old);
-        scene.world.kept = seen(Some(scene.status.clone()), EARLY);
+        scene.snapshot.kept = seen(Some(scene.status.clone()), EARLY);
         scene.see(north, lost());
         if replaced {
-            let mut clusters = (**scene.world.around.clusters.get().unwrap()).clone();
+            let mut clusters = (**scene.snapshot.around.clusters.get().unwrap()).clone();
             let mut another = clusters[&EAST.into()].clone();
             another.metadata.uid = Some("another".to_owned());
             clusters.insert(north.into(), another);
-            scene.world.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
+            scene.snapshot.around.clusters = seen(std::sync::Arc::new(clusters), EARLY);
             scene.see(north, member(Some(held("of-another"))));
         }
         assert_eq!(scene.play(), Vec::<String>::new());

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api::{Finding, MigrationSpec, PatchOp, Strategy, WorkloadProfileSpec};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::world::{OwnPolicy, Sampled};
+use crate::intent::snapshot::{OwnPolicy, Sampled};
 use crate::profile::{self, Profile};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, ResourceBindingSpec, meta};
@@ -33,7 +33,7 @@ pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<
     if binding.scheduling_suspended() {
         findings.push(Finding::new(
             "SchedulingSuspended",
-            "somebody has suspended the scheduling of this workload",
+            "another client has suspended the scheduling of this workload",
             "end that suspension first: it would be lifted at the end of the migration",
         ));
     }
@@ -43,7 +43,7 @@ pub(in crate::intent) fn binding_findings(binding: &ResourceBindingSpec) -> Vec<
     }) {
         findings.push(Finding::new(
             "DispatchingSuspended",
-            "somebody has suspended the dispatching of this workload",
+            "another client has suspended the dispatching of this workload",
             "end that suspension first: no pin would reach the members",
         ));
     }
@@ -76,7 +76,7 @@ pub(super) fn target_findings(spec: &crate::api::MigrationSpec, cluster: Option<
         return vec![Finding::new(
             "NoCluster",
             format!("no cluster {to} is joined"),
-            "mend spec.to",
+            "fix spec.to",
         )];
     };
     let mut findings = Vec::new();
@@ -134,7 +134,7 @@ pub(super) fn asked_findings(
             findings.push(Finding::new(
                 "BadCheck",
                 error.to_string(),
-                "mend spec.verify.checks",
+                "fix spec.verify.checks",
             ));
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{AT_ONCE, LISTED};
 use crate::api::{EvacuationSpec, Migration, MoveState, MovesPhase, MovesStatus, WAITS_ANNOTATION};
 use crate::intent::effect::Effect;
-use crate::intent::moves::{Input, Verdict, World, name_of, step, unchecked};
+use crate::intent::moves::{Input, PreflightResult, Snapshot, name_of, step, unchecked};
 use crate::intent::{Read, Seen};
 use cutover_karmada::ResourceBinding;
 
@@ -50,7 +50,7 @@ fn binding(index: usize, cluster: &str) -> ResourceBinding {
 }
 
 struct Plane {
-    world: World,
+    snapshot: Snapshot,
     status: MovesStatus<EvacuationSpec>,
     spec: EvacuationSpec,
     /// The largest status that was ever written.
@@ -67,7 +67,7 @@ impl Plane {
             .map(|one| (name_of(one).key(), json!({"metadata": {}, "spec": {}})));
         let clusters = ["east", "west"].map(|name| (name.into(), cluster(name)));
         Self {
-            world: World {
+            snapshot: Snapshot {
                 now,
                 clusters: seen(BTreeMap::from(clusters)),
                 looked: true,
@@ -91,7 +91,7 @@ impl Plane {
 
     /// One pass; what it asks for is done, and what it wants to know is found clear, but of one in `blocked`.
     fn pass(&mut self, blocked: usize) {
-        self.world.now += SignedDuration::from_secs(1);
+        self.snapshot.now += SignedDuration::from_secs(1);
         self.passes += 1;
         let step = step(&Input {
             uid: "uid",
@@ -105,8 +105,8 @@ impl Plane {
             status: &self.status,
             trouble: None,
             ahead: None,
-            world: &self.world,
-            now: self.world.now,
+            snapshot: &self.snapshot,
+            now: self.snapshot.now,
         });
         self.status = step.status;
         let size = serde_json::to_vec(&self.status).unwrap().len();
@@ -114,15 +114,15 @@ impl Plane {
         for effect in &step.effects {
             self.obey(effect);
         }
-        self.world.verdicts = unchecked(&self.status, false)
+        self.snapshot.verdicts = unchecked(&self.status, false)
             .into_iter()
             .map(|one| {
                 let index: usize = one.workload.name[one.workload.name.len() - 5..].parse().unwrap();
                 let finding = crate::api::Finding::new("RetainReplicas", "x".repeat(150), "y".repeat(100));
                 let verdict = if blocked > 0 && index.is_multiple_of(blocked) {
-                    Verdict::Blocked(vec![finding])
+                    PreflightResult::Blocked(vec![finding])
                 } else {
-                    Verdict::Clear
+                    PreflightResult::Clear
                 };
                 ((one.workload.key(), one.to.clone().unwrap()), verdict)
             })
@@ -135,7 +135,7 @@ impl Plane {
                 value: migrations, ..
             },
             Seen::Known { value: bindings, .. },
-        ) = (&mut self.world.migrations, &mut self.world.bindings)
+        ) = (&mut self.snapshot.migrations, &mut self.snapshot.bindings)
         else {
             unreachable!()
         };
@@ -200,7 +200,7 @@ fn thousands_leave_with_a_status_that_an_api_server_takes() {
     assert!(plane.status.moves.iter().all(|one| one.state == MoveState::Moved));
     assert!(plane.largest < MOST_BYTES / 2, "{} bytes", plane.largest);
     // Each was moved once: the plane would have said otherwise.
-    assert_eq!(plane.world.migrations.get().unwrap().len(), many);
+    assert_eq!(plane.snapshot.migrations.get().unwrap().len(), many);
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn thousands_that_stay_are_counted_and_the_first_are_named() {
     let spec = json!({"cluster": "east", "cordon": false, "unmovable": "Leave", "maxParallel": 100});
     let mut plane = Plane::new(2_000, spec);
     // No other cluster takes any.
-    plane.world.clusters = seen(BTreeMap::from([("east".into(), cluster("east"))]));
+    plane.snapshot.clusters = seen(BTreeMap::from([("east".into(), cluster("east"))]));
     plane.until(0, MovesPhase::Completed);
     assert_eq!(plane.status.stays.len(), LISTED);
     assert_eq!(plane.status.more_stays as usize, 2_000 - LISTED);
@@ -228,7 +228,7 @@ fn where_all_have_to_be_looked_at_first_too_many_are_not_begun() {
         why.starts_with(&format!("{} workloads are more than the {AT_ONCE}", AT_ONCE + 1)),
         "{why}"
     );
-    assert!(plane.world.migrations.get().unwrap().is_empty());
+    assert!(plane.snapshot.migrations.get().unwrap().is_empty());
     assert!(plane.largest < MOST_BYTES / 2, "{} bytes", plane.largest);
     let mut plane = Plane::new(LISTED * 2, spec);
     plane.until(0, MovesPhase::Completed);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::choose::Room;
+use super::super::choose::Headroom;
 use super::super::survey::Candidate;
 use crate::api::{CORDON_PREFIX, Finding};
 use cutover_karmada::name::ClusterName;
@@ -19,7 +19,7 @@ pub struct Ground<'a> {
     pub emptied: &'a BTreeSet<ClusterName>,
     /// Whether they take nothing new meanwhile, and whether that lasts.
     pub cordons: (bool, bool),
-    pub room: Option<&'a Room<'a>>,
+    pub room: Option<&'a Headroom<'a>>,
 }
 
 impl Ground<'_> {
@@ -275,7 +275,7 @@ impl Ground<'_> {
         };
         let here = spec.clusters.iter().find(|target| target.name == candidate.from);
         let wanted = i128::from(here.map_or(0, |target| target.replicas));
-        let Some(need) = candidate.traveller().need() else {
+        let Some(need) = candidate.candidate().need() else {
             return Ok(());
         };
         let mut all = 0_i128;
@@ -310,13 +310,13 @@ fn quiet(binding: &ResourceBinding, from: &ClusterName) -> Result<(), Finding> {
         return Err(Finding::new(
             "BeingEvicted",
             format!("{} is evicting it from {}", task.producer, task.from_cluster),
-            "it is looked at again",
+            "cutover checks again",
         ));
     }
     if spec.scheduling_suspended() {
         return Err(Finding::new(
             "SchedulingSuspended",
-            "its scheduling is suspended: nobody would divide its replicas among the others",
+            "its scheduling is suspended: its replicas would not be divided among the others",
             "end that suspension first",
         ));
     }
@@ -364,7 +364,7 @@ fn settled(binding: &ResourceBinding, placement: &Placement) -> Result<(), Findi
     if let (Some(triggered), Some(last)) = (&spec.reschedule_triggered_at, last)
         && triggered.0 > last.0
     {
-        return Err(unsettled("somebody has asked Karmada to schedule it anew"));
+        return Err(unsettled("another client has asked Karmada to reschedule it"));
     }
     let assigned: i32 = spec.clusters.iter().map(|target| target.replicas).sum();
     if divides(spec, placement) && assigned != spec.replicas {
@@ -507,5 +507,5 @@ fn not_certain(why: &str) -> Finding {
 }
 
 fn unsettled(why: &str) -> Finding {
-    Finding::new("Unsettled", why, "it is looked at again")
+    Finding::new("Unsettled", why, "cutover checks again")
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use self::enough::{Enough, Others};
 use self::patch::{confirm, lists, mark, own_task, put_back, put_mark, take_mark_off, take_out};
 use super::survey::Candidate;
-use super::{Aim, Operation};
+use super::{MoveStrategy, Operation};
 use crate::api::{
     Claim, Eviction, EvictionStage as Stage, Means, Move, MoveState, PinState, Share, WorkloadProfile,
     watched,
@@ -27,7 +27,7 @@ use crate::intent::effect::Effect;
 use crate::intent::fence::identify;
 use crate::intent::proof::{Facts, Gone, NotProved};
 use crate::intent::seen::{NotKnown, Seen};
-use crate::intent::world::{Member, Sampled};
+use crate::intent::snapshot::{Member, Sampled};
 use crate::profile::Profile;
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{OverridePolicy, ResourceBinding, Work};
@@ -82,7 +82,7 @@ impl From<Due> for Halt {
     }
 }
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Returns how far a move is now, and what is to be sent once that is written. `back`: why what has begun is put back.
     pub(super) fn evict(&self, one: &Move, back: Option<&str>) -> (Move, Vec<Effect>) {
         let mut step = Step {
@@ -112,13 +112,13 @@ pub fn mark_of(one: &Move, uid: &str) -> String {
     format!("{}/{uid}", one.by.as_deref().unwrap_or_default())
 }
 
-struct Step<'m, 'a, A: Aim> {
+struct Step<'m, 'a, A: MoveStrategy> {
     machine: &'m Operation<'a, A>,
     one: Move,
     eviction: Eviction,
 }
 
-impl<'a, A: Aim> Step<'_, 'a, A> {
+impl<'a, A: MoveStrategy> Step<'_, 'a, A> {
     fn go(&mut self, back: Option<&str>) -> Result<(), Halt> {
         match self.eviction.stage {
             Stage::Claiming => self.claiming(back),
@@ -312,7 +312,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
         match own_task(binding, &from, &mark) {
             Some((_, task)) if task.suppress_deletion != Some(false) => None,
             None if lists(binding, &from) => {
-                let why = format!("somebody has put it back into {from}");
+                let why = format!("another client has put it back into {from}");
                 Some(self.release(MoveState::Failed, why))
             }
             // It was confirmed, by this intent or by a person; or somebody took it away, which comes to the same.
@@ -432,7 +432,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
     }
 
     fn seen(&self) -> Result<&'a Evicting, Halt> {
-        let all = &self.machine.world().evictions;
+        let all = &self.machine.snapshot().evictions;
         let seen = all.get(&self.one.workload.key());
         seen.ok_or_else(|| Halt::Wait("it was not looked at".to_owned()))
     }
@@ -479,7 +479,7 @@ impl<'a, A: Aim> Step<'_, 'a, A> {
     }
 }
 
-impl<A: Aim> Operation<'_, A> {
+impl<A: MoveStrategy> Operation<'_, A> {
     /// Returns why a workload can't leave a cluster now, if so.
     fn refuses(
         &self,
@@ -494,11 +494,11 @@ impl<A: Aim> Operation<'_, A> {
             template,
             from: one.from.clone(),
         };
-        let world = self.world();
-        let mut emptied = self.spec().clusters(world)?;
+        let snapshot = self.snapshot();
+        let mut emptied = self.spec().clusters(snapshot)?;
         emptied.insert(one.from.clone());
         let ground = Ground {
-            clusters: world.clusters.get()?,
+            clusters: snapshot.clusters.get()?,
             emptied: &emptied,
             cordons: self.spec().cordons(),
             room: None,
@@ -508,7 +508,7 @@ impl<A: Aim> Operation<'_, A> {
 
     /// Returns whether the scheduler wouldn't give a cluster back.
     fn stays_away(&self, binding: &ResourceBinding, from: &ClusterName) -> Result<bool, NotKnown> {
-        let cluster = self.world().clusters.get()?.get(from);
+        let cluster = self.snapshot().clusters.get()?.get(from);
         let placement = binding.spec.placement.as_ref();
         Ok(match (cluster, placement) {
             (Some(cluster), Some(placement)) => judge::kept_away(placement, cluster, |_| true),
@@ -517,7 +517,7 @@ impl<A: Aim> Operation<'_, A> {
     }
 }
 
-const GONE: &str = "its binding is gone, or was made anew";
+const GONE: &str = "its binding is gone, or was recreated";
 
 fn spread(binding: &ResourceBinding) -> String {
     let name = |target: &cutover_karmada::TargetCluster| match target.replicas {

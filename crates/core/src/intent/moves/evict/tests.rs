@@ -8,7 +8,7 @@ use super::judge::Ground;
 use super::patch::{put_back, take_out, undo};
 use crate::api::{Means, Share};
 use crate::intent::effect::Effect;
-use crate::intent::moves::Room;
+use crate::intent::moves::Headroom;
 use crate::intent::moves::survey::{Candidate, name_of};
 use cutover_karmada::name::ClusterName;
 use cutover_karmada::{Cluster, Placement, ResourceBinding};
@@ -135,7 +135,7 @@ impl Case {
         let template = json!({"spec": {"template": {"spec": {"containers": [
             {"name": "web", "resources": {"requests": {"cpu": "1"}}},
         ]}}}});
-        let room = Room::new(&clusters, &[]);
+        let room = Headroom::new(&clusters, &[]);
         let ground = Ground {
             clusters: &clusters,
             emptied: &emptied,

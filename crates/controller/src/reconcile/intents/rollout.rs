@@ -1,0 +1,284 @@
+//! Rollouts, as the loop carries them out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::{join, join_all};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::around::Around;
+use super::execute::{self, Sent};
+use super::kind::{Input, Kind};
+use super::{Parts, Wanted, metrics, other_managers, others, wake};
+use cutover_cluster::Lookup;
+use cutover_core::api::{
+    self, Rollout, RolloutPhase as Phase, RolloutSpec, RolloutStatus, SYNC_MANAGER, WorkloadRef,
+};
+use cutover_core::error::Error;
+use cutover_core::intent::check::Others;
+use cutover_core::intent::rollout::{self, Goal, Snapshot};
+use cutover_core::intent::{Effect, Seen, Step, custody};
+use cutover_core::plan::{Decision, owned_matches};
+use cutover_core::report::{self, EventRecord};
+use cutover_karmada::name::{ClusterName, ObjectKey};
+
+#[derive(Debug, Default)]
+pub(super) struct RolloutController;
+
+impl Kind for RolloutController {
+    type Intent = Rollout;
+    type Spec = RolloutSpec;
+    type Status = RolloutStatus;
+    type Snapshot = Snapshot;
+
+    async fn observe(
+        &mut self,
+        parts: &Parts,
+        intent: &Rollout,
+        status: &RolloutStatus,
+        _sent: bool,
+    ) -> Snapshot {
+        let gvk = intent.workload_in_force().gvk();
+        let workload = match workload(parts, intent, status).await {
+            Ok(workload) => workload,
+            Err(error) => {
+                let namespace = intent.metadata.namespace.as_deref();
+                return nothing(intent.workload_in_force().key(namespace), &error.to_string());
+            }
+        };
+        let look = Reader {
+            intent,
+            status,
+            around: Around {
+                parts,
+                workload: &workload,
+                gvk: &gvk,
+            },
+        };
+        Box::pin(look.snapshot()).await
+    }
+
+    fn watched_keys(intent: &Rollout, snapshot: &Snapshot) -> BTreeSet<ObjectKey> {
+        let mut keys = BTreeSet::from([snapshot.workload.clone()]);
+        let in_flight = intent
+            .status
+            .as_ref()
+            .is_some_and(|status| status.journal.is_some());
+        if in_flight {
+            keys.extend(wake::around(
+                &snapshot.workload,
+                &snapshot.works,
+                snapshot.members.keys(),
+            ));
+        } else if intent
+            .status
+            .as_ref()
+            .is_some_and(|status| status.phase == Phase::Pending)
+        {
+            keys.extend(wake::around(&snapshot.workload, &snapshot.works, [].into_iter()));
+        }
+        keys
+    }
+
+    /// Within a phase the same is read, but for the copies of clusters that are released meanwhile.
+    fn has_seen_enough(before: &RolloutStatus, after: &RolloutStatus) -> bool {
+        let scope = |status: &RolloutStatus| {
+            let journal = status.journal.as_ref();
+            journal.map(|journal| (journal.target.clone(), journal.released.len()))
+        };
+        before.phase == after.phase && scope(before) == scope(after)
+    }
+
+    fn step(input: &Input<'_, Self>) -> Step<RolloutStatus> {
+        rollout::step(input)
+    }
+
+    async fn send(parts: &Parts, intent: &Rollout, effect: &Effect) -> Result<Sent, Error> {
+        match effect {
+            Effect::ApplyTemplate { template, manifest } => {
+                let gvk = intent.workload_in_force().gvk();
+                execute::apply_template(parts, &gvk, template, manifest).await
+            }
+            other => execute::send_plain(parts, intent, other).await,
+        }
+    }
+
+    fn events(before: &Rollout, after: &RolloutStatus) -> Vec<EventRecord> {
+        report::rollout_events(before, after)
+    }
+}
+
+/// One that was served when it began keeps its scope.
+pub(super) async fn workload(
+    parts: &Parts,
+    intent: &Rollout,
+    status: &RolloutStatus,
+) -> Result<ObjectKey, Error> {
+    let named = intent.workload_in_force();
+    let namespace = intent.metadata.namespace.as_deref();
+    let cluster_scoped = match &status.journal {
+        Some(journal) => journal.binding.cluster_scoped,
+        None => match parts.cluster.lookup(&named.gvk()).await? {
+            Lookup::Served(served) => !served.namespaced,
+            Lookup::NotServed => false,
+        },
+    };
+    Ok(named.key(namespace.filter(|_| !cluster_scoped)))
+}
+
+fn nothing(workload: ObjectKey, why: &str) -> Snapshot {
+    fn unread<T>(why: &str) -> Seen<T> {
+        Seen::unknown(format!("not read: {why}"))
+    }
+    Snapshot {
+        workload,
+        template: unread(why),
+        goal: unread(why),
+        rehearsed: unread(why),
+        binding: unread(why),
+        works: unread(why),
+        claim: unread(why),
+        pin: unread(why),
+        overrides: unread(why),
+        clusters: unread(why),
+        profiles: unread(why),
+        members: BTreeMap::new(),
+        metrics: BTreeMap::new(),
+        others: Others::new(),
+        other_managers: Vec::new(),
+    }
+}
+
+struct Reader<'a> {
+    intent: &'a Rollout,
+    status: &'a RolloutStatus,
+    around: Around<'a>,
+}
+
+impl Reader<'_> {
+    /// At rest, and with nothing to do, one read is all.
+    async fn snapshot(&self) -> Snapshot {
+        let around = self.around;
+        let mut snapshot = nothing(around.workload.clone(), "nothing is rolled out");
+        snapshot.goal = self.goal();
+        snapshot.template = around.template().await;
+        snapshot.rehearsed = self.rehearsed(&snapshot).await;
+        let in_flight = self.status.journal.is_some();
+        let begins = matches!(snapshot.rehearsed.get(), Ok(Some(_)));
+        if !in_flight && !begins {
+            return snapshot;
+        }
+        let ((binding, works), claim, overrides, clusters, profiles) = tokio::join!(
+            around.binding_and_works(),
+            around.claim(),
+            around.overrides(),
+            around.clusters(),
+            self.profiles(),
+        );
+        if !in_flight {
+            snapshot.other_managers = other_managers::look(&around.parts.cluster, &snapshot.template).await;
+        }
+        snapshot.pin = around.pin(&overrides);
+        (snapshot.binding, snapshot.works, snapshot.claim) = (binding, works, claim);
+        (snapshot.overrides, snapshot.clusters, snapshot.profiles) = (overrides, clusters, profiles);
+        // The members after the control plane: what is seen there is not older than what is known here.
+        let copies = self.judged(&snapshot).into_iter().map(async |cluster| {
+            let copy = around.copy(&cluster).await;
+            (cluster, copy)
+        });
+        snapshot.members = join_all(copies).await.into_iter().collect();
+        if matches!(
+            self.status.phase,
+            Phase::Rolling | Phase::Halted | Phase::Finishing
+        ) {
+            let checks = &self.intent.spec.strategy.progress.checks;
+            let namespace = around.workload.namespace.as_deref();
+            (snapshot.metrics, snapshot.others) = join(
+                metrics::ask(&*around.parts.metrics, checks, || around.instant()),
+                others::read(&around.parts.cluster, namespace, snapshot.members.keys(), checks),
+            )
+            .await;
+        }
+        snapshot
+    }
+
+    /// What the template is to be, as Git and the status say: nothing is sent for that.
+    fn goal(&self) -> Seen<Option<Goal>> {
+        let asked = |wanted: Wanted| Goal {
+            id: wanted.hash,
+            git: wanted.revision,
+            manifest: wanted.manifest,
+            instead: false,
+        };
+        match self.around.parts.templates.template(self.around.workload) {
+            Ok(wanted) => match rollout::goal(&self.intent.spec, self.status, wanted.map(asked)) {
+                Ok(goal) => Seen::known(goal, self.around.instant()),
+                Err(why) => Seen::unknown(why),
+            },
+            Err(error) => Seen::unknown(error.to_string()),
+        }
+    }
+
+    /// Another goal is tried, else the target of what is under way: whether the template still is as it shall be.
+    async fn rehearsed(&self, snapshot: &Snapshot) -> Seen<Option<Value>> {
+        let Ok(Some(template)) = snapshot.template.get() else {
+            return Seen::unknown("the template was not read");
+        };
+        let goal = snapshot.goal.get().ok().and_then(Option::as_ref);
+        let ends = matches!(self.status.phase, Phase::Undoing | Phase::Finishing);
+        let manifest = match &self.status.journal {
+            Some(journal) => {
+                let another = goal.filter(|goal| !ends && goal.id != journal.wanted.hash);
+                let target = self.status.revision(&journal.target);
+                match (another, target) {
+                    (Some(goal), _) => &goal.manifest,
+                    (None, Some(target)) => &target.manifest,
+                    (None, None) => return Seen::unknown("the target is not in the history"),
+                }
+            }
+            None => match goal {
+                Some(goal) => &goal.manifest,
+                None => return Seen::unknown("it is not known what the template is to be"),
+            },
+        };
+        if owned_matches(manifest, template, SYNC_MANAGER) == Decision::InSync {
+            return Seen::known(None, self.around.instant());
+        }
+        match self.around.rehearsed(manifest).await {
+            Seen::Known { value, read } => Seen::known(Some(value), read),
+            Seen::Unknown { why } => Seen::unknown(why),
+        }
+    }
+
+    async fn profiles(&self) -> Seen<Vec<api::WorkloadProfile>> {
+        if self.status.journal.is_some() {
+            return Seen::unknown("not read: the journal has the profile");
+        }
+        let cluster = &self.around.parts.cluster;
+        super::ask::list(cluster, api::API_VERSION, "WorkloadProfile", None, None).await
+    }
+
+    /// Only the copies of clusters that have got something are judged.
+    fn judged(&self, snapshot: &Snapshot) -> BTreeSet<ClusterName> {
+        let (Some(journal), Ok(Some(binding))) = (&self.status.journal, snapshot.binding.get()) else {
+            return BTreeSet::new();
+        };
+        let synced = custody::synced(binding).into_iter();
+        match self.status.phase {
+            Phase::Rolling | Phase::Halted | Phase::Finishing => synced
+                .filter(|cluster| journal.released.contains_key(cluster))
+                .collect(),
+            Phase::Undoing => synced.collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+}
+
+/// Returns the templates that a rollout is about, in either scope of their kind.
+pub(in crate::reconcile) fn templates_of(intent: &Value) -> Vec<ObjectKey> {
+    let named = ["/status/journal/workload", "/spec/workload"].into_iter();
+    let named = named.filter_map(|pointer| WorkloadRef::deserialize(intent.pointer(pointer)?).ok());
+    let namespace = intent["metadata"]["namespace"].as_str();
+    let keys = named.flat_map(|workload| [workload.key(namespace), workload.key(None)]);
+    keys.collect::<BTreeSet<_>>().into_iter().collect()
+}

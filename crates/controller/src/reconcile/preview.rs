@@ -1,0 +1,660 @@
+//! What could be seen of the control plane before a change is merged: what its migrations would meet, and which workloads its
+//! policies place. Only reads.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::{BoxFuture, join_all};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::forecasts::{self, is_written};
+use super::intents::other_managers;
+use super::intents::policies::{claimed_by, typed};
+use super::intents::scalers;
+use super::plan::Plan;
+use cutover_cluster::{Answer, Cluster, Lookup, Reader};
+use cutover_core::api::{self, Migration, WorkloadProfile};
+use cutover_core::intent::check::Others;
+use cutover_core::intent::scalers::{Scaler, concerns};
+use cutover_core::intent::snapshot::{Desired, Member, Overrides, OwnPolicy, Snapshot};
+use cutover_core::intent::{self, Read, Seen, moves, pin, rivals};
+use cutover_core::plan::{Action, Change, ChangeSet, Forecast};
+use cutover_core::profile;
+use cutover_core::report::review::{Move, Neighbours, PolicyChange, Preview, Reach, Template, Verdict};
+use cutover_karmada::name::{ClusterName, Gvk, ObjectKey};
+use cutover_karmada::{
+    self as karmada, ClusterOverridePolicy, ClusterPropagationPolicy, ClusterResourceBinding, OverridePolicy,
+    PropagationPolicy, PropagationSpec, ResourceBinding, meta,
+};
+
+const POLICIES: &str = "policy.karmada.io/v1alpha1";
+const BINDINGS: &str = "work.karmada.io/v1alpha2";
+
+/// What could be seen, and what couldn't.
+#[derive(Debug, Default)]
+pub struct Previews {
+    pub moves: Vec<Move>,
+    /// What would come of each intent, by the change under which that is told.
+    pub forecasts: BTreeMap<ObjectKey, Forecast>,
+    pub reaches: Vec<Reach>,
+    pub notes: Vec<String>,
+}
+
+/// Looks at what the changes of a plan would meet.
+pub fn previews<'a>(cluster: &'a Cluster, plan: &'a Plan, now: Timestamp) -> BoxFuture<'a, Previews> {
+    Box::pin(async move {
+        let changes = &plan.changes;
+        let migrations = migrations(changes);
+        let policies: Vec<PolicyChange> = changes.changes.iter().filter_map(policy_change).collect();
+        let mut forecasts = Box::pin(forecasts::forecasts(cluster, plan, now)).await;
+        let turns = turns(changes);
+        if migrations.is_empty() && policies.is_empty() {
+            let notes = note_turns(&turns, &mut forecasts);
+            return Previews {
+                forecasts,
+                notes,
+                ..Previews::default()
+            };
+        }
+        let look = Look::new(cluster).await;
+        let moves = migrations
+            .into_iter()
+            .map(|(change, migration)| look.at(change, migration, changes, now));
+        let moves = join_all(moves).await;
+        forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
+        let mut notes = note_turns(&turns, &mut forecasts);
+        let reaches = match (look.bindings.get(), look.clusters.get()) {
+            (Ok(bindings), Ok(clusters)) => policies
+                .iter()
+                .map(|change| {
+                    // Where what moves will be by then is the migration's to say.
+                    let made = bindings.iter().filter(|binding| {
+                        is_made_by(binding, &change.policy)
+                            && (change.held_back.is_none() || !moves_by(&moves, binding))
+                    });
+                    Reach::of(change, &made.collect::<Vec<_>>(), clusters)
+                })
+                .collect(),
+            (Err(why), _) | (_, Err(why)) => {
+                if !policies.is_empty() {
+                    notes.push(format!(
+                        "Which workloads the policies place could not be read: {why}"
+                    ));
+                }
+                Vec::new()
+            }
+        };
+        Previews {
+            moves,
+            forecasts,
+            reaches,
+            notes,
+        }
+    })
+}
+
+/// Says of intents what they ask for: no control plane is asked.
+pub fn outlooks_offline(changes: &ChangeSet) -> Previews {
+    let migrations = migrations(changes).into_iter();
+    let moves: Vec<Move> = migrations
+        .map(|(change, migration)| Move::new(&migration, change.source.clone()))
+        .collect();
+    let mut forecasts = forecasts::unasked(changes);
+    forecasts.extend(moves.iter().map(|one| (one.intent.clone(), one.forecast())));
+    let notes = note_turns(&turns(changes), &mut forecasts);
+    Previews {
+        moves,
+        forecasts,
+        notes,
+        ..Previews::default()
+    }
+}
+
+/// Returns the intents of a plan that want the same workload one after the other, each with the next.
+fn turns(changes: &ChangeSet) -> Vec<(&ObjectKey, &ObjectKey)> {
+    let mut by_workload: BTreeMap<[Option<&str>; 4], Vec<(&ObjectKey, &Value)>> = BTreeMap::new();
+    let written = changes.changes.iter();
+    for change in written.filter(|change| is_written(change) && change.key.group == api::GROUP) {
+        let intent = change
+            .after
+            .as_ref()
+            .filter(|intent| rivals::may_claim_ever(intent));
+        let Some(intent) = intent else { continue };
+        let of = |field: &str| intent["spec"]["workload"][field].as_str();
+        let workload = [
+            change.key.namespace.as_deref(),
+            of("apiVersion"),
+            of("kind"),
+            of("name"),
+        ];
+        by_workload
+            .entry(workload)
+            .or_default()
+            .push((&change.key, intent));
+    }
+    let mut all = Vec::new();
+    for rivals in by_workload.values() {
+        for pair in rivals.windows(2) {
+            if let [(one, intent), (other, rival)] = pair
+                && rivals::take_turns(intent, rival)
+            {
+                all.push((*one, *other));
+            }
+        }
+    }
+    all
+}
+
+/// Says of each that it may have to wait for the other; returns what is to be said beside, for a review tells of a Migration in
+/// its own way.
+fn note_turns(
+    turns: &[(&ObjectKey, &ObjectKey)],
+    forecasts: &mut BTreeMap<ObjectKey, Forecast>,
+) -> Vec<String> {
+    const ORDER: &str = "the one that is created first goes first, then by name";
+    for (one, other) in turns {
+        for (own, rival) in [(one, other), (other, one)] {
+            if let Some(forecast) = forecasts.get_mut(*own) {
+                let remark = format!("takes turns with {rival}, which wants the same workload: {ORDER}");
+                forecast.remarks.push(remark);
+            }
+        }
+    }
+    let note = |(one, other): &(&ObjectKey, &ObjectKey)| {
+        format!("{one} and {other} want the same workload, and take turns: {ORDER}")
+    };
+    let is_told_beside = |(one, other): &&(&ObjectKey, &ObjectKey)| {
+        [one, other].into_iter().any(|key| key.kind == "Migration")
+    };
+    turns.iter().filter(is_told_beside).map(note).collect()
+}
+
+fn migrations(changes: &ChangeSet) -> Vec<(&Change, Migration)> {
+    let written = changes.changes.iter();
+    written
+        .filter(|change| is_written(change) && change.key.group == api::GROUP)
+        .filter(|change| change.key.kind == "Migration")
+        .filter_map(|change| Some((change, serde_json::from_value(change.after.clone()?).ok()?)))
+        .collect()
+}
+
+/// Returns what Preflight of each migration would come to, were it begun now.
+pub(super) async fn verdicts(
+    cluster: &Cluster,
+    migrations: &[Migration],
+    now: Timestamp,
+) -> Vec<moves::PreflightResult> {
+    let look = Look::new(cluster).await;
+    let look = &look;
+    let verdicts = migrations.iter().map(async |migration| {
+        let workload = migration
+            .spec
+            .workload
+            .key(migration.metadata.namespace.as_deref());
+        let snapshot = look.snapshot(migration, &workload, &[]).await;
+        match Preview::judge(migration, &snapshot, now).verdict {
+            Verdict::Clear | Verdict::There | Verdict::UnderWay(_) => moves::PreflightResult::Clear,
+            Verdict::Blocked(findings) => moves::PreflightResult::Blocked(findings),
+            Verdict::Waits(why) => moves::PreflightResult::Waits(why),
+            Verdict::Unknown(why) => moves::PreflightResult::Unknown(why),
+        }
+    });
+    join_all(verdicts).await
+}
+
+fn policy_change(change: &Change) -> Option<PolicyChange> {
+    let is_policy = change.key.group == "policy.karmada.io"
+        && matches!(
+            change.key.kind.as_str(),
+            "PropagationPolicy" | "ClusterPropagationPolicy"
+        );
+    let held_back = match &change.action {
+        Action::HeldBack { by } => Some(by.clone()),
+        _ => None,
+    };
+    if !is_policy || !(is_written(change) || held_back.is_some() || change.action == Action::Delete) {
+        return None;
+    }
+    let spec = |side: &Option<Value>| -> Option<PropagationSpec> {
+        let value = side.clone()?;
+        if change.key.namespace.is_some() {
+            return Some(serde_json::from_value::<PropagationPolicy>(value).ok()?.spec);
+        }
+        let policy: ClusterPropagationPolicy = serde_json::from_value(value).ok()?;
+        Some(policy.spec.spec)
+    };
+    // One that can't be understood is told as a change of an object, and no guess is made.
+    if change.after.is_some() && spec(&change.after).is_none() {
+        return None;
+    }
+    Some(PolicyChange {
+        policy: change.key.clone(),
+        at: change.source.clone(),
+        held_back,
+        before: spec(&change.before),
+        after: spec(&change.after),
+    })
+}
+
+/// Whether a policy placed what a binding is about, as Karmada notes it on the binding.
+fn is_made_by(binding: &ResourceBinding, policy: &ObjectKey) -> bool {
+    maker(binding).is_some_and(|(namespace, name)| policy.namespace == namespace && policy.name == name)
+}
+
+fn moves_by(moves: &[Move], binding: &ResourceBinding) -> bool {
+    let resource = &binding.spec.resource;
+    moves.iter().any(|one| {
+        let workload = &one.workload;
+        let namespace = workload.namespace.as_deref().unwrap_or_default();
+        (namespace, &workload.kind, &workload.name) == (&resource.namespace, &resource.kind, &resource.name)
+    })
+}
+
+/// Returns namespace and name of the policy that a binding was made by.
+fn maker(binding: &ResourceBinding) -> Option<(Option<String>, String)> {
+    let annotations = binding.metadata.annotations.as_ref()?;
+    if let Some(name) = annotations.get(meta::CLUSTER_POLICY_NAME) {
+        return Some((None, name.clone()));
+    }
+    let name = annotations.get(meta::POLICY_NAME)?;
+    Some((annotations.get(meta::POLICY_NAMESPACE).cloned(), name.clone()))
+}
+
+/// What every look needs.
+struct Look {
+    cluster: Cluster,
+    reader: Reader,
+    bindings: Seen<Vec<ResourceBinding>>,
+    clusters: Seen<Vec<karmada::Cluster>>,
+    profiles: Seen<Vec<WorkloadProfile>>,
+    cluster_overrides: Seen<Vec<ClusterOverridePolicy>>,
+}
+
+impl Look {
+    async fn new(cluster: &Cluster) -> Self {
+        let reader = cluster.reader();
+        let (namespaced, cluster_wide, clusters, profiles, cluster_overrides) = tokio::join!(
+            list::<ResourceBinding>(cluster, BINDINGS, "ResourceBinding", None),
+            list::<ClusterResourceBinding>(cluster, BINDINGS, "ClusterResourceBinding", None),
+            list(cluster, "cluster.karmada.io/v1alpha1", "Cluster", None),
+            list(cluster, api::API_VERSION, "WorkloadProfile", None),
+            list(cluster, POLICIES, "ClusterOverridePolicy", None),
+        );
+        let bindings = match (namespaced, cluster_wide) {
+            (
+                Seen::Known { mut value, read },
+                Seen::Known {
+                    value: cluster_wide, ..
+                },
+            ) => {
+                value.extend(cluster_wide.into_iter().map(ResourceBinding::from));
+                Seen::Known { value, read }
+            }
+            (Seen::Unknown { why }, _) | (_, Seen::Unknown { why }) => Seen::Unknown { why },
+        };
+        Self {
+            cluster: cluster.clone(),
+            reader,
+            bindings,
+            clusters,
+            profiles,
+            cluster_overrides,
+        }
+    }
+
+    /// Returns what one migration would meet.
+    async fn at(&self, change: &Change, mut migration: Migration, plan: &ChangeSet, now: Timestamp) -> Move {
+        let namespace = migration.metadata.namespace.clone();
+        if change.action == Action::Configure {
+            let name = migration.metadata.name.clone().unwrap_or_default();
+            let gvk = Gvk::new(api::API_VERSION, "Migration");
+            let live: Seen<Option<Migration>> = self.get(&gvk, namespace.as_deref(), &name).await;
+            if let Seen::Known {
+                value: Some(live), ..
+            } = live
+            {
+                migration.status = live.status;
+                migration.metadata.uid = live.metadata.uid;
+            }
+        }
+        let mut one = Move::new(&migration, change.source.clone());
+        let gvk = migration.spec.workload.gvk();
+        let served = match self.cluster.lookup(&gvk).await {
+            Ok(Lookup::Served(served)) => served,
+            Ok(Lookup::NotServed) => {
+                one.preview.verdict = Verdict::Waits(format!("the control plane does not serve {gvk}"));
+                return one;
+            }
+            Err(error) => {
+                one.preview.verdict = Verdict::Unknown(error.to_string());
+                return one;
+            }
+        };
+        if !served.namespaced {
+            one.workload.namespace = None;
+        }
+        let mut changes = plan.changes.iter();
+        let workload = changes.find(|change| change.key == one.workload);
+        one.template = match workload.map(|change| &change.action) {
+            Some(Action::HeldBack { .. }) => Template::HeldBack,
+            Some(Action::Configure | Action::Recreate { .. }) => Template::InPlace,
+            _ => Template::Same,
+        };
+        if workload.is_some_and(|change| change.action == Action::Create) {
+            one.preview.verdict =
+                Verdict::Waits("the workload comes with the same push, and has to run first".to_owned());
+            return one;
+        }
+        let snapshot = self.snapshot(&migration, &one.workload, &plan.changes).await;
+        one.preview = Preview::judge(&migration, &snapshot, now);
+        if let Ok(Some(binding)) = snapshot.binding.get() {
+            one.neighbours = self.neighbours(binding);
+        }
+        one
+    }
+
+    fn neighbours(&self, of: &ResourceBinding) -> Neighbours {
+        let (Some((namespace, name)), Ok(all)) = (maker(of), self.bindings.get()) else {
+            return Neighbours::default();
+        };
+        let others = all
+            .iter()
+            .filter(|other| other.metadata.uid != of.metadata.uid && maker(other) == maker(of));
+        let mut workloads: Vec<String> = others
+            .map(|other| {
+                let resource = &other.spec.resource;
+                format!("{} {}", resource.kind, resource.name)
+            })
+            .collect();
+        workloads.sort();
+        let policy = match namespace {
+            Some(namespace) => format!("PropagationPolicy {namespace}/{name}"),
+            None => format!("ClusterPropagationPolicy {name}"),
+        };
+        Neighbours {
+            policy: Some(policy),
+            workloads,
+        }
+    }
+
+    /// Reads what Preflight looks at. What it asks of Git and of Prometheus is left out: no query is sent. The policy is as the
+    /// changes leave it.
+    async fn snapshot(&self, migration: &Migration, workload: &ObjectKey, changes: &[Change]) -> Snapshot {
+        let spec = &migration.spec;
+        let namespace = workload.namespace.as_deref();
+        let claim = Gvk::new(api::API_VERSION, "Claim");
+        let gvk = spec.workload.gvk();
+        let claim_name = api::claim_name(workload);
+        let (template, claim, overrides) = tokio::join!(
+            self.get::<Value>(&gvk, namespace, &workload.name),
+            self.get(&claim, None, &claim_name),
+            self.overrides(namespace),
+        );
+        let binding = self.binding(workload);
+        let policy = self.policy(&template, changes).await;
+        let mut involved = vec![spec.to.clone()];
+        if let Ok(Some(binding)) = binding.get() {
+            let listed = binding.spec.clusters.iter().map(|cluster| cluster.name.clone());
+            involved.extend(listed.filter(|name| *name != spec.to));
+        }
+        let gvk = &gvk;
+        let members = involved.into_iter().map(|name| async move {
+            let object = self.member(&name, gvk, namespace, &workload.name).await;
+            (name, member(object))
+        });
+        let members: BTreeMap<ClusterName, Member> = join_all(members).await.into_iter().collect();
+        let is_in_git = template.get().is_ok_and(|template| {
+            template.as_ref().is_some_and(|template| {
+                let managers = template["metadata"]["managedFields"].as_array();
+                managers
+                    .into_iter()
+                    .flatten()
+                    .any(|entry| entry["manager"] == api::SYNC_MANAGER)
+            })
+        });
+        let other_managers = other_managers::look(&self.cluster, &template).await;
+        let queries = spec
+            .verify
+            .checks
+            .iter()
+            .filter_map(|check| check.prometheus.clone());
+        let scalers = self.scalers(migration, workload, &members).await;
+        Snapshot {
+            workload: workload.clone(),
+            pin: pin_of(&overrides, workload),
+            template,
+            binding,
+            works: self.known(BTreeMap::new()),
+            claim,
+            overrides,
+            clusters: self.clusters_by_name(),
+            canary: Seen::unknown("not read"),
+            leases: Seen::unknown("not read"),
+            profiles: self.profiles.clone(),
+            metrics: queries.map(|query| (query, self.known(Ok(Vec::new())))).collect(),
+            members,
+            others: Others::new(),
+            other_managers,
+            scalers,
+            desired: self.known(Desired {
+                is_in_git,
+                change: None,
+            }),
+            policy,
+            arriving: self.known(Vec::new()),
+            admission: None,
+            watched: std::time::Duration::ZERO,
+            warnings: Vec::new(),
+            record: self.known(None),
+        }
+    }
+
+    async fn scalers(
+        &self,
+        migration: &Migration,
+        workload: &ObjectKey,
+        members: &BTreeMap<ClusterName, Member>,
+    ) -> Seen<Vec<Scaler>> {
+        let spec = &migration.spec;
+        let given = match self.profiles.get() {
+            Ok(given) => given,
+            Err(unknown) => return Seen::unknown(format!("its profile cannot be told: {unknown}")),
+        };
+        let found = profile::find(given, spec.profile.as_deref(), &spec.workload.gvk());
+        let profile = found.ok().flatten();
+        if !profile.is_some_and(|profile| concerns(&profile.spec)) {
+            return Seen::unknown("not read: it is not held by its replicas");
+        }
+        scalers::read(&self.cluster, workload, members.keys()).await
+    }
+
+    /// Reads the policy that has taken a template up.
+    async fn policy(&self, template: &Seen<Option<Value>>, changes: &[Change]) -> Seen<Option<OwnPolicy>> {
+        let named = map(template, |template| template.as_ref().and_then(claimed_by));
+        let name = match named {
+            Seen::Known {
+                value: Some(name), ..
+            } => name,
+            Seen::Known { value: None, read } => return Seen::known(None, read),
+            Seen::Unknown { why } => return Seen::unknown(why),
+        };
+        let gvk = Gvk::new(POLICIES, name.kind().name());
+        let read: Seen<Option<Value>> = self.get(&gvk, name.namespace.as_deref(), &name.name).await;
+        let (live, at) = match read {
+            Seen::Known {
+                value: Some(live),
+                read,
+            } => (live, read),
+            Seen::Known { value: None, read } => return Seen::known(None, read),
+            Seen::Unknown { why } => return Seen::unknown(why),
+        };
+        let key = name.key();
+        let change = changes.iter().find(|change| change.key == key);
+        let after = change.and_then(|change| policy_change(change)?.after);
+        match typed(&name, live) {
+            Ok(live) => {
+                let change = after.map(|applied| intent::snapshot::PolicyChange {
+                    hash: String::new(),
+                    applied,
+                });
+                Seen::known(Some(OwnPolicy { name, live, change }), at)
+            }
+            Err(why) => Seen::unknown(why),
+        }
+    }
+
+    fn known<T>(&self, value: T) -> Seen<T> {
+        let tick = self.cluster.tick();
+        Seen::known(
+            value,
+            Read {
+                sent: tick,
+                answered: tick,
+            },
+        )
+    }
+
+    fn binding(&self, workload: &ObjectKey) -> Seen<Option<ResourceBinding>> {
+        map(&self.bindings, |all| {
+            let name = meta::binding_name(&workload.name, &workload.kind);
+            let mut all = all.iter();
+            all.find(|binding| {
+                binding.metadata.namespace == workload.namespace
+                    && binding.metadata.name.as_deref() == Some(&name)
+            })
+            .cloned()
+        })
+    }
+
+    fn clusters_by_name(&self) -> Seen<Arc<BTreeMap<ClusterName, karmada::Cluster>>> {
+        map(&self.clusters, |all| {
+            let named = |cluster: &karmada::Cluster| {
+                ClusterName::new(cluster.metadata.name.clone().unwrap_or_default())
+            };
+            let by_name = all.iter().map(|cluster| (named(cluster), cluster.clone()));
+            Arc::new(by_name.collect())
+        })
+    }
+
+    async fn overrides(&self, namespace: Option<&str>) -> Seen<Overrides> {
+        let namespaced = match namespace {
+            Some(_) => list(&self.cluster, POLICIES, "OverridePolicy", namespace).await,
+            None => self.known(Vec::new()),
+        };
+        match (&self.cluster_overrides, namespaced) {
+            (
+                Seen::Known {
+                    value: cluster_wide, ..
+                },
+                Seen::Known {
+                    value: namespaced,
+                    read,
+                },
+            ) => Seen::known(
+                Overrides {
+                    cluster_wide: cluster_wide.clone().into(),
+                    namespaced: namespaced.into(),
+                    ..Overrides::default()
+                },
+                read,
+            ),
+            (Seen::Unknown { why }, _) => Seen::unknown(why.clone()),
+            (_, Seen::Unknown { why }) => Seen::unknown(why),
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Seen<Option<T>> {
+        get(&self.cluster, &self.reader, gvk, namespace, name).await
+    }
+
+    async fn member(
+        &self,
+        cluster: &ClusterName,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Seen<Option<Value>> {
+        get(&self.cluster, &self.cluster.member(cluster), gvk, namespace, name).await
+    }
+}
+
+/// What stands in a member. That its pods can be seen matters only once something is stopped.
+fn member(object: Seen<Option<Value>>) -> Member {
+    Member {
+        object,
+        pods: Seen::unknown("not read"),
+        nodes: Seen::unknown("not read"),
+        silent: false,
+    }
+}
+
+fn pin_of(overrides: &Seen<Overrides>, workload: &ObjectKey) -> Seen<Option<OverridePolicy>> {
+    map(overrides, |all| {
+        let name = pin::name(workload);
+        let namespaced = all.namespaced.iter();
+        let mut namespaced = namespaced.filter(|policy| policy.metadata.name.as_deref() == Some(&name));
+        namespaced.next().cloned()
+    })
+}
+
+async fn get<T: DeserializeOwned>(
+    cluster: &Cluster,
+    reader: &Reader,
+    gvk: &Gvk,
+    namespace: Option<&str>,
+    name: &str,
+) -> Seen<Option<T>> {
+    let served = match cluster.lookup(gvk).await {
+        Ok(Lookup::Served(served)) => served,
+        Ok(Lookup::NotServed) => return Seen::unknown(format!("{gvk} is not served")),
+        Err(error) => return Seen::unknown(error.to_string()),
+    };
+    let read = reader.get_as(&served, namespace, name).await;
+    let at = Read {
+        sent: read.sent,
+        answered: read.answered,
+    };
+    match read.answer {
+        Answer::Found(value) => Seen::known(Some(value), at),
+        Answer::NotFound => Seen::known(None, at),
+        Answer::Unknown { why } => Seen::unknown(why),
+    }
+}
+
+async fn list<T: DeserializeOwned>(
+    cluster: &Cluster,
+    api_version: &str,
+    kind: &str,
+    namespace: Option<&str>,
+) -> Seen<Vec<T>> {
+    let gvk = Gvk::new(api_version, kind);
+    let served = match cluster.lookup(&gvk).await {
+        Ok(Lookup::Served(served)) => served,
+        Ok(Lookup::NotServed) => return Seen::unknown(format!("{gvk} is not served")),
+        Err(error) => return Seen::unknown(error.to_string()),
+    };
+    let read = cluster.reader().list_as(&served, namespace, None).await;
+    let at = Read {
+        sent: read.sent,
+        answered: read.answered,
+    };
+    match read.answer {
+        Answer::Found(value) => Seen::known(value, at),
+        Answer::NotFound => Seen::unknown(format!("{gvk} is not there")),
+        Answer::Unknown { why } => Seen::unknown(why),
+    }
+}
+
+fn map<T, U>(seen: &Seen<T>, of: impl FnOnce(&T) -> U) -> Seen<U> {
+    match seen {
+        Seen::Known { value, read } => Seen::known(of(value), *read),
+        Seen::Unknown { why } => Seen::unknown(why.clone()),
+    }
+}

@@ -1,0 +1,152 @@
+//! What a machine may look at in one pass: fresh reads, in the order in which they were sent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::admission::Outcome;
+use super::check::Others;
+use super::other_managers::OtherManager;
+use super::record::Record;
+use super::scalers::Scaler;
+use super::seen::Seen;
+use crate::api::{Claim, Guard, HeldPolicy, LeaseSeen, PolicyName, WorkloadProfile};
+use cutover_karmada::name::{ClusterName, ObjectKey};
+use cutover_karmada::{
+    Cluster, ClusterOverridePolicy, OverridePolicy, PropagationPolicy, PropagationSpec, ResourceBinding, Work,
+};
+
+/// One pass's view of the control plane, the members and Git.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Without a namespace, it is of cluster scope.
+    pub workload: ObjectKey,
+    pub template: Seen<Option<Value>>,
+    /// That of a workload of cluster scope is read from a `ClusterResourceBinding`, and its pin from a `ClusterOverridePolicy`.
+    pub binding: Seen<Option<ResourceBinding>>,
+    /// The Works of the binding, by the cluster they are for; Terminating ones included.
+    pub works: Seen<BTreeMap<ClusterName, Work>>,
+    pub claim: Seen<Option<Claim>>,
+    /// Read before anything of a member is read: see [`super::proof::Release`].
+    pub pin: Seen<Option<OverridePolicy>>,
+    pub overrides: Seen<Overrides>,
+    pub clusters: Seen<Arc<BTreeMap<ClusterName, Cluster>>>,
+    /// The binding of the canary that the journal names.
+    pub canary: Seen<Option<ResourceBinding>>,
+    /// By name of the controller.
+    pub leases: Seen<BTreeMap<String, LeaseSeen>>,
+    pub profiles: Seen<Vec<WorkloadProfile>>,
+    /// What Prometheus says, by query; read only where checks are due.
+    pub metrics: BTreeMap<String, Seen<Sampled>>,
+    /// What checks are about beside the copy itself; read only where they are due.
+    pub others: Others,
+    /// Source, target, and every cluster that has a Work of the binding.
+    pub members: BTreeMap<ClusterName, Member>,
+    /// Who applies the template beside this tool; read before anything begins.
+    pub other_managers: Vec<OtherManager>,
+    /// What scales the workload by itself; read where that could undo a hold: see [`super::scalers::concerns`].
+    pub scalers: Seen<Vec<Scaler>>,
+    /// The template as Git wants it.
+    pub desired: Seen<Desired>,
+    /// Read before anything begins, and once more before a roll back leaves it unapplied.
+    pub policy: Seen<Option<OwnPolicy>>,
+    /// The policies in Git that would take the workload up were they applied. Read when that is.
+    pub arriving: Seen<Vec<HeldPolicy>>,
+    /// What came of trying what the admission fence must refuse, in the passes in which it is tried.
+    pub admission: Option<Vec<(Guard, Outcome)>>,
+    /// How long this process has watched the target healthy, in Verify: see [`super::migration::watch`].
+    pub watched: Duration,
+    /// What the Events of the target warn of, in the pass that gives it up: see [`super::warnings`].
+    pub warnings: Vec<String>,
+    /// What the status branch says of this intent.
+    pub record: Seen<Option<Record>>,
+}
+
+/// The value of every sample of a query's answer, or why there can't be an answer, however often it is asked.
+pub type Sampled = Result<Vec<f64>, String>;
+
+/// Every override policy that may apply to the workload, the pin included.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub cluster_wide: Arc<Vec<ClusterOverridePolicy>>,
+    pub namespaced: Arc<Vec<OverridePolicy>>,
+    /// Every `apiVersion` under which the control plane serves the workload's kind: a selector means exactly one.
+    pub versions: Arc<Vec<String>>,
+}
+
+/// What was read of the workload in one member, through the cluster proxy.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// `None` is a 404 of the object, told from a 404 of the cluster.
+    pub object: Seen<Option<Value>>,
+    /// Pods by the profile's selector; empty when the profile names none.
+    pub pods: Seen<Vec<Pod>>,
+    /// The nodes on which pods of the workload have been seen, and whether they are Ready; a deleted one is absent. Those that have
+    /// a pod now are absent as well, unless they are asked for (`migration::asks_for_nodes`).
+    pub nodes: Seen<BTreeMap<String, bool>>,
+    /// The member gave no answer at all when it was asked for the object: not even a refusal.
+    pub silent: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    pub name: String,
+    pub node: Option<String>,
+    pub uid: String,
+    pub is_ready: bool,
+    /// Whether a container of it runs, or has run; where nobody has said yet, it may.
+    pub began: bool,
+    /// How often its containers were restarted.
+    pub restarts: u64,
+    pub labels: BTreeMap<String, String>,
+    /// Why a container of it doesn't start, or has ended.
+    pub trouble: Option<String>,
+}
+
+/// The policy that has taken the workload up.
+#[derive(Clone, Debug)]
+pub struct OwnPolicy {
+    pub name: PolicyName,
+    pub live: PropagationPolicy,
+    /// When Git wants another one; sync holds it back for now.
+    pub change: Option<PolicyChange>,
+}
+
+/// A policy in Git that is not applied yet.
+#[derive(Clone, Debug)]
+pub struct PolicyChange {
+    /// Digest of what stands in Git.
+    pub hash: String,
+    /// What the live one would become.
+    pub applied: PropagationSpec,
+}
+
+/// What Git has of a template.
+#[derive(Clone, Debug, Default)]
+pub struct Desired {
+    pub is_in_git: bool,
+    /// When it differs from the live one and is held back.
+    pub change: Option<DesiredTemplate>,
+}
+
+/// A template in Git that is not applied yet.
+#[derive(Clone, Debug)]
+pub struct DesiredTemplate {
+    pub manifest: Value,
+    /// Digest of the manifest.
+    pub hash: String,
+    pub revision: Option<String>,
+    /// What the live object would become: the answer of a dry-run.
+    pub applied: Value,
+}
+
+impl Snapshot {
+    /// Returns what was read of a member.
+    pub fn member(&self, cluster: &ClusterName) -> Result<&Member, super::NotKnown> {
+        self.members
+            .get(cluster)
+            .ok_or_else(|| super::NotKnown(format!("{cluster} was not read")))
+    }
+}
