@@ -406,14 +406,14 @@ async fn a_target_whose_copy_was_recreated_is_not_complete_without_a_word() {
     delete_copy(&fleet, "west");
     asks(&fleet, "From in west").await;
     let told = fleet.status(MOVE)["findings"].to_string();
-    assert!(told.contains("CopyRecreated"), "{told}");
+    assert!(told.contains("CopyMadeAnew"), "{told}");
     fleet.until("it runs again", |fleet| fleet.runs_in("west")).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assume(&fleet, &[("From", "west", "Verify")]);
     let ended = fleet.ended(MOVE).await;
     assert_eq!(ended, Phase::Completed, "{:#}", fleet.status(MOVE));
     let told = fleet.status(MOVE)["findings"].to_string();
-    assert!(told.contains("CopyRecreated"), "{told}");
+    assert!(told.contains("CopyMadeAnew"), "{told}");
     // Of two times without a writer, the time until the person came is none.
     let before = fleet.status(MOVE)["journal"]["downBeforeMs"].as_u64();
     let whole = fleet.status(MOVE)["downtimeMs"].as_u64();

@@ -103,8 +103,8 @@ fn a_belt_that_is_taken_off_is_set_again_and_told() {
 fn a_guarded_copy_that_starts_again_is_told() {
     for (event, code) in [
         (Event::PodsDie(EAST), "StartedOver"),
-        (Event::CopyDeleted(EAST), "CopyRecreated"),
-        (Event::WorkDeleted(EAST), "CopyRecreated"),
+        (Event::CopyDeleted(EAST), "CopyMadeAnew"),
+        (Event::WorkDeleted(EAST), "CopyMadeAnew"),
     ] {
         let mut sim = guarding();
         sim.go_on(2);

@@ -177,7 +177,7 @@ fn a_source_that_is_recreated_on_the_way_back_is_told() {
     sim.go_on(A_WHILE);
     let findings = sim.actors[0].findings();
     assert!(
-        findings.iter().any(|finding| finding.code == "CopyRecreated"),
+        findings.iter().any(|finding| finding.code == "CopyMadeAnew"),
         "{}",
         sim.account()
     );

@@ -75,7 +75,7 @@ async fn a_binding_that_is_deleted_and_recreated_is_guarded_as_the_one_before() 
     assert_eq!(status(&fleet)["journal"]["binding"]["uid"], binding_uid(&fleet));
     if writer == "east" {
         let told = status(&fleet)["findings"].to_string();
-        assert!(told.contains("Recreated") && told.contains(&handle), "{told}");
+        assert!(told.contains("MadeAnew") && told.contains(&handle), "{told}");
     } else {
         assert_eq!(started_from(&fleet, &writer), handle);
     }

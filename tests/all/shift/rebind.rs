@@ -35,7 +35,7 @@ async fn one_that_is_recreated_is_taken_up_and_the_shift_goes_on() {
         // What the pin says, and never all of it in one place.
         stage.settled(&[("east", 2), ("west", 2)]).await;
         stage.waits_for("go", HALF).await;
-        assert_eq!(stage.status("go")["findings"][0]["code"], "Recreated");
+        assert_eq!(stage.status("go")["findings"][0]["code"], "MadeAnew");
         let floor = stage.watch_floor(4);
         let approvals = json!([{"percent": 50, "attempt": 1}]);
         stage.shift("go", json!({"pause": {"approval": [50]}, "approvals": approvals}));

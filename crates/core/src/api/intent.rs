@@ -51,6 +51,7 @@ pub struct Kind {
     pub claims: bool,
     crd: fn() -> CustomResourceDefinition,
     state: fn(&Value) -> Option<IntentState>,
+    has_ended: fn(&Value) -> bool,
     is_newer: fn(&Value, &Value) -> bool,
 }
 
@@ -88,6 +89,7 @@ impl Kind {
             claims: I::CLAIMS,
             crd: I::crd,
             state: state::<I>,
+            has_ended: has_ended::<I>,
             is_newer: is_newer::<I>,
         }
     }
@@ -101,14 +103,14 @@ impl Kind {
         (self.state)(intent)
     }
 
-    /// Returns whether an attempt of an intent has certainly ended.
+    /// Returns whether an attempt of an intent has certainly ended. One that can't be read has not, nor has one without a status.
     pub fn has_ended(&self, intent: &Value) -> bool {
-        let has_status = intent.get("status").is_some_and(|status| !status.is_null());
-        has_status && self.state(intent).is_some_and(|state| state.has_ended)
+        (self.has_ended)(intent)
     }
 
-    /// Returns whether a recorded copy of an intent is newer than another one: it must not be overwritten. A copy that can't be
-    /// read never replaces one that can.
+    /// Returns whether a recorded copy of an intent must not be overwritten by ours, because it is newer. A copy that can't be
+    /// read never replaces one that can. Nor does one of an intent that has not begun: it asks the record first whether it ran
+    /// before, under another uid perhaps.
     pub fn is_newer(&self, recorded: &Value, ours: &Value) -> bool {
         (self.is_newer)(recorded, ours)
     }
@@ -131,14 +133,22 @@ fn state<I: Intent>(intent: &Value) -> Option<IntentState> {
     })
 }
 
+fn has_ended<I: Intent>(intent: &Value) -> bool {
+    let intent = serde_json::from_value::<I>(intent.clone());
+    intent.is_ok_and(|intent| intent.status().is_some_and(Progress::has_ended))
+}
+
 fn is_newer<I: Intent>(recorded: &Value, ours: &Value) -> bool {
     let uid = |intent: &Value| intent.pointer("/metadata/uid").cloned();
-    let Some(ours_is) = status::<I>(ours) else {
+    let has_status = ours.get("status").is_some_and(|status| !status.is_null());
+    let Some(ours_is) = status::<I>(ours).filter(|_| has_status) else {
         return true;
     };
-    let is_same = uid(recorded).is_some() && uid(recorded) == uid(ours);
-    let recorded = status::<I>(recorded).filter(|_| is_same);
-    recorded.is_some_and(|recorded| I::rank(&recorded) > I::rank(&ours_is))
+    if uid(recorded).is_none() || uid(recorded) != uid(ours) {
+        let common = ours_is.common();
+        return common.attempt == 0 && common.started_at.is_none();
+    }
+    status::<I>(recorded).is_some_and(|recorded| I::rank(&recorded) > I::rank(&ours_is))
 }
 
 #[cfg(test)]
@@ -166,9 +176,31 @@ mod tests {
                 kind.name
             );
         }
-        let ended = json!({"status": {"phase": "Completed"}});
-        let all = KINDS.iter().filter(|kind| kind.has_ended(&ended));
-        assert_eq!(all.count(), 7, "a RolloutPolicy has no end of its own");
+        let suspension = |spec: Value| {
+            json!({
+                "apiVersion": "cutover.dev/v1alpha1", "kind": "Suspension", "metadata": {"name": "a"},
+                "spec": spec, "status": {"phase": "Completed"},
+            })
+        };
+        let kind = kind("Suspension").unwrap();
+        assert!(kind.has_ended(&suspension(json!({"target": {}, "reason": "a"}))));
+        assert!(
+            !kind.has_ended(&suspension(json!({"target": 1}))),
+            "its spec can't be read"
+        );
+    }
+
+    #[test]
+    fn an_intent_that_has_not_begun_leaves_the_record_of_the_one_before() {
+        let ended = json!({"metadata": {"uid": "a"}, "status": {"phase": "Completed", "attempt": 1}});
+        let waits = json!({"metadata": {"uid": "b"}, "status": {"attempt": 0}});
+        let fresh = json!({"metadata": {"uid": "b"}, "status": null});
+        let begun = json!({"metadata": {"uid": "b"}, "status": {"attempt": 1}});
+        let kind = kind("Migration").unwrap();
+        assert!(kind.is_newer(&ended, &fresh));
+        assert!(kind.is_newer(&ended, &waits));
+        assert!(!kind.is_newer(&ended, &begun));
+        assert!(!kind.is_newer(&waits, &waits), "its own record goes on");
     }
 
     #[test]

@@ -390,16 +390,9 @@ impl<'a, K: Kind> Operation<'a, K> {
     /// Nothing more is done; a spec that asks for something else is a new attempt.
     fn after_the_end(&mut self) -> Vec<Effect> {
         self.requeue_after = None;
-        self.status.common_mut().waiting_for = None;
         match K::sweep(self) {
             Ok(()) => {}
-            Err(Interrupt::Act(effects)) => {
-                let (retried, now) = (self.input.trouble.map(retry), self.input.now);
-                if let Some(reason) = retried {
-                    self.status.common_mut().wait(WaitCode::Retry, reason, now);
-                }
-                return effects;
-            }
+            Err(Interrupt::Act(effects)) => return self.tidy_up(effects),
             Err(interrupt) => return self.apply(Err(interrupt)),
         }
         if !self.input.deleting && K::begins_again(self) {
@@ -407,10 +400,21 @@ impl<'a, K: Kind> Operation<'a, K> {
             self.status = K::renewed(&mut self.status);
             self.status.common_mut().attempt = attempt;
             self.requeue_after = Some(Duration::ZERO);
-        } else if self.input.has_finalizer && !K::stays(self) {
-            return vec![Effect::RemoveFinalizer];
+            return Vec::new();
         }
-        Vec::new()
+        let lets_go = self.input.has_finalizer && !K::stays(self);
+        self.tidy_up(lets_go.then_some(Effect::RemoveFinalizer).into_iter().collect())
+    }
+
+    /// Says what fails after the end, as long as it does.
+    fn tidy_up(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
+        let retried = self.input.trouble.filter(|_| !effects.is_empty()).map(retry);
+        let (common, now) = (self.status.common_mut(), self.input.now);
+        match retried {
+            Some(reason) => common.wait(WaitCode::Retry, reason, now),
+            None => common.waiting_for = None,
+        }
+        effects
     }
 
     /// What is about to be sent stands in the journal first.

@@ -106,8 +106,9 @@ fn read<I: Intent, O: Borrow<Value>>(
     all
 }
 
+/// Of an intent that no pass has looked at yet nothing is recorded: it looks first for a record of the one before.
 fn add_records<I: Intent>(files: &mut BTreeMap<String, Vec<u8>>, all: &[I]) -> Result<(), Error> {
-    for one in all {
+    for one in all.iter().filter(|one| one.status().is_some()) {
         files.insert(path(one), yaml(&record::document(one))?.into_bytes());
     }
     Ok(())

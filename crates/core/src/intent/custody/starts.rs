@@ -15,7 +15,7 @@ use cutover_karmada::name::ClusterName;
 /// The code of the finding that a copy started over by itself.
 pub const STARTED_OVER: &str = "StartedOver";
 /// The code of the finding that another copy is there than the one that ran.
-pub const MADE_ANEW: &str = "CopyRecreated";
+pub const MADE_ANEW: &str = "CopyMadeAnew";
 
 /// Returns the starts of the pods with which the run of a copy would lose its state; nothing where it keeps that, or where they
 /// can't be seen, or none is there.

@@ -130,9 +130,9 @@ impl Operation<'_> {
                 format!("the last state that was seen is {}", values.join(", "))
             },
         );
-        self.untell("Recreated");
+        self.untell("MadeAnew");
         self.status.common.findings.push(Finding::new(
-            "Recreated",
+            "MadeAnew",
             format!(
                 "the binding was deleted and recreated, and the copies with it: one that is recreated in {writer} begins from what \
                  the template and the pin say, and {known}"

@@ -46,7 +46,7 @@ impl Operation<'_> {
             ..Fence::default()
         };
         let finding = Finding::new(
-            "Recreated",
+            "MadeAnew",
             "the binding was deleted and recreated, and the copies with it: until they were ready again, fewer were than the floor",
             "find out who deleted it; the shift goes on with the replicas that its pin says",
         );

@@ -20,7 +20,7 @@ fn one_that_lists_the_writer_is_guarded_and_people_are_told_what_it_began_from()
     scene.snapshot.around.works = seen(BTreeMap::new(), EARLY);
     scene.pass();
     assert!(scene.is(Phase::Arming) && adopted(&scene));
-    assert_eq!(scene.told(), ["Recreated"]);
+    assert_eq!(scene.told(), ["MadeAnew"]);
     assert!(scene.status.common.findings[0].message.contains("s3://seen"));
     scene.work_in(EAST);
     assert_eq!(scene.play(), [EAST]);
