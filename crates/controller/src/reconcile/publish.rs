@@ -331,7 +331,7 @@ fn is_behind(path: &str, ours: &[u8], recorded: Option<&[u8]>) -> Result<bool, E
     let Some(kind) = kind.and_then(api::kind) else {
         return Ok(true);
     };
-    // One that somebody made unreadable is written again.
+    // One that was edited so that it can't be read is written again.
     Ok(parse(path, recorded).is_ok_and(|recorded| kind.is_newer(&recorded, &ours)))
 }
 

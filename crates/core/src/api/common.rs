@@ -287,8 +287,28 @@ pub trait Progress:
 /// What [`Progress`] asks of a status with the fields `phase`, `common` and `journal`, the latter with a field `planned`.
 macro_rules! phase_common_journal {
     ($phase:ty, $journal:ty) => {
-        type Phase = $phase;
+        $crate::api::common::phase_common!($phase);
+
         type Journal = $journal;
+
+        fn journal(&self) -> Option<&$journal> {
+            self.journal.as_ref()
+        }
+
+        fn journal_mut(&mut self) -> Option<&mut $journal> {
+            self.journal.as_mut()
+        }
+
+        fn planned_mut(&mut self) -> Option<&mut Vec<String>> {
+            self.journal.as_mut().map(|journal| &mut journal.planned)
+        }
+    };
+}
+
+/// The part of it that asks for no journal.
+macro_rules! phase_common {
+    ($phase:ty) => {
+        type Phase = $phase;
 
         fn phase(&self) -> $phase {
             self.phase
@@ -305,33 +325,29 @@ macro_rules! phase_common_journal {
         fn common_mut(&mut self) -> &mut Common {
             &mut self.common
         }
-
-        fn journal(&self) -> Option<&$journal> {
-            self.journal.as_ref()
-        }
-
-        fn journal_mut(&mut self) -> Option<&mut $journal> {
-            self.journal.as_mut()
-        }
-
-        fn planned_mut(&mut self) -> Option<&mut Vec<String>> {
-            self.journal.as_mut().map(|journal| &mut journal.planned)
-        }
     };
 }
 
-pub(super) use phase_common_journal;
+pub(super) use {phase_common, phase_common_journal};
 
-/// What [`Lifecycle`] asks of an enumeration of phases that has `name` and `is_terminal`.
+/// Gives an enumeration of phases its names, and what [`Lifecycle`] asks of it. `|phase|`: whether nothing more will be done there.
 macro_rules! lifecycle {
-    ($phase:ty) => {
+    ($phase:ty, |$at:pat_param| $is_final:expr) => {
+        impl $phase {
+            /// Returns the name, as it is written in YAML.
+            pub const fn name(self) -> &'static str {
+                self.into_str()
+            }
+        }
+
         impl Lifecycle for $phase {
             fn name(self) -> &'static str {
-                self.name()
+                self.into_str()
             }
 
             fn is_final(self) -> bool {
-                self.is_terminal()
+                let $at = self;
+                $is_final
             }
         }
     };

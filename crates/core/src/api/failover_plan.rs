@@ -316,7 +316,7 @@ pub enum FailoverPhase {
     Aborted,
 }
 
-lifecycle!(FailoverPhase);
+lifecycle!(FailoverPhase, |phase| phase.is_terminal());
 
 impl FailoverPhase {
     /// Returns whether nothing more will be done.
@@ -330,11 +330,6 @@ impl FailoverPhase {
             self,
             Self::Evicted | Self::Fencing | Self::Releasing | Self::Settling
         )
-    }
-
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
     }
 }
 

@@ -221,7 +221,7 @@ pub enum Phase {
     EndedBefore,
 }
 
-lifecycle!(Phase);
+lifecycle!(Phase, |phase| phase.is_terminal());
 
 impl Phase {
     /// Returns whether nothing more will be done in this attempt.
@@ -230,11 +230,6 @@ impl Phase {
             self,
             Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted | Self::EndedBefore
         )
-    }
-
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
     }
 }
 

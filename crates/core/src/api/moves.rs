@@ -221,17 +221,12 @@ pub enum MovesPhase {
     Aborted,
 }
 
-lifecycle!(MovesPhase);
+lifecycle!(MovesPhase, |phase| phase.is_terminal());
 
 impl MovesPhase {
     /// Returns whether nothing more will be done in this attempt.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Aborted)
-    }
-
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
     }
 }
 

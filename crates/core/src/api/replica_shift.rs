@@ -203,7 +203,7 @@ pub enum ShiftPhase {
     Aborted,
 }
 
-lifecycle!(ShiftPhase);
+lifecycle!(ShiftPhase, |phase| phase.is_terminal());
 
 impl ShiftPhase {
     /// Returns whether nothing more will be done in this attempt.
@@ -212,11 +212,6 @@ impl ShiftPhase {
             self,
             Self::Completed | Self::RolledBack | Self::Failed | Self::Aborted
         )
-    }
-
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
     }
 }
 

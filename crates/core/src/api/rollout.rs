@@ -7,7 +7,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{any_object, is_zero, phase_common_journal};
+use super::common::{any_object, is_zero, lifecycle, phase_common_journal};
 use super::{
     BindingId, Check, ClaimOwner, Common, HeldBack, Intent, Lifecycle, PatchOp, PinState, Progress, Standing,
     TimeSpan, Watched, Window, WorkloadProfileSpec, WorkloadRef,
@@ -250,26 +250,13 @@ pub enum RolloutPhase {
     Undone,
 }
 
-impl Lifecycle for RolloutPhase {
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    /// It stands for as long as it is there, and has no end of its own.
-    fn is_final(self) -> bool {
-        false
-    }
-}
+// It stands for as long as it is there, and has no end of its own.
+lifecycle!(RolloutPhase, |_| false);
 
 impl RolloutPhase {
     /// Returns whether nothing is under way: nothing of it stands around the workload.
     pub const fn is_at_rest(self) -> bool {
         matches!(self, Self::Pending | Self::Completed | Self::Undone)
-    }
-
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
     }
 }
 

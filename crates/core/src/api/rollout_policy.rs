@@ -6,6 +6,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::common::{lifecycle, phase_common};
 use super::{Common, Intent, Lifecycle, Progress, RolloutControls, RolloutPhase, RolloutStrategy, Standing};
 
 /// Asks for the changes of many templates to go cluster by cluster, for as long as it is there.
@@ -115,23 +116,8 @@ pub enum RolloutPolicyPhase {
     Ending,
 }
 
-impl Lifecycle for RolloutPolicyPhase {
-    fn name(self) -> &'static str {
-        self.name()
-    }
-
-    /// It stands for as long as it is there, and has no end of its own.
-    fn is_final(self) -> bool {
-        false
-    }
-}
-
-impl RolloutPolicyPhase {
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
-    }
-}
+// It stands for as long as it is there, and has no end of its own.
+lifecycle!(RolloutPolicyPhase, |_| false);
 
 /// What a policy selects, and what comes of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -199,25 +185,10 @@ impl Intent for RolloutPolicy {
 }
 
 impl Progress for RolloutPolicyStatus {
-    type Phase = RolloutPolicyPhase;
+    phase_common!(RolloutPolicyPhase);
+
     /// All that it needs is in its Rollouts.
     type Journal = ();
-
-    fn phase(&self) -> RolloutPolicyPhase {
-        self.phase
-    }
-
-    fn set_phase(&mut self, phase: RolloutPolicyPhase) {
-        self.phase = phase;
-    }
-
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn common_mut(&mut self) -> &mut Common {
-        &mut self.common
-    }
 
     fn journal(&self) -> Option<&()> {
         None

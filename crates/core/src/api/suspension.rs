@@ -161,17 +161,12 @@ pub enum SuspensionPhase {
     Aborted,
 }
 
-lifecycle!(SuspensionPhase);
+lifecycle!(SuspensionPhase, |phase| phase.is_terminal());
 
 impl SuspensionPhase {
     /// Returns whether nothing more will be done in this attempt.
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Aborted)
-    }
-
-    /// Returns the name, as it is written in YAML.
-    pub const fn name(self) -> &'static str {
-        self.into_str()
     }
 }
 

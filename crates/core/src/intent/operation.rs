@@ -31,6 +31,9 @@ pub(super) trait Kind: Sized {
     /// How soon the next look is, as long as nothing says otherwise.
     const SOON: Duration = Duration::from_millis(500);
 
+    /// After the end, what can't be read is not swept: whatever is left is of no use to anybody. Else it is waited for.
+    const SWEEPS_WHAT_IT_SEES: bool = true;
+
     /// Looks for the first goal of the phase that isn't met, and returns what brings it nearer. A pass after a crash does the
     /// same as a pass before it.
     fn pass(operation: &mut Operation<'_, Self>) -> Outcome<Self>;
@@ -51,9 +54,7 @@ pub(super) trait Kind: Sized {
 
     /// Something is wrong that does not come right by itself.
     fn fail(operation: &mut Operation<'_, Self>, findings: Vec<Finding>) {
-        let reason = messages(&findings);
-        operation.status.common_mut().findings = findings;
-        operation.wait(Wait::evidence(reason));
+        operation.wait_for_fix(findings);
     }
 
     /// Does what an interrupt of the kind's own asks for.
@@ -64,7 +65,7 @@ pub(super) trait Kind: Sized {
         Interrupt::Wait(format!("{error}: fix the WorkloadProfile"))
     }
 
-    /// Returns what comes of a journal that somebody has removed from the status.
+    /// Returns what comes of a journal that was removed from the status.
     fn without_journal() -> Interrupt<Self> {
         Interrupt::Wait("the journal is missing from the status".to_owned())
     }
@@ -323,8 +324,18 @@ impl<'a, K: Kind> Operation<'a, K> {
         }
     }
 
-    /// Returns a tenth of the time that the present wait has taken, so that what takes long is looked at seldom.
-    pub(super) fn patience(&self, longest: Duration) -> Duration {
+    /// Says what is wrong, and waits until it is so no more.
+    pub(super) fn wait_for_fix(&mut self, findings: Vec<Finding>) {
+        let reason = messages(&findings);
+        self.status.common_mut().findings = findings;
+        self.wait(Wait::evidence(reason));
+    }
+
+    /// Returns a tenth of the time that the present wait has taken, so that what takes long is looked at seldom; but no longer than
+    /// `seldom` while nothing is under way or a person is waited for, else no longer than `later`.
+    pub(super) fn patience(&self, wait: &Wait, later: Duration, seldom: Duration) -> Duration {
+        let is_idle = wait.code.is_for_a_person() || self.status.journal().is_none();
+        let longest = if is_idle { seldom } else { later };
         let waiting = self.status.waiting_for();
         let age = waiting.map(|wait| self.input.now.duration_since(wait.since));
         let age = age
@@ -354,6 +365,11 @@ impl<'a, K: Kind> Operation<'a, K> {
     pub(super) fn left(&self, until: Timestamp) -> Duration {
         let left = Duration::try_from(until.duration_since(self.input.now)).unwrap_or_default();
         left.max(BRIEF)
+    }
+
+    /// Returns whether no pass has seen the present spec.
+    pub(super) fn is_unseen(&self) -> bool {
+        self.status.common().observed_generation != self.input.generation
     }
 
     /// Enters a phase, with what was observed that let the one before end.
@@ -393,6 +409,7 @@ impl<'a, K: Kind> Operation<'a, K> {
         match K::sweep(self) {
             Ok(()) => {}
             Err(Interrupt::Act(effects)) => return self.tidy_up(effects),
+            Err(_) if K::SWEEPS_WHAT_IT_SEES => {}
             Err(interrupt) => return self.apply(Err(interrupt)),
         }
         if !self.input.deleting && K::begins_again(self) {

@@ -121,11 +121,9 @@ fn migrations(overview: &Overview, items: &mut Vec<Item>) {
                     format!("{workload} has not been seen running since {}", instant(since)),
                 );
             }
-            let text = Summary::of(migration, workload).asks();
-            items.extend(text.map(|text| Item {
-                rank: Rank::WaitsForYou,
-                text,
-            }));
+            if let Some(text) = Summary::of(migration, workload).asks() {
+                push(items, Rank::WaitsForYou, text);
+            }
             continue;
         }
         match status.phase {
@@ -180,10 +178,9 @@ fn failovers(overview: &Overview, items: &mut Vec<Item>) {
 fn others(overview: &Overview, items: &mut Vec<Item>) {
     for one in overview.summaries() {
         let who = format!("{} {}", one.kind, one.place);
-        items.extend(one.asks().map(|text| Item {
-            rank: Rank::WaitsForYou,
-            text,
-        }));
+        if let Some(text) = one.asks() {
+            push(items, Rank::WaitsForYou, text);
+        }
         let why = || {
             one.why()
                 .map_or_else(String::new, |why| format!(": {}", super::brief(&why)))
@@ -194,11 +191,9 @@ fn others(overview: &Overview, items: &mut Vec<Item>) {
                 push(items, Rank::RolledBack, format!("{who} was rolled back{}", why()));
             }
             (Standing::UnderWay | Standing::InForce, _) => {
-                let trouble = one.trouble.iter();
-                items.extend(trouble.map(|trouble| Item {
-                    rank: Rank::Failed,
-                    text: format!("{who} {trouble}"),
-                }));
+                if let Some(trouble) = &one.trouble {
+                    push(items, Rank::Failed, format!("{who} {trouble}"));
+                }
             }
             _ => {}
         }

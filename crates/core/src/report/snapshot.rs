@@ -13,7 +13,8 @@ use super::{
 };
 use crate::api::{
     FailoverPhase, HeldCopy, Migration, MigrationStatus, MovesPhase, Phase, ReplicaShift, Rollout,
-    RolloutCluster, RolloutPhase, ShiftPhase, Suspension, SuspensionPhase, WaitCode, WaitingFor, WorkloadRef,
+    RolloutCluster, RolloutPhase, RolloutPolicyPhase, ShiftPhase, Suspension, SuspensionPhase, WaitCode,
+    WaitingFor, WorkloadRef,
 };
 use crate::error::Error;
 use cutover_base::escape;
@@ -301,6 +302,7 @@ recorded! {
     SuspensionSnapshot, SuspensionPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
     ShiftSnapshot, ShiftPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
     ManySnapshot, MovesPhase, |one: &Self| one.name.clone(), |one: &Self| one.attempt;
+    RolloutPolicySnapshot, RolloutPolicyPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |_| 0;
     FailoverSnapshot, FailoverPhase, |one: &Self| format!("{}/{}", one.namespace, one.name), |one: &Self| one.attempt;
 }
 
@@ -330,15 +332,7 @@ impl Snapshot {
             syncs: overview.syncs.iter().map(SyncSnapshot::of).collect(),
             intents: sorted(&overview.migrations, IntentSnapshot::of),
             rollouts: sorted(&overview.rollouts, RolloutSnapshot::of),
-            rollout_policies: {
-                let mut all: Vec<_> = overview
-                    .rollout_policies
-                    .iter()
-                    .map(RolloutPolicySnapshot::of)
-                    .collect();
-                all.sort_by(|one, other| one.record.cmp(&other.record));
-                all
-            },
+            rollout_policies: sorted(&overview.rollout_policies, RolloutPolicySnapshot::of),
             suspensions: sorted(&overview.suspensions, SuspensionSnapshot::of),
             shifts: sorted(&overview.shifts, ShiftSnapshot::of),
             many: sorted(&overview.many, ManySnapshot::of),

@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -17,8 +16,8 @@ use super::kind::{Input, Kind};
 use super::{Parts, eviction};
 use crate::reconcile::preview;
 use cutover_core::api::{
-    self, Claim, Means, Migration, MigrationSpec, Move, MovesPhase as Phase, MovesStatus, PARENT_LABEL,
-    Strategy, WorkloadProfile,
+    self, Claim, Intent, Means, Migration, MigrationSpec, Move, MovesPhase as Phase, MovesStatus,
+    PARENT_LABEL, Strategy, WorkloadProfile,
 };
 use cutover_core::error::Error;
 use cutover_core::intent::moves::{self, Evicting, MoveStrategy, PreflightResult, Snapshot, name_of};
@@ -40,11 +39,9 @@ const VERDICTS: usize = 20;
 
 /// An intent whose spec is an [`MoveStrategy`].
 pub(super) trait Many:
-    Resource<DynamicType = ()>
+    Intent
     + HasSpec<Spec: MoveStrategy>
     + HasStatus<Status = MovesStatus<<Self as HasSpec>::Spec>>
-    + DeserializeOwned
-    + Clone
     + Send
     + Sync
     + 'static

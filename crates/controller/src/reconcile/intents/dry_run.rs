@@ -15,14 +15,14 @@ use super::around::Around;
 use super::ask::get;
 use super::bulk_moves::{BulkMovesController, Many};
 use super::failover::FailoverController;
-use super::kind::{self, Input, Kind};
+use super::kind::{Input, Kind};
 use super::replica_shift::ReplicaShiftController;
 use super::rollout::{self, RolloutController};
 use super::suspension::SuspensionController;
 use cutover_cluster::off_the_runtime;
 use cutover_core::api::{
-    self, Evacuation, FailoverPlan, MovesPhase, MovesStatus, Progress, Rebalance, ReplicaShift, Rollout,
-    RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
+    self, Evacuation, FailoverPlan, Intent, MovesPhase, MovesStatus, Progress, Rebalance, ReplicaShift,
+    Rollout, RolloutPolicy, Suspension, SuspensionPhase, WorkloadRef,
 };
 use cutover_core::intent::rollout_policy::{self, Selected, labels};
 use cutover_core::intent::{Seen, custody, failover, moves, shift, suspension};
@@ -362,7 +362,7 @@ async fn dry_run_of<K: Predictable>(
     later: Option<String>,
 ) -> DryRun<K> {
     let meta = intent.meta().clone();
-    let gvk = Gvk::new(api::API_VERSION, &kind::name::<K>());
+    let gvk = Gvk::new(api::API_VERSION, K::Intent::KIND);
     let name = meta.name.as_deref().unwrap_or_default();
     let live: Seen<Option<K::Intent>> = get(&parts.cluster, gvk, meta.namespace.as_deref(), name).await;
     let came = match live {

@@ -1,20 +1,18 @@
 //! What the loop has to know of a kind of intents. A new kind is its type ([`cutover_core::api`]), its machine
 //! ([`cutover_core::intent`]), and this.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::Resource;
 use kube::core::object::{HasSpec, HasStatus};
-use serde::de::DeserializeOwned;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Parts;
 use super::execute::Sent;
 use super::wake::WatchedKeys;
-use cutover_core::api::Progress;
+use cutover_core::api::{Intent, Progress};
 use cutover_core::error::Error;
 use cutover_core::intent::{self, Effect, Step};
 use cutover_core::report::EventRecord;
@@ -23,14 +21,8 @@ use cutover_karmada::name::ObjectKey;
 /// The intents of one kind, as a worker carries one of them out. A value is what that worker remembers from pass to pass;
 /// whatever must outlive it belongs into the journal.
 pub(super) trait Kind: Default + Send + Sync + 'static {
-    type Intent: Resource<DynamicType = ()>
-        + HasSpec<Spec = Self::Spec>
-        + HasStatus<Status = Self::Status>
-        + DeserializeOwned
-        + Clone
-        + Send
-        + Sync;
-    type Spec: Send + Sync;
+    type Intent: Intent + HasSpec<Spec = Self::Spec> + HasStatus<Status = Self::Status> + Send + Sync;
+    type Spec: Serialize + Send + Sync;
     /// The journal.
     type Status: Progress;
     /// What one pass sees.
@@ -132,8 +124,3 @@ pub(super) trait Kind: Default + Send + Sync + 'static {
 /// What a machine of that kind decides on.
 pub(super) type Input<'a, K> =
     intent::Input<'a, <K as Kind>::Spec, <K as Kind>::Status, <K as Kind>::Snapshot>;
-
-/// Returns the name of a kind, as it is written in YAML.
-pub(super) fn name<K: Kind>() -> Cow<'static, str> {
-    K::Intent::kind(&())
-}

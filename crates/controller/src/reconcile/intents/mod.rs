@@ -56,7 +56,7 @@ use tokio_util::sync::CancellationToken;
 
 use bulk_moves::BulkMovesController;
 use cutover_cluster::{Cluster, Form, Keep, Lookup, Observer, Served, Watched};
-use cutover_core::api::{self, FailoverPlanStatus, Migration};
+use cutover_core::api::{self, FailoverPlanStatus, Intent, Migration};
 use cutover_core::error::Error;
 use cutover_core::intent::record::{Kept, Record};
 use cutover_core::manifest::Entry;
@@ -311,11 +311,7 @@ impl WorkerPool {
     /// Wakes the workers of rollouts of whose templates Git wants something else than before.
     fn hear_of_templates(&mut self) {
         let mut wanted = BTreeMap::new();
-        for object in self
-            .parts
-            .observer
-            .list(api::GROUP, &kind::name::<RolloutController>())
-        {
+        for object in self.parts.observer.list(api::GROUP, api::Rollout::KIND) {
             for key in rollout::templates_of(&object) {
                 if let Ok(Some(now)) = self.parts.templates.template(&key) {
                     if self.wanted.get(&key) != Some(&now.hash) {
@@ -332,11 +328,7 @@ impl WorkerPool {
     /// Wakes the workers of rollout policies that may select something else than before, or something that has changed.
     fn hear_of_selectable(&mut self) {
         let mut selectable = BTreeMap::new();
-        for policy in self
-            .parts
-            .observer
-            .list(api::GROUP, &kind::name::<RolloutPolicyController>())
-        {
+        for policy in self.parts.observer.list(api::GROUP, api::RolloutPolicy::KIND) {
             let (key, now) = rollout_policy::selectable(&*self.parts.templates, &policy);
             let before = self.selectable.remove(&key).unwrap_or_default();
             let is_same = before.len() == now.len()
@@ -353,11 +345,11 @@ impl WorkerPool {
     }
 
     fn spawn_for<K: Kind>(&mut self, changed: Option<&ObjectKey>) {
-        let (name, observer) = (kind::name::<K>(), &self.parts.observer);
+        let (name, observer) = (K::Intent::KIND, &self.parts.observer);
         let keys = match changed {
             Some(key) if key.kind != name || key.group != api::GROUP || !observer.contains(key) => return,
             Some(key) => vec![key.clone()],
-            None => observer.keys(api::GROUP, &name),
+            None => observer.keys(api::GROUP, name),
         };
         for key in keys {
             if let Some(watched_keys) = self.workers.begin(&key) {

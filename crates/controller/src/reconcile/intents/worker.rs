@@ -16,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::events::Events;
 use super::execute::Sent;
 use super::failpoints::Failpoint;
-use super::kind::{self, Input, Kind};
+use super::kind::{Input, Kind};
 use super::wake::WatchedKeys;
 use super::{Parts, served};
 use cutover_cluster::{Answer, Cluster, Replaced, Served, off_the_runtime};
-use cutover_core::api::{self, ClaimOwner, Progress, STATUS_FORMAT};
+use cutover_core::api::{self, ClaimOwner, Intent, Progress, STATUS_FORMAT};
 use cutover_core::error::{Error, Kind as ErrorKind};
 use cutover_core::intent::{Effect, Step, Trouble, rivals};
 use cutover_core::report::{self, EventRecord};
@@ -331,7 +331,7 @@ impl<K: Kind> Worker<K> {
     }
 
     async fn pass(&mut self, watched_keys: &WatchedKeys) -> Result<Pass, Error> {
-        let gvk = Gvk::new(api::API_VERSION, &kind::name::<K>());
+        let gvk = Gvk::new(api::API_VERSION, K::Intent::KIND);
         let served = served(&self.parts.cluster, &gvk).await?;
         let stop = self.stop.clone();
         let looked = tokio::select! {

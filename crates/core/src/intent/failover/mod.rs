@@ -173,8 +173,7 @@ impl Kind for FailoverPlan {
     }
 
     fn begins_again(operation: &Operation<'_>) -> bool {
-        let is_seen = operation.status.common.observed_generation == operation.input.generation;
-        !is_seen && !operation.input.spec.abort
+        operation.is_unseen() && !operation.input.spec.abort
     }
 
     fn renewed(before: &mut FailoverPlanStatus) -> FailoverPlanStatus {

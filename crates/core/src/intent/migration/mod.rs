@@ -222,12 +222,10 @@ impl Kind for Migration {
 
     /// The longer something takes, the longer it may go unnoticed.
     fn pace(operation: &Operation<'_>, wait: &Wait) -> Duration {
-        let is_begun = operation.status.journal.is_some();
-        match wait.until {
-            Some(_) if !is_begun => Duration::MAX,
-            _ if wait.code.is_for_a_person() || !is_begun => operation.patience(SELDOM),
-            _ => operation.patience(LATER),
+        if wait.until.is_some() && operation.status.journal.is_none() {
+            return Duration::MAX;
         }
+        operation.patience(wait, LATER, SELDOM)
     }
 
     fn offers(operation: &Operation<'_>, reason: &str) -> Vec<Offer> {
@@ -235,16 +233,13 @@ impl Kind for Migration {
     }
 
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {
-        match operation.sweep() {
-            Err(Interrupt::Act(effects)) => Err(Interrupt::Act(effects)),
-            _ => Ok(()),
-        }
+        operation.sweep()
     }
 
     fn begins_again(operation: &Operation<'_>) -> bool {
         match &operation.status.journal {
             Some(journal) => !record::asks_the_same(&journal.spec, operation.input.spec),
-            None => operation.status.common.observed_generation != operation.input.generation,
+            None => operation.is_unseen(),
         }
     }
 

@@ -221,6 +221,9 @@ impl<A: MoveStrategy> Kind for Moves<A> {
         }
     }
 
+    /// A cordon is waited for: it would stay for ever.
+    const SWEEPS_WHAT_IT_SEES: bool = false;
+
     /// What it still keeps off clusters goes with a new attempt, and with the intent.
     fn sweep(operation: &mut Operation<'_, A>) -> Result<(), Interrupt<A>> {
         let is_over = Self::begins_again(operation) || operation.input.deleting;
@@ -238,7 +241,7 @@ impl<A: MoveStrategy> Kind for Moves<A> {
                 let is_lifted = !spec.moves().abort && status.phase == Phase::Aborted;
                 journal.spec.bare() != spec.bare() || is_lifted
             }
-            None => status.common.observed_generation != operation.input.generation,
+            None => operation.is_unseen(),
         }
     }
 

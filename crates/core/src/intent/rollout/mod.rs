@@ -113,8 +113,7 @@ impl Kind for Rollout {
 
     /// How soon a rollout looks again without any change depends on how long it has waited.
     fn pace(operation: &Operation<'_>, wait: &Wait) -> Duration {
-        let is_idle = wait.code.is_for_a_person() || operation.status.journal.is_none();
-        operation.patience(if is_idle { SELDOM } else { LATER })
+        operation.patience(wait, LATER, SELDOM)
     }
 
     fn close(operation: &mut Operation<'_>) {

@@ -134,9 +134,7 @@ impl Kind for ReplicaShift {
             operation.end_failed(Phase::Failed, findings);
             return;
         }
-        let reason = operation::messages(&findings);
-        operation.status.common.findings = findings;
-        operation.wait(Wait::evidence(reason));
+        operation.wait_for_fix(findings);
     }
 
     fn is_paused(operation: &Operation<'_>) -> bool {
@@ -158,21 +156,17 @@ impl Kind for ReplicaShift {
         if wait.until.is_some() {
             return SELDOM;
         }
-        let is_idle = wait.code.is_for_a_person() || operation.status.journal.is_none();
-        operation.patience(if is_idle { SELDOM } else { LATER })
+        operation.patience(wait, LATER, SELDOM)
     }
 
     fn sweep(operation: &mut Operation<'_>) -> Result<(), Interrupt> {
-        match operation.sweep() {
-            Err(Interrupt::Act(effects)) => Err(Interrupt::Act(effects)),
-            _ => Ok(()),
-        }
+        operation.sweep()
     }
 
     fn begins_again(operation: &Operation<'_>) -> bool {
         match &operation.status.journal {
             Some(journal) => !journal.spec.asks_the_same(operation.input.spec),
-            None => operation.status.common.observed_generation != operation.input.generation,
+            None => operation.is_unseen(),
         }
     }
 

@@ -63,7 +63,7 @@ impl Operation<'_> {
     pub(super) fn begins_again(&self) -> bool {
         let (spec, status) = (self.input.spec, &self.status);
         let Some(journal) = &status.journal else {
-            return status.common.observed_generation != self.input.generation;
+            return self.is_unseen();
         };
         let is_lifted = !spec.abort && status.phase == Phase::Aborted;
         let is_longer = spec.until.is_none_or(|until| until > self.input.now);

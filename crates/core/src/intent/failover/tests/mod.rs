@@ -1,10 +1,10 @@
 //! What the machine decides by what it sees: never a writer by what it doesn't see, saw too early, or was told of another
 //! failover.
 
-mod anew;
 mod doubt;
 mod ending;
 mod guests;
+mod rebind;
 mod release;
 mod repair;
 mod scene;
